@@ -1,0 +1,1 @@
+"""Input tokens of a chat request, known before it is sent."""

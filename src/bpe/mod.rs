@@ -1,0 +1,1 @@
+//! Byte pair encodings: vocabulary tables, splitter, merge, count.

@@ -1,0 +1,1 @@
+//! A JSON document as a flat list of nodes.

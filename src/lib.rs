@@ -1,0 +1,11 @@
+//! Input tokens of a chat request, known before it is sent.
+//!
+//! Data flows one way: body -> request -> digests -> known prefix -> counts -> estimate.
+//! The crate knows nothing of Python; the binding is `src/py/`, behind the feature `python`.
+
+pub mod bpe;
+pub mod json;
+pub mod media;
+
+#[cfg(feature = "python")]
+mod py;

@@ -1,0 +1,1 @@
+//! Images, files and audio: sizes from headers, token math.
