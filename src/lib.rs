@@ -4,7 +4,6 @@
 //! The crate knows nothing of Python; the binding is `src/py/`, behind the feature `python`.
 
 pub mod bpe;
-pub mod json;
 pub mod media;
 
 #[cfg(feature = "python")]

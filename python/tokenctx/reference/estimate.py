@@ -1,0 +1,207 @@
+"""The engine: body -> request -> digests -> known prefix -> counts -> estimate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tokenctx._models import Estimate, RequestCount
+from tokenctx.reference.count import Counter, last_user_index
+from tokenctx.reference.digest import derive_key, prefix_digests
+from tokenctx.reference.model import Reasoning, Request
+from tokenctx.reference.prefix import KnownTotal, PrefixStore
+from tokenctx.reference.profile import Profile, characters, plain_model_name, resolve, universal
+from tokenctx.reference.request import read_reply, read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GUESSES = ("unknown_", "remote_", "unreadable_", "server_")
+"""Beginnings of the assumptions that make a count a guess."""
+
+Method = Literal["profile", "universal", "characters"]
+
+
+@dataclass(frozen=True)
+class Characters:
+    """Settings of the characters method."""
+
+    milli_characters_per_token: int
+    milli_by_provider: Mapping[str, int]
+    factor_permille: int
+
+    def profile(self, profile: Profile) -> Profile:
+        """`profile` with its text counted in characters."""
+        milli = self.milli_by_provider.get(profile.provider, self.milli_characters_per_token)
+        return characters(profile, milli, self.factor_permille)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A request, what it is counted with, and its prefix digests."""
+
+    request: Request
+    profile: Profile
+    is_known_model: bool
+    digests: list[bytes]
+
+
+class Engine:
+    """Estimates and records; no clock, no randomness: time and secret come from the caller."""
+
+    def __init__(self, *, secret: bytes, capacity_bytes: int, ttl_seconds: float, method: Method = "profile", characters: Characters | None = None) -> None:
+        self._key = derive_key(secret)
+        self._store = PrefixStore(capacity_bytes, ttl_seconds)
+        self._method = method
+        self._characters = characters
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def clear(self) -> None:
+        """Forget every known prefix."""
+        self._store.clear()
+
+    def estimate(self, body: object, model: str | None, dialect: str | None, now_seconds: float) -> Estimate:
+        """The estimate for `body` with what is known at `now_seconds`."""
+        reading = self._read(body, model, dialect)
+        known = self._store.deepest(reading.digests[1:], now_seconds)
+        if known is None:
+            return self._full(reading)
+        index, total = known
+        return self._delta(reading, index + 1, total)
+
+    def record(self, body: object, model: str | None, dialect: str | None, input_tokens: int, output_tokens: int, reasoning_tokens: int, reply: object | None, now_seconds: float) -> bool:
+        """Remember the billed total of `body`, and of `body` and `reply`; False for nothing to record."""
+        if input_tokens <= 0:
+            return False
+        reading = self._read(body, model, dialect)
+        if not reading.request.messages:
+            return False
+        self._store.record(reading.digests[-1], KnownTotal(input_tokens), now_seconds)
+        messages = () if reply is None else read_reply(reply)
+        if messages and output_tokens > 0:
+            self._record_reply(reading, messages, input_tokens, output_tokens, reasoning_tokens, now_seconds)
+        return True
+
+    def _record_reply(self, reading, messages, input_tokens, output_tokens, reasoning_tokens, now_seconds):  # type: ignore[no-untyped-def]
+        comes_back = any(isinstance(part, Reasoning) for message in messages for part in message.parts)
+        request = reading.request
+        longer = Request(
+            dialect=request.dialect,
+            model=request.model,
+            system=request.system,
+            tools=request.tools,
+            messages=request.messages + messages,
+        )
+        digest = prefix_digests(self._key, self._family(reading), longer)[-1]
+        hidden = 0 if comes_back else min(reasoning_tokens, output_tokens)
+        framing = reading.profile.reply_tokens
+        total = max(1, input_tokens + output_tokens - hidden + framing)
+        self._store.record(digest, KnownTotal(total, billed=False), now_seconds)
+
+    def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
+        """The whole request counted here, without what is known."""
+        reading = self._read(body, model, dialect)
+        counter = Counter(reading.profile)
+        context = counter.context(reading.request)
+        messages = self._messages(reading, counter, 0)
+        return RequestCount(
+            tokens=context + sum(messages),
+            context_tokens=context,
+            message_tokens=tuple(messages),
+            dialect=reading.request.dialect,
+            model=reading.request.model,
+            profile=reading.profile.name,
+            encoding=reading.profile.encoding,
+            quality=self._quality(reading, counter),
+            assumptions=self._assumptions(reading, counter),
+        )
+
+    def _read(self, body: object, model: str | None, dialect: str | None) -> Reading:
+        request = read_request(body, model=model, dialect=dialect)
+        profile, is_known = resolve(request.model, request.dialect)
+        if self._method == "universal":
+            profile = universal(profile)
+        elif self._characters is not None:
+            profile = self._characters.profile(profile)
+        reading = Reading(request, profile, is_known, [])
+        digests = prefix_digests(self._key, self._family(reading), request)
+        return Reading(request, profile, is_known, digests)
+
+    def _family(self, reading: Reading) -> str:
+        """What shares known totals: all models of a profile, or one model of unknown profile."""
+        if reading.is_known_model and self._method == "profile":
+            return reading.profile.name
+        return f"{reading.profile.name}/{plain_model_name(reading.request.model)}"
+
+    def _messages(self, reading: Reading, counter: Counter, start: int) -> list[int]:
+        messages = reading.request.messages
+        turn = last_user_index(messages, len(messages))
+        return [
+            counter.message(
+                messages[index],
+                counts_reasoning=_counts_reasoning(reading.profile.reasoning, index, turn),
+            )
+            for index in range(start, len(messages))
+        ]
+
+    def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> int:
+        """Reasoning that the known total holds and that a new turn of the user drops."""
+        messages = reading.request.messages
+        then, now = last_user_index(messages, known), last_user_index(messages, len(messages))
+        if reading.profile.reasoning != "loop" or now <= then:
+            return 0
+        return sum(counter.reasoning(messages[index]) for index in range(then + 1, known))
+
+    def _delta(self, reading: Reading, known_count: int, total: KnownTotal) -> Estimate:
+        counter = Counter(reading.profile)
+        new = sum(self._messages(reading, counter, known_count))
+        known = max(0, total.tokens - self._dropped_reasoning(reading, counter, known_count))
+        count = len(reading.request.messages) - known_count
+        source = "exact" if count == 0 and total.billed else "delta"
+        return self._answer(reading, counter, source, known, new, count)
+
+    def _full(self, reading: Reading) -> Estimate:
+        counter = Counter(reading.profile)
+        tokens = counter.context(reading.request) + sum(self._messages(reading, counter, 0))
+        return self._answer(reading, counter, "estimated", 0, tokens, len(reading.request.messages))
+
+    def _answer(self, reading: Reading, counter: Counter, source: str, known: int, counted: int, count: int) -> Estimate:
+        quality = "exact" if source == "exact" else self._quality(reading, counter)
+        low, high = reading.profile.low_permille, reading.profile.high_permille
+        if quality == "exact":
+            low = high = 1000
+        elif quality == "heuristic":
+            low, high = min(low, 500), max(high, 2000)
+        return Estimate(
+            tokens=known + counted,
+            source=source,  # type: ignore[arg-type]
+            known_tokens=known,
+            estimated_tokens=counted,
+            new_message_count=count,
+            quality=quality,  # type: ignore[arg-type]
+            low=known + counted * low // 1000,
+            high=known - (-counted * high // 1000),
+            assumptions=() if source == "exact" else self._assumptions(reading, counter),
+            dialect=reading.request.dialect,
+            model=reading.request.model,
+            profile=reading.profile.name,
+            context_window_tokens=reading.profile.context_window_tokens,
+        )
+
+    def _quality(self, reading: Reading, counter: Counter) -> str:
+        guesses = self._assumptions(reading, counter)
+        if any(name.startswith(GUESSES) for name in guesses):
+            return "heuristic"
+        if reading.profile.quality == "exact":
+            return "exact" if counter.only_text else "calibrated"
+        return reading.profile.quality
+
+    def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:
+        unknown = set() if reading.is_known_model else {"unknown_model"}
+        return tuple(sorted(reading.request.assumptions | counter.assumptions | unknown))
+
+
+def _counts_reasoning(rule: str, index: int, turn: int) -> bool:
+    return rule == "all" or (rule == "loop" and index > turn)

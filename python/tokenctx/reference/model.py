@@ -1,0 +1,113 @@
+"""The neutral request that every dialect is read into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Union
+
+Dialect = Literal[
+    "openai-chat", "openai-responses", "anthropic", "gemini", "bedrock-converse", "vscode"
+]
+MediaKind = Literal["image", "file", "audio", "video"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text as it is."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Media:
+    """An image, file, audio or video: its bytes, or only where they are."""
+
+    kind: MediaKind
+    mime: str = ""
+    data: bytes | None = None
+    """Decoded bytes, as far as they could be decoded."""
+    reference: str = ""
+    """URL or file id; empty when the bytes are here."""
+    detail: str = ""
+    name: str = ""
+    """File name; not part of the identity."""
+    malformed: str = ""
+    """The text that stood for the bytes where it was not base64 to its end."""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool by the model."""
+
+    name: str
+    arguments: str
+    """Compact JSON, keys in the given order; text that is not JSON as it is."""
+    canonical: str
+    """The same with sorted keys."""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool call returned."""
+
+    name: str
+    parts: tuple[Part, ...]
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    """Reasoning that the client sends back: readable text, or an opaque blob."""
+
+    text: str
+    opaque: str = ""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Anything else, counted as its JSON text."""
+
+    json: str
+    canonical: str
+
+
+Part = Union[Text, Media, ToolCall, ToolResult, Reasoning, Data]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message: who speaks, and its parts in order, adjacent text merged."""
+
+    role: str
+    parts: tuple[Part, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool definition; `builtin` ones run at the provider and are known only by type."""
+
+    name: str
+    description: str
+    schema: str
+    """Compact JSON of the parameters, empty when there are none."""
+    canonical: str
+    """The whole definition as canonical JSON, cache markers left out: its identity."""
+    builtin: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """System, tools, messages and the options that cost input tokens."""
+
+    dialect: Dialect
+    model: str
+    system: tuple[Part, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    messages: tuple[Message, ...] = ()
+    tool_choice: str = ""
+    """`required`, `tool:` and the name of the forced tool, or empty: the model is free."""
+    response_schema: str = ""
+    """Compact JSON of the structured output's schema."""
+    thinking: bool = False
+    assumptions: frozenset[str] = field(default_factory=frozenset)

@@ -1,0 +1,130 @@
+"""Profiles: what a family of models is counted with, as dated data."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from dataclasses import dataclass, fields, replace
+from importlib.resources import files
+from typing import Any, Final
+
+VENDOR: Final = re.compile(
+    r"^(?:[a-z]{2,6}(?:-[a-z]+)?\.)?(?:anthropic|amazon|meta|mistral|cohere|openai|deepseek|qwen|ai21|writer|zai|moonshot|moonshotai|minimax|google|nvidia|twelvelabs)\.(?=.)"
+)
+"""Region and vendor before a Bedrock model id, as in `us.anthropic.claude-...`."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How the input tokens of a family of models are counted; see `profiles.json`."""
+
+    name: str
+    provider: str
+    encoding: str
+    quality: str
+    text_numerator: int = 1
+    text_denominator: int = 1
+    request_tokens: int = 0
+    message_tokens: int = 0
+    assistant_tokens: int = 0
+    name_tokens: int = 0
+    system_tokens: int = 0
+    tools_tokens: int = 0
+    tools_header_tokens: int = 0
+    tool_tokens: int = 0
+    tools_permille: int = 1000
+    required_choice_tokens: int = 0
+    forced_choice_tokens: int = 0
+    schema_tokens: int = 0
+    schema_permille: int = 1000
+    thinking_tokens: int = 0
+    call_tokens: int = 0
+    call_name_count: int = 1
+    result_tokens: int = 0
+    reasoning: str = "loop"
+    opaque_permille: int = 0
+    opaque_offset_tokens: int = 0
+    image_rule: str = ""
+    file_tokens: int = 0
+    audio_tokens: int = 0
+    video_tokens: int = 0
+    reply_tokens: int = 0
+    low_permille: int = 500
+    high_permille: int = 2000
+    context_window_tokens: int | None = None
+    max_output_tokens: int | None = None
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    text = files("tokenctx").joinpath("profiles.json").read_text("utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table
+
+
+@functools.cache
+def profiles() -> dict[str, Profile]:
+    """Every profile by name; one that is `like` another has its fields where it has none."""
+    known = {field.name for field in fields(Profile)}
+    found: dict[str, dict[str, Any]] = {}
+    for row in _table()["profiles"]:
+        base = found.get(row.get("like", ""), {})
+        found[row["name"]] = {**base, **{key: row[key] for key in row if key in known}}
+    return {name: Profile(**row) for name, row in found.items()}
+
+
+@functools.cache
+def prefixes() -> list[tuple[str, str]]:
+    """Model name prefix and profile name, longest prefix first."""
+    pairs = [(prefix, row["name"]) for row in _table()["profiles"] for prefix in row["models"]]
+    return sorted(pairs, key=lambda pair: (-len(pair[0]), pair[0]))
+
+
+def plain_model_name(model: str) -> str:
+    """The model's own name, without vendor path, region, fine-tune and version suffixes."""
+    name = model.strip().lower().replace("@", "-").rsplit("/", 1)[-1]
+    if name.startswith("ft:"):
+        name = name[3:]
+    return VENDOR.sub("", name.split(":", 1)[0])
+
+
+def resolve(model: str, dialect: str) -> tuple[Profile, bool]:
+    """The profile of `model`, and whether its name is known.
+
+    An unknown name falls to the profile that its dialect most likely means.
+    """
+    name = plain_model_name(model)
+    for prefix, profile in prefixes():
+        if name.startswith(prefix):
+            return profiles()[profile], True
+    fallback = _table()["fallbacks"].get(dialect, _table()["fallbacks"]["openai-chat"])
+    return profiles()[fallback], False
+
+
+def universal(profile: Profile) -> Profile:
+    """The token counting strategy: o200k_base for all, 4 per message, attachments as metadata."""
+    return replace(
+        profiles()["universal"],
+        provider=profile.provider,
+        context_window_tokens=profile.context_window_tokens,
+        max_output_tokens=profile.max_output_tokens,
+    )
+
+
+def characters(profile: Profile, milli_characters_per_token: int, factor_permille: int) -> Profile:
+    """RFC 006: characters over characters per token, times a factor, and 4 per message."""
+    return replace(
+        profiles()["universal"],
+        name="characters",
+        encoding="characters",
+        provider=profile.provider,
+        text_numerator=factor_permille,
+        text_denominator=milli_characters_per_token,
+        image_rule=profile.image_rule,
+        file_tokens=profile.file_tokens,
+        audio_tokens=profile.audio_tokens,
+        video_tokens=profile.video_tokens,
+        context_window_tokens=profile.context_window_tokens,
+        max_output_tokens=profile.max_output_tokens,
+    )

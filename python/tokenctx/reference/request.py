@@ -1,0 +1,446 @@
+"""Readers: a body of any dialect to one neutral request."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast, get_args
+
+from blake3 import blake3
+
+from tokenctx._errors import RequestError
+from tokenctx.reference.document import Anomalies, canonical, compact, load
+from tokenctx.reference.model import (
+    Data,
+    Dialect,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Request,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
+from tokenctx.reference.parts import (
+    UNBILLED_KEYS,
+    About,
+    data,
+    first,
+    joined_text,
+    merge_text,
+    read_call,
+    read_content,
+    read_data,
+    read_media,
+    read_result,
+    string,
+)
+
+ROLES: Final = {
+    "system": "system",
+    "developer": "developer",
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "ai": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+VSCODE_ROLES: Final = {1: "user", 2: "assistant", 3: "system"}
+ANTHROPIC_BLOCKS: Final = frozenset(
+    "tool_use tool_result redacted_thinking server_tool_use".split()
+)
+CONVERSE_KEYS: Final = frozenset(
+    "text toolUse toolResult image document video cachePoint reasoningContent guardContent "
+    "citationsContent".split()
+)
+KIND_NAMES: Final = {
+    Text: "text",
+    Media: "media",
+    ToolCall: "tool_call",
+    ToolResult: "tool_result",
+    Reasoning: "reasoning",
+    Data: "data",
+}
+SERVER_STATE_KEYS: Final = (
+    "previous_response_id",
+    "conversation",
+    "cachedContent",
+    "cached_content",
+    "mcp_servers",
+    "container",
+)
+
+
+def read_request(body: object, *, model: str | None = None, dialect: str | None = None) -> Request:
+    """The neutral request of `body`: JSON bytes or text, a dict, a list of messages, SDK objects.
+
+    `model` and `dialect` override what the body says. Raises RequestError for bytes that are not
+    JSON and for a dialect that does not exist; any JSON value at all is read.
+    """
+    if dialect is not None and dialect not in get_args(Dialect):
+        raise RequestError(
+            f"dialect is {dialect!r}; it must be one of {', '.join(get_args(Dialect))}",
+            code="unknown_dialect",
+        )
+    anomalies = Anomalies()
+    value = load(body, anomalies)
+    assumptions: set[str] = set(anomalies)
+    found = cast("Dialect", dialect) if dialect is not None else detect_dialect(value)
+    fields = value if isinstance(value, dict) else {"messages": value}
+    fields = first(fields, "generateContentRequest") or fields
+    fields = fields if isinstance(fields, dict) else {"messages": value}
+    named = model if model is not None else string(first(fields, "model", "modelId"))
+    if any(fields.get(key) for key in SERVER_STATE_KEYS):
+        assumptions.add("server_state")
+    tool_config = first(fields, "toolConfig", "tool_config")
+    tools = first(fields, "tools", "functions")
+    if tools is None and isinstance(tool_config, dict):
+        tools = tool_config.get("tools")
+    return Request(
+        dialect=found,
+        model=named,
+        system=read_system(fields, assumptions),
+        tools=read_tools(tools, assumptions),
+        messages=read_messages(message_list(fields, found, assumptions), assumptions),
+        tool_choice=read_tool_choice(fields),
+        response_schema=read_response_schema(fields),
+        thinking=read_thinking(fields),
+        assumptions=frozenset(assumptions),
+    )
+
+
+def detect_dialect(value: Any) -> Dialect:
+    """The dialect that the shape of `value` tells; `openai-chat` when nothing speaks against it."""
+    if not isinstance(value, dict):
+        return dialect_of_messages(value if isinstance(value, list) else [])
+    if "contents" in value or "generateContentRequest" in value:
+        return "gemini"
+    messages = value.get("messages")
+    if not isinstance(messages, list):
+        is_responses = "input" in value or "previous_response_id" in value
+        return "openai-responses" if is_responses else "openai-chat"
+    if "toolConfig" in value or "inferenceConfig" in value:
+        return "bedrock-converse"
+    found = dialect_of_messages(messages)
+    if found != "openai-chat":
+        return found
+    if "system" in value or "anthropic_version" in value or has_input_schema(value.get("tools")):
+        return "anthropic"
+    return "openai-chat"
+
+
+def has_input_schema(tools: Any) -> bool:
+    """Whether a tool is defined the Anthropic way."""
+    return isinstance(tools, list) and any(
+        isinstance(tool, dict) and "input_schema" in tool for tool in tools
+    )
+
+
+def dialect_of_messages(messages: list[Any]) -> Dialect:
+    """The dialect of the first message that only one dialect writes so."""
+    for message in messages:
+        if isinstance(message, dict) and (found := dialect_of_message(message)) is not None:
+            return found
+    return "openai-chat"
+
+
+def dialect_of_message(message: dict[str, Any]) -> Dialect | None:
+    """The dialect of a message, None when several write it so."""
+    role = message.get("role")
+    if isinstance(role, int) and not isinstance(role, bool):
+        return "vscode"
+    if "parts" in message:
+        parts = message["parts"]
+        is_store = isinstance(parts, list) and any(
+            isinstance(part, dict) and "kind" in part for part in parts
+        )
+        return "vscode" if is_store else "gemini"
+    if role is None and isinstance(message.get("type"), str):
+        return "openai-responses"
+    content = message.get("content")
+    for block in content if isinstance(content, list) else []:
+        if isinstance(block, dict) and (found := dialect_of_block(block)) is not None:
+            return found
+    return None
+
+
+def dialect_of_block(block: dict[str, Any]) -> Dialect | None:
+    """The dialect of a content block, None when several write it so."""
+    kind = block.get("type")
+    if isinstance(kind, str):
+        is_thinking = kind == "thinking" and isinstance(block.get("thinking"), str)
+        if kind in ANTHROPIC_BLOCKS or is_thinking or isinstance(block.get("source"), dict):
+            return "anthropic"
+        return "openai-responses" if kind.startswith("input_") and kind != "input_audio" else None
+    if "value" in block or "callId" in block or "mimeType" in block:
+        return "vscode"
+    return "bedrock-converse" if CONVERSE_KEYS & block.keys() else None
+
+
+def message_list(fields: dict[str, Any], dialect: Dialect, assumptions: set[str]) -> list[Any]:
+    """The messages of a body, in whatever field they are."""
+    found = first(fields, "messages", "contents", "input", "prompt")
+    if isinstance(found, list):
+        return found
+    if found is None and ("role" in fields or "parts" in fields):
+        return [fields]
+    if found is None and isinstance(fields.get("message"), str):
+        history = fields.get("chat_history")
+        return [*(history if isinstance(history, list) else []), {"role": "user", "content": fields["message"]}]
+    if isinstance(found, (str, dict)):
+        is_message = isinstance(found, dict) and ("role" in found or "parts" in found)
+        return [found if is_message else {"role": "user", "content": found}]
+    if found is not None or not fields:
+        assumptions.add("unknown_request")
+        return [] if not fields else [{"role": "user", "content": found}]
+    assumptions.add("unknown_request")
+    return []
+
+
+def read_system(fields: dict[str, Any], assumptions: set[str]) -> tuple[Part, ...]:
+    """Parts of the system prompt that stands outside of the messages."""
+    value = first(fields, "system", "instructions", "systemInstruction", "system_instruction", "preamble")
+    if isinstance(value, dict) and "parts" in value:
+        value = value["parts"]
+    return merge_text(read_content(value, assumptions))
+
+
+def read_messages(items: list[Any], assumptions: set[str]) -> tuple[Message, ...]:
+    """One message for each item of a conversation."""
+    return tuple(read_message(item, assumptions) for item in items)
+
+
+def read_message(item: Any, assumptions: set[str]) -> Message:
+    """A message of any dialect, or an item of the Responses API."""
+    if isinstance(item, str):
+        return Message("user", merge_text([Text(item)]))
+    if not isinstance(item, dict):
+        assumptions.add("unknown_message")
+        return Message("user", (data(item),) if item is not None else ())
+    kind = item.get("type")
+    if "role" not in item and isinstance(kind, str) and kind != "message":
+        return read_item(kind, item, assumptions)
+    role = read_role(item.get("role"), assumptions)
+    parts = read_reasoning(item)
+    content = read_content(first(item, "content", "parts", "message"), assumptions)
+    if role == "tool" and not any(isinstance(part, ToolResult) for part in content):
+        result = ToolResult(string(item.get("name")), merge_text(content))
+        return Message(role, (result,))
+    parts += content
+    parts += read_calls(item, assumptions)
+    for image in item["images"] if isinstance(item.get("images"), list) else []:
+        parts.append(read_media(image, About("image"), assumptions))
+    name = "" if role == "tool" else string(item.get("name"))
+    return Message(role, merge_text(parts), name)
+
+
+def read_role(value: Any, assumptions: set[str]) -> str:
+    """The role by its one name; an unknown one is kept as it is."""
+    if value is None:
+        return "user"
+    if isinstance(value, int) and value in VSCODE_ROLES and not isinstance(value, bool):
+        return VSCODE_ROLES[value]
+    if isinstance(value, str) and value.lower() in ROLES:
+        return ROLES[value.lower()]
+    assumptions.add("unknown_role")
+    return string(value) or "user"
+
+
+def read_reasoning(item: dict[str, Any]) -> list[Part]:
+    """Reasoning beside the content, as OpenAI-compatible servers return it."""
+    text = first(item, "reasoning_content", "reasoning", "thinking")
+    if isinstance(text, (str, list)) and (joined := joined_text(text)):
+        return [Reasoning(joined)]
+    details = item.get("reasoning_details")
+    if isinstance(details, list) and details:
+        opaque = "".join(string(block.get("data")) for block in details if isinstance(block, dict))
+        return [Reasoning(joined_text(details), opaque)]
+    return []
+
+
+def read_calls(item: dict[str, Any], assumptions: set[str]) -> list[Part]:
+    """Tool calls beside the content, as OpenAI Chat has them."""
+    calls: list[Part] = []
+    listed = item.get("tool_calls")
+    for call in listed if isinstance(listed, list) else []:
+        inner = first(call, "function", "custom") if isinstance(call, dict) else None
+        inner = call if isinstance(call, dict) and not isinstance(inner, dict) else inner
+        if isinstance(inner, dict):
+            arguments = first(inner, "arguments", "input", "parameters", "args")
+            calls.append(read_call(inner.get("name"), arguments))
+        else:
+            calls.append(read_data(call, assumptions))
+    if isinstance(legacy := item.get("function_call"), dict):
+        calls.append(read_call(legacy.get("name"), legacy.get("arguments")))
+    if isinstance(refusal := item.get("refusal"), str):
+        calls.append(Text(refusal))
+    return calls
+
+
+def read_item(kind: str, item: dict[str, Any], assumptions: set[str]) -> Message:
+    """An item of the Responses API that is not a message."""
+    if kind.endswith("_output"):
+        output = first(item, "output", "tools")
+        return Message("tool", (read_result("", output, assumptions, 0),))
+    if kind in ("function_call", "custom_tool_call") or kind.endswith("_call"):
+        name = string(item.get("name")) or kind.removesuffix("_call")
+        return Message("assistant", (read_call(name, first(item, "arguments", "input", "action")),))
+    if kind == "reasoning":
+        opaque = string(item.get("encrypted_content"))
+        text = joined_text(first(item, "content", "summary"))
+        return Message("assistant", (Reasoning("" if opaque else text, opaque),))
+    if kind == "item_reference":
+        assumptions.add("server_state")
+        return Message("assistant", (data(item),))
+    parts = read_content([item], assumptions)
+    return Message("user", merge_text(parts))
+
+
+def read_tools(value: Any, assumptions: set[str]) -> tuple[Tool, ...]:
+    """Tool definitions of any dialect, in their order."""
+    tools: list[Tool] = []
+    for item in value if isinstance(value, list) else [value]:
+        tools.extend(read_tool(item))
+    if any(tool.builtin for tool in tools):
+        assumptions.add("builtin_tool")
+    return tuple(tools)
+
+
+def read_tool(item: Any) -> list[Tool]:
+    """The definitions in one element of a tool list."""
+    if isinstance(item, str):
+        return [Tool(item, "", "", canonical(item), builtin=True)]
+    if not isinstance(item, dict):
+        return []
+    declared = first(item, "functionDeclarations", "function_declarations")
+    if isinstance(declared, list):
+        tools = [define(tool) for tool in declared if isinstance(tool, dict)]
+        others = item.keys() - {"functionDeclarations", "function_declarations"}
+        return tools + [builtin(key, {key: item[key]}) for key in sorted(others)]
+    inner = first(item, "function", "toolSpec", "custom")
+    if isinstance(inner, dict):
+        return [define(inner)]
+    if isinstance(item.get("name"), str) and item.get("type") in (None, "function", "custom"):
+        return [define(item)]
+    kept = {key: field for key, field in item.items() if key not in UNBILLED_KEYS}
+    if not kept:
+        return []
+    name = first(item, "type", "name")
+    return [builtin(name if isinstance(name, str) else min(kept), kept)]
+
+
+def define(tool: dict[str, Any]) -> Tool:
+    """A tool of the client's own."""
+    schema = first(tool, "parameters", "input_schema", "inputSchema", "parametersJsonSchema", "format")
+    if isinstance(schema, dict) and isinstance(schema.get("json"), dict):
+        schema = schema["json"]
+    name, description = string(tool.get("name")), string(tool.get("description"))
+    identity = canonical({"description": description, "name": name, "parameters": schema})
+    return Tool(name, description, "" if schema is None else compact(schema), identity)
+
+
+def builtin(name: str, definition: dict[str, Any]) -> Tool:
+    """A tool that runs at the provider."""
+    return Tool(name, "", "", canonical(definition), builtin=True)
+
+
+def read_tool_choice(fields: dict[str, Any]) -> str:
+    """`required`, `tool:` and a name, or empty text when the model is free."""
+    choice = first(fields, "tool_choice", "function_call")
+    config = first(fields, "toolConfig", "tool_config")
+    if choice is None and isinstance(config, dict):
+        choice = config.get("toolChoice")
+        calling = first(config, "functionCallingConfig", "function_calling_config")
+        choice = calling.get("mode") if isinstance(calling, dict) else choice
+    if isinstance(choice, dict):
+        inner = first(choice, "function", "tool", "custom")
+        name = inner.get("name") if isinstance(inner, dict) else choice.get("name")
+        if isinstance(name, str) and name:
+            return "tool:" + name
+        choice = string(choice.get("type")) or min(choice, default="")
+    return "required" if string(choice).lower() in ("any", "required") else ""
+
+
+def read_response_schema(fields: dict[str, Any]) -> str:
+    """Compact JSON of the structured output's schema, empty when there is none."""
+    text, config = fields.get("text"), first(fields, "generationConfig", "generation_config", "output_config")
+    form = first(fields, "response_format", "output_format")
+    if form is None and isinstance(text, dict):
+        form = text.get("format")
+    if form is None and isinstance(config, dict):
+        form = config.get("format")
+        schema = first(config, "responseSchema", "responseJsonSchema", "response_schema")
+        if schema is not None:
+            return compact(schema)
+    if not isinstance(form, dict):
+        return ""
+    inner = form.get("json_schema")
+    schema = first(inner if isinstance(inner, dict) else form, "schema")
+    return "" if schema is None else compact(schema)
+
+
+def read_thinking(fields: dict[str, Any]) -> bool:
+    """Whether extended thinking with a budget is switched on."""
+    thinking = fields.get("thinking")
+    return isinstance(thinking, dict) and thinking.get("type") == "enabled"
+
+
+def read_reply(body: object) -> tuple[Message, ...]:
+    """The messages of an answer as they come back in the next request; empty when unclear.
+
+    Reads a response body of any dialect, a message, a list of items, or the SDK's object.
+    """
+    value = load(body, Anomalies())
+    assumptions: set[str] = set()
+    if isinstance(value, dict):
+        if value.get("error"):
+            return ()
+        choices, candidates = value.get("choices"), value.get("candidates")
+        if isinstance(choices, list):
+            value = choices[0].get("message") if len(choices) == 1 and isinstance(choices[0], dict) else None
+        elif isinstance(candidates, list):
+            value = candidates[0].get("content") if len(candidates) == 1 and isinstance(candidates[0], dict) else None
+        elif isinstance(output := value.get("output"), dict):
+            value = output.get("message")
+        elif isinstance(output, list):
+            value = output
+        elif isinstance(value.get("message"), dict):
+            value = value["message"]
+    items = value if isinstance(value, list) else [value]
+    return read_messages([item for item in items if isinstance(item, dict)], assumptions)
+
+
+def view(request: Request) -> dict[str, Any]:
+    """`request` as plain JSON values: what was read, with media as the hash of their bytes."""
+    return {
+        "dialect": request.dialect,
+        "model": request.model,
+        "system": list(map(part_view, request.system)),
+        "tools": [vars(tool) for tool in request.tools],
+        "messages": [
+            {
+                "role": message.role,
+                "name": message.name,
+                "parts": list(map(part_view, message.parts)),
+            }
+            for message in request.messages
+        ],
+        "tool_choice": request.tool_choice,
+        "response_schema": request.response_schema,
+        "thinking": request.thinking,
+        "assumptions": sorted(request.assumptions),
+    }
+
+
+def part_view(part: Part) -> dict[str, Any]:
+    """A part as plain JSON values, its kind first."""
+    kind = KIND_NAMES[type(part)]
+    fields = dict(vars(part))
+    if isinstance(part, ToolResult):
+        fields["parts"] = list(map(part_view, part.parts))
+    if isinstance(part, Media):
+        content = fields.pop("data")
+        fields["blake3"] = "" if content is None else blake3(content).hexdigest()
+    return {"part": kind, **fields}

@@ -1,0 +1,216 @@
+//! The neutral request that every dialect is read into.
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// A request format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// OpenAI Chat Completions, and the many servers that speak it.
+    OpenAiChat,
+    /// OpenAI Responses.
+    OpenAiResponses,
+    /// Anthropic Messages.
+    Anthropic,
+    /// Gemini `generateContent`.
+    Gemini,
+    /// Amazon Bedrock Converse.
+    BedrockConverse,
+    /// Messages of the VS Code language model API, or of a chat store with typed parts.
+    VsCode,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Dialect; 6] = [
+        Dialect::OpenAiChat,
+        Dialect::OpenAiResponses,
+        Dialect::Anthropic,
+        Dialect::Gemini,
+        Dialect::BedrockConverse,
+        Dialect::VsCode,
+    ];
+
+    /// Its name: `"openai-chat"`, ...
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::OpenAiChat => "openai-chat",
+            Dialect::OpenAiResponses => "openai-responses",
+            Dialect::Anthropic => "anthropic",
+            Dialect::Gemini => "gemini",
+            Dialect::BedrockConverse => "bedrock-converse",
+            Dialect::VsCode => "vscode",
+        }
+    }
+
+    /// The dialect of this name.
+    pub fn named(name: &str) -> Option<Dialect> {
+        Dialect::ALL.into_iter().find(|dialect| dialect.name() == name)
+    }
+}
+
+/// System, tools, messages and the options that cost input tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request<'d> {
+    /// The format it was written in.
+    pub dialect: Dialect,
+    /// The model as the body or the caller names it; empty if neither does.
+    pub model: Cow<'d, str>,
+    /// The system prompt that stands outside of the messages.
+    pub system: Vec<Part<'d>>,
+    /// Tool definitions in their order.
+    pub tools: Vec<Tool<'d>>,
+    /// Messages in their order.
+    pub messages: Vec<Message<'d>>,
+    /// Which tool the model must call.
+    pub tool_choice: ToolChoice<'d>,
+    /// Compact JSON of the structured output's schema; empty if there is none.
+    pub response_schema: String,
+    /// Whether extended thinking with a budget is switched on.
+    pub has_thinking: bool,
+    /// What was odd or had to be guessed on reading.
+    pub assumptions: Assumptions,
+}
+
+/// Names of what had to be guessed, sorted, each once.
+pub type Assumptions = BTreeSet<&'static str>;
+
+/// Which tool the model must call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolChoice<'d> {
+    /// The model decides, or nothing is said.
+    Free,
+    /// Any tool, but some tool.
+    Required,
+    /// The tool of this name.
+    Tool(Cow<'d, str>),
+}
+
+/// One message: who speaks, and its parts in order, adjacent text merged, empty text left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'d> {
+    /// `system`, `developer`, `user`, `assistant`, `tool`, or an unknown role as it is.
+    pub role: Cow<'d, str>,
+    /// The name of the speaker; empty if there is none.
+    pub name: Cow<'d, str>,
+    /// Its content.
+    pub parts: Vec<Part<'d>>,
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part<'d> {
+    /// Text as it is.
+    Text(Cow<'d, str>),
+    /// An image, file, audio or video.
+    Media(Media<'d>),
+    /// A call of a tool by the model.
+    ToolCall(ToolCall<'d>),
+    /// What a tool call returned.
+    ToolResult(ToolResult<'d>),
+    /// Reasoning that the client sends back: readable text, or an opaque blob.
+    Reasoning {
+        /// Readable text, empty if it is opaque.
+        text: Cow<'d, str>,
+        /// An encrypted or redacted blob, empty if there is none.
+        opaque: Cow<'d, str>,
+    },
+    /// Anything else, counted as its JSON text.
+    Data(Data),
+}
+
+/// A value of unknown meaning as JSON text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// Compact, keys in the given order.
+    pub json: String,
+    /// Compact, keys sorted.
+    pub canonical: String,
+}
+
+/// A call of a tool by the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall<'d> {
+    /// The tool.
+    pub name: Cow<'d, str>,
+    /// Arguments as JSON; text that is not JSON stands in both fields as it is.
+    pub arguments: Data,
+}
+
+/// What a tool call returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolResult<'d> {
+    /// The tool, where the dialect names it in the result; else empty.
+    pub name: Cow<'d, str>,
+    /// The result.
+    pub parts: Vec<Part<'d>>,
+    /// Whether the tool failed.
+    pub is_error: bool,
+}
+
+/// What kind of media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaKind {
+    /// A picture.
+    Image,
+    /// A document of any other type.
+    File,
+    /// Sound.
+    Audio,
+    /// Moving pictures.
+    Video,
+}
+
+impl MediaKind {
+    /// `"image"`, `"file"`, `"audio"`, `"video"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            MediaKind::Image => "image",
+            MediaKind::File => "file",
+            MediaKind::Audio => "audio",
+            MediaKind::Video => "video",
+        }
+    }
+}
+
+/// An image, file, audio or video: its bytes, or only where they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Media<'d> {
+    /// What it is.
+    pub kind: MediaKind,
+    /// MIME type in lower case without parameters; empty if unknown.
+    pub mime: Cow<'d, str>,
+    /// The bytes or where they are.
+    pub content: Content<'d>,
+    /// The level of detail that the client asks for; empty if it does not.
+    pub detail: Cow<'d, str>,
+    /// File name; not part of the identity.
+    pub name: Cow<'d, str>,
+}
+
+/// Where the bytes of media are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content<'d> {
+    /// Raw bytes of a caller's object.
+    Bytes(&'d [u8]),
+    /// Base64 text.
+    Base64(&'d str),
+    /// Percent-encoded text of a data URL.
+    Percent(&'d str),
+    /// Not in the request: a URL, a file id, or `?`. Never fetched.
+    Remote(Cow<'d, str>),
+}
+
+/// A tool definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tool<'d> {
+    /// Its name; the type of a built-in tool.
+    pub name: Cow<'d, str>,
+    /// Its description; empty if there is none.
+    pub description: Cow<'d, str>,
+    /// Compact JSON of the parameters; empty if there are none.
+    pub schema: String,
+    /// The definition as canonical JSON without unbilled keys: its identity.
+    pub canonical: String,
+    /// Runs at the provider and is known only by its type.
+    pub is_builtin: bool,
+}
