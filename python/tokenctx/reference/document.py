@@ -136,3 +136,15 @@ def parse_arguments(text: str) -> tuple[Any, bool]:
         return _parse(text, Anomalies()), True
     except RequestError:
         return None, False
+
+
+ASCII_SPACE = " \t\n\r\f"
+"""White space that is stripped around names and types."""
+
+
+def ascii_lower(text: str) -> str:
+    """`text` with A to Z in lower case and nothing else changed."""
+    return text.translate(_LOWER)
+
+
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}

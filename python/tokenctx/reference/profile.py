@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from typing import Any, Final
 
-VENDOR: Final = re.compile(
-    r"^(?:[a-z]{2,6}(?:-[a-z]+)?\.)?(?:anthropic|amazon|meta|mistral|cohere|openai|deepseek|qwen|ai21|writer|zai|moonshot|moonshotai|minimax|google|nvidia|twelvelabs)\.(?=.)"
+from tokenctx.reference.document import ASCII_SPACE, ascii_lower
+
+VENDORS: Final = frozenset(
+    "ai21 amazon anthropic cohere deepseek google luma meta minimax mistral moonshot moonshotai "
+    "nvidia openai qwen twelvelabs writer zai".split()
 )
-"""Region and vendor before a Bedrock model id, as in `us.anthropic.claude-...`."""
+"""Vendors before a Bedrock model id, as in `us.anthropic.claude-...`."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,20 @@ def prefixes() -> list[tuple[str, str]]:
 
 def plain_model_name(model: str) -> str:
     """The model's own name, without vendor path, region, fine-tune and version suffixes."""
-    name = model.strip().lower().replace("@", "-").rsplit("/", 1)[-1]
-    if name.startswith("ft:"):
-        name = name[3:]
-    return VENDOR.sub("", name.split(":", 1)[0])
+    name = ascii_lower(model.strip(ASCII_SPACE)).replace("@", "-").rsplit("/", 1)[-1]
+    return without_vendor(name.removeprefix("ft:").split(":", 1)[0])
+
+
+def without_vendor(name: str) -> str:
+    """`name` without `vendor.` or `region.vendor.` in front."""
+    rest = name
+    for _ in range(2):
+        head, dot, rest = rest.partition(".")
+        if not dot:
+            return name
+        if head in VENDORS and rest:
+            return rest
+    return name
 
 
 def resolve(model: str, dialect: str) -> tuple[Profile, bool]:

@@ -1,0 +1,178 @@
+//! Identity of messages: one digest per message, one keyed chain per request.
+//!
+//! The canonical form is what the provider sees, not the JSON text: every field is its tag, its
+//! length in bytes (64 bit, little endian) and its content, so that no two different messages
+//! share their bytes. Call ids, cache markers and signatures never reach it. A message digest is
+//! BLAKE3 of that form under a key; a prefix digest is BLAKE3 of the prefix before and the
+//! message, so a prefix of k messages is known by 16 bytes whatever its size.
+//!
+//! BLAKE3 idles on messages of a kilobyte: 0.98 ms for 478 messages one by one against 0.09 ms
+//! in one pass. Accepted here; a memo in front of it is the remedy, not a weaker hash.
+use crate::media;
+use crate::request::{Content, Media, Message, Part, Request, Tool};
+
+/// BLAKE3 key derivation context; it changes with every change of the canonical form.
+const CONTEXT: &str = "tokenctx 2026-11-21 message and prefix digests";
+
+/// Keyed 128-bit identity of a message or of the first messages of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Digest(pub [u8; 16]);
+
+/// Makes digests under one secret; those of another secret never match.
+#[derive(Clone)]
+pub struct Digester {
+    key: [u8; 32],
+}
+
+impl Digester {
+    /// A digester whose key is derived from `secret`.
+    pub fn new(secret: &[u8]) -> Digester {
+        Digester { key: blake3::derive_key(CONTEXT, secret) }
+    }
+
+    /// Identity of `message`: role, name and parts. Linear in its size.
+    pub fn message(&self, message: &Message<'_>) -> Digest {
+        let mut form = Form::default();
+        self.message_into(message, &mut form)
+    }
+
+    /// Identity of all that stands before the messages: `family`, system prompt and tool set.
+    pub fn context(&self, family: &str, request: &Request<'_>) -> Digest {
+        let mut form = Form::default();
+        form.field(b'f', family);
+        form.nested(b's', |form| form.parts(&request.system));
+        form.nested(b'x', |form| request.tools.iter().for_each(|tool| form.tool(tool)));
+        self.digest(&form.bytes)
+    }
+
+    /// Identity of the context (index 0) and of the first k messages (index k).
+    pub fn prefixes(&self, family: &str, request: &Request<'_>) -> Vec<Digest> {
+        let mut prefix = self.context(family, request);
+        let mut prefixes = Vec::with_capacity(request.messages.len() + 1);
+        prefixes.push(prefix);
+        self.extend(&mut prefix, &request.messages, |prefix| prefixes.push(prefix));
+        prefixes
+    }
+
+    /// Moves `prefix` past `messages`, telling each prefix on the way.
+    pub fn extend(&self, prefix: &mut Digest, messages: &[Message<'_>], mut tell: impl FnMut(Digest)) {
+        let mut form = Form::default();
+        for message in messages {
+            let digest = self.message_into(message, &mut form);
+            let mut link = [b'p'; 33];
+            link[1..17].copy_from_slice(&prefix.0);
+            link[17..].copy_from_slice(&digest.0);
+            *prefix = self.digest(&link);
+            tell(*prefix);
+        }
+    }
+
+    fn message_into(&self, message: &Message<'_>, form: &mut Form) -> Digest {
+        form.bytes.clear();
+        form.field(b'r', &message.role);
+        if !message.name.is_empty() {
+            form.field(b'n', &message.name);
+        }
+        form.parts(&message.parts);
+        self.digest(&form.bytes)
+    }
+
+    fn digest(&self, content: &[u8]) -> Digest {
+        let hash = blake3::keyed_hash(&self.key, content);
+        let mut digest = Digest([0; 16]);
+        digest.0.copy_from_slice(&hash.as_bytes()[..16]);
+        digest
+    }
+}
+
+impl std::fmt::Debug for Digester {
+    /// Never the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Digester(..)")
+    }
+}
+
+/// The canonical form while it is written.
+#[derive(Default)]
+struct Form {
+    bytes: Vec<u8>,
+}
+
+impl Form {
+    fn field(&mut self, tag: u8, content: impl AsRef<[u8]>) {
+        let content = content.as_ref();
+        self.bytes.push(tag);
+        self.bytes.extend((content.len() as u64).to_le_bytes());
+        self.bytes.extend_from_slice(content);
+    }
+
+    /// A field whose content `write` appends.
+    fn nested(&mut self, tag: u8, write: impl FnOnce(&mut Form)) {
+        self.field(tag, []);
+        let start = self.bytes.len();
+        write(self);
+        let length = (self.bytes.len() - start) as u64;
+        self.bytes[start - 8..start].copy_from_slice(&length.to_le_bytes());
+    }
+
+    fn parts(&mut self, parts: &[Part<'_>]) {
+        parts.iter().for_each(|part| self.part(part));
+    }
+
+    fn part(&mut self, part: &Part<'_>) {
+        match part {
+            Part::Text(text) => self.field(b'T', text.as_bytes()),
+            Part::Data(data) => self.field(b'D', &data.canonical),
+            Part::Media(media) => self.media(media),
+            Part::ToolCall(call) => self.nested(b'C', |form| {
+                form.field(b'n', call.name.as_bytes());
+                form.field(b'a', &call.arguments.canonical);
+            }),
+            Part::ToolResult(result) => self.nested(b'R', |form| {
+                form.field(b'n', result.name.as_bytes());
+                form.field(b'e', if result.is_error { &[1][..] } else { &[] });
+                form.parts(&result.parts);
+            }),
+            Part::Reasoning { text, opaque } => self.nested(b'S', |form| {
+                form.field(b'T', text.as_bytes());
+                form.field(b'o', opaque.as_bytes());
+            }),
+        }
+    }
+
+    /// MIME type and the hash of the bytes, however they are written, or where they are.
+    fn media(&mut self, media: &Media<'_>) {
+        self.nested(b'M', |form| {
+            form.field(b'k', media.kind.name());
+            form.field(b'm', media.mime.as_bytes());
+            form.field(b'd', media.detail.as_bytes());
+            form.content(&media.content);
+        });
+    }
+
+    fn content(&mut self, content: &Content<'_>) {
+        let mut hasher = blake3::Hasher::new();
+        match content {
+            Content::Remote(place) => return self.field(b'u', place.as_bytes()),
+            Content::Base64(text) => {
+                let is_whole = media::decode_base64_chunks(text, |chunk| {
+                    hasher.update(chunk);
+                });
+                if !is_whole {
+                    return self.field(b'w', text);
+                }
+            }
+            Content::Bytes(bytes) => {
+                hasher.update(bytes);
+            }
+            Content::Percent(text) => {
+                hasher.update(&media::percent_decode_head(text, text.len()));
+            }
+        }
+        self.field(b'h', hasher.finalize().as_bytes());
+    }
+
+    fn tool(&mut self, tool: &Tool<'_>) {
+        self.field(if tool.is_builtin { b'b' } else { b't' }, &tool.canonical);
+    }
+}

@@ -1,0 +1,297 @@
+//! Profiles: what a family of models is counted with, as dated data.
+//!
+//! The table is `profiles.json`, shared with the Python reference; its fields are described in
+//! DESIGN.md. It is read on first use.
+use crate::json::{Document, Limits, Value};
+use crate::request::Dialect;
+use std::sync::OnceLock;
+
+const TABLE: &str = include_str!("../python/tokenctx/profiles.json");
+
+/// What happens to reasoning that the client sends back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasoningRule {
+    /// Billed while the model still works on the user's last turn.
+    Loop,
+    /// Always billed.
+    All,
+    /// Never billed.
+    Never,
+}
+
+/// How the input tokens of a family of models are counted. Counts are in tokens.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each field is described once, in DESIGN.md")]
+pub struct Profile {
+    pub name: String,
+    pub provider: String,
+    /// An encoding, or `characters`.
+    pub encoding: String,
+    /// How good a count of text is: `exact`, `calibrated` or `heuristic`.
+    pub quality: String,
+    pub text_numerator: u64,
+    pub text_denominator: u64,
+    pub request_tokens: u64,
+    pub message_tokens: u64,
+    pub assistant_tokens: u64,
+    pub name_tokens: u64,
+    pub system_tokens: u64,
+    pub tools_tokens: u64,
+    pub tools_header_tokens: u64,
+    pub tool_tokens: u64,
+    pub tools_permille: u64,
+    pub required_choice_tokens: u64,
+    pub forced_choice_tokens: u64,
+    pub schema_tokens: u64,
+    pub schema_permille: u64,
+    pub thinking_tokens: u64,
+    pub call_tokens: u64,
+    pub call_name_count: u64,
+    pub result_tokens: u64,
+    pub reasoning: ReasoningRule,
+    pub opaque_permille: u64,
+    pub opaque_offset_tokens: i64,
+    pub image_rule: String,
+    pub file_tokens: u64,
+    pub audio_tokens: u64,
+    pub video_tokens: u64,
+    pub reply_tokens: u64,
+    pub low_permille: u64,
+    pub high_permille: u64,
+    pub context_window_tokens: Option<u64>,
+    pub max_output_tokens: Option<u64>,
+}
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile {
+            name: String::new(),
+            provider: String::new(),
+            encoding: String::new(),
+            quality: String::new(),
+            text_numerator: 1,
+            text_denominator: 1,
+            request_tokens: 0,
+            message_tokens: 0,
+            assistant_tokens: 0,
+            name_tokens: 0,
+            system_tokens: 0,
+            tools_tokens: 0,
+            tools_header_tokens: 0,
+            tool_tokens: 0,
+            tools_permille: 1000,
+            required_choice_tokens: 0,
+            forced_choice_tokens: 0,
+            schema_tokens: 0,
+            schema_permille: 1000,
+            thinking_tokens: 0,
+            call_tokens: 0,
+            call_name_count: 1,
+            result_tokens: 0,
+            reasoning: ReasoningRule::Loop,
+            opaque_permille: 0,
+            opaque_offset_tokens: 0,
+            image_rule: String::new(),
+            file_tokens: 0,
+            audio_tokens: 0,
+            video_tokens: 0,
+            reply_tokens: 0,
+            low_permille: 500,
+            high_permille: 2000,
+            context_window_tokens: None,
+            max_output_tokens: None,
+        }
+    }
+}
+
+impl Profile {
+    /// Sets the field that the table calls `key`; other keys are notes and sources.
+    fn set(&mut self, key: &str, value: Value<'_>) {
+        let text = || value.as_str().unwrap_or_default().to_owned();
+        let number = || value.as_u64().unwrap_or_default();
+        match key {
+            "name" => self.name = text(),
+            "provider" => self.provider = text(),
+            "encoding" => self.encoding = text(),
+            "quality" => self.quality = text(),
+            "text_numerator" => self.text_numerator = number(),
+            "text_denominator" => self.text_denominator = number().max(1),
+            "request_tokens" => self.request_tokens = number(),
+            "message_tokens" => self.message_tokens = number(),
+            "assistant_tokens" => self.assistant_tokens = number(),
+            "name_tokens" => self.name_tokens = number(),
+            "system_tokens" => self.system_tokens = number(),
+            "tools_tokens" => self.tools_tokens = number(),
+            "tools_header_tokens" => self.tools_header_tokens = number(),
+            "tool_tokens" => self.tool_tokens = number(),
+            "tools_permille" => self.tools_permille = number(),
+            "required_choice_tokens" => self.required_choice_tokens = number(),
+            "forced_choice_tokens" => self.forced_choice_tokens = number(),
+            "schema_tokens" => self.schema_tokens = number(),
+            "schema_permille" => self.schema_permille = number(),
+            "thinking_tokens" => self.thinking_tokens = number(),
+            "call_tokens" => self.call_tokens = number(),
+            "call_name_count" => self.call_name_count = number(),
+            "result_tokens" => self.result_tokens = number(),
+            "reasoning" => self.reasoning = reasoning_rule(&text()),
+            "opaque_permille" => self.opaque_permille = number(),
+            "opaque_offset_tokens" => self.opaque_offset_tokens = signed(value),
+            "image_rule" => self.image_rule = text(),
+            "file_tokens" => self.file_tokens = number(),
+            "audio_tokens" => self.audio_tokens = number(),
+            "video_tokens" => self.video_tokens = number(),
+            "reply_tokens" => self.reply_tokens = number(),
+            "low_permille" => self.low_permille = number(),
+            "high_permille" => self.high_permille = number(),
+            "context_window_tokens" => self.context_window_tokens = value.as_u64(),
+            "max_output_tokens" => self.max_output_tokens = value.as_u64(),
+            _ => {}
+        }
+    }
+
+    /// The token counting strategy: o200k_base for all, 4 per message, attachments as metadata.
+    pub fn universal(&self) -> Profile {
+        Profile {
+            provider: self.provider.clone(),
+            context_window_tokens: self.context_window_tokens,
+            max_output_tokens: self.max_output_tokens,
+            ..table().named("universal").clone()
+        }
+    }
+
+    /// RFC 006: characters over characters per token, times a factor, and 4 per message.
+    pub fn characters(&self, milli_characters_per_token: u64, factor_permille: u64) -> Profile {
+        Profile {
+            name: "characters".to_owned(),
+            encoding: "characters".to_owned(),
+            text_numerator: factor_permille,
+            text_denominator: milli_characters_per_token.max(1),
+            image_rule: self.image_rule.clone(),
+            file_tokens: self.file_tokens,
+            audio_tokens: self.audio_tokens,
+            video_tokens: self.video_tokens,
+            ..self.universal()
+        }
+    }
+}
+
+fn reasoning_rule(name: &str) -> ReasoningRule {
+    match name {
+        "all" => ReasoningRule::All,
+        "never" => ReasoningRule::Never,
+        _ => ReasoningRule::Loop,
+    }
+}
+
+fn signed(value: Value<'_>) -> i64 {
+    value.as_number_text().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// The profile of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Resolved {
+    /// The profile.
+    pub profile: &'static Profile,
+    /// Whether the model's name is known; if not, the dialect chose.
+    pub is_known_model: bool,
+}
+
+/// The profile of `model`; an unknown name falls to the one that its dialect most likely means.
+pub fn resolve(model: &str, dialect: Dialect) -> Resolved {
+    let name = plain_model_name(model);
+    let table = table();
+    let known = table.prefixes.iter().find(|(prefix, _)| name.starts_with(prefix.as_str()));
+    match known {
+        Some((_, profile)) => Resolved { profile: table.named(profile), is_known_model: true },
+        None => Resolved { profile: table.fallback(dialect), is_known_model: false },
+    }
+}
+
+/// The model's own name, without vendor path, region, fine-tune and version suffixes.
+pub fn plain_model_name(model: &str) -> String {
+    let name = model.trim_ascii().to_ascii_lowercase().replace('@', "-");
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let name = name.strip_prefix("ft:").unwrap_or(name);
+    let name = name.split(':').next().unwrap_or_default();
+    without_vendor(name).to_owned()
+}
+
+/// Vendors before a Bedrock model id, as in `us.anthropic.claude-...`.
+const VENDORS: [&str; 18] = [
+    "ai21", "amazon", "anthropic", "cohere", "deepseek", "google", "meta", "minimax", "mistral",
+    "moonshot", "moonshotai", "nvidia", "openai", "qwen", "twelvelabs", "writer", "zai", "luma",
+];
+
+/// `name` without `vendor.` or `region.vendor.` in front.
+fn without_vendor(name: &str) -> &str {
+    let mut rest = name;
+    for _ in 0..2 {
+        let Some((head, tail)) = rest.split_once('.') else {
+            return name;
+        };
+        if VENDORS.contains(&head) && !tail.is_empty() {
+            return tail;
+        }
+        rest = tail;
+    }
+    name
+}
+
+struct Table {
+    profiles: Vec<Profile>,
+    /// Model name prefix and profile name, longest prefix first.
+    prefixes: Vec<(String, String)>,
+    fallbacks: Vec<(String, String)>,
+}
+
+impl Table {
+    fn named(&self, name: &str) -> &Profile {
+        let found = self.profiles.iter().find(|profile| profile.name == name);
+        found.unwrap_or(&self.profiles[0])
+    }
+
+    fn fallback(&self, dialect: Dialect) -> &Profile {
+        let mut fallbacks = self.fallbacks.iter();
+        let found = fallbacks.find(|(name, _)| name == dialect.name());
+        self.named(found.map_or("unknown", |(_, profile)| profile))
+    }
+}
+
+fn table() -> &'static Table {
+    static TABLE_ONCE: OnceLock<Table> = OnceLock::new();
+    TABLE_ONCE.get_or_init(|| {
+        let document = Document::parse(TABLE, &Limits::default());
+        let mut table = document.as_ref().map_or_else(|_| Table::empty(), |it| read(it.root()));
+        table.prefixes.sort_by_key(|(prefix, _)| (usize::MAX - prefix.len(), prefix.clone()));
+        if table.profiles.is_empty() {
+            table.profiles.push(Profile::default());
+        }
+        table
+    })
+}
+
+impl Table {
+    fn empty() -> Table {
+        Table { profiles: Vec::new(), prefixes: Vec::new(), fallbacks: Vec::new() }
+    }
+}
+
+fn read(root: Value<'_>) -> Table {
+    let mut table = Table::empty();
+    for row in root.get("profiles").into_iter().flat_map(Value::items) {
+        let like = row.get("like").and_then(Value::as_str).unwrap_or_default();
+        let base = table.profiles.iter().find(|profile| profile.name == like);
+        let mut profile = base.cloned().unwrap_or_default();
+        row.members().for_each(|(key, value)| profile.set(key, value));
+        for prefix in row.get("models").into_iter().flat_map(Value::items) {
+            let prefix = prefix.as_str().unwrap_or_default().to_owned();
+            table.prefixes.push((prefix, profile.name.clone()));
+        }
+        table.profiles.push(profile);
+    }
+    for (dialect, profile) in root.get("fallbacks").into_iter().flat_map(Value::members) {
+        let profile = profile.as_str().unwrap_or_default();
+        table.fallbacks.push((dialect.to_owned(), profile.to_owned()));
+    }
+    table
+}
