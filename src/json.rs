@@ -1,1 +1,0 @@
-//! A JSON document as a flat list of nodes.
