@@ -1,10 +1,21 @@
 //! Input tokens of a chat request, known before it is sent.
 //!
-//! Data flows one way: body -> request -> digests -> known prefix -> counts -> estimate.
-//! The crate knows nothing of Python; the binding is `src/py/`, behind the feature `python`.
+//! Data flows one way: body -> [`json`] document -> [`request`] -> [`digest`] -> known
+//! [`prefix`] -> [`count`] -> [`estimate`]. The crate knows nothing of Python; the binding is
+//! `src/py/`, behind the feature `python`.
 
 pub mod bpe;
+pub mod count;
+pub mod digest;
+mod error;
+pub mod estimate;
+pub mod json;
 pub mod media;
+pub mod prefix;
+pub mod profile;
+pub mod request;
 
 #[cfg(feature = "python")]
 mod py;
+
+pub use error::Error;
