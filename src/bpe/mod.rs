@@ -1,1 +1,14 @@
-//! Byte pair encodings: vocabulary tables, splitter, merge, count.
+//! Byte pair encodings: how many tokens a text has.
+//!
+//! A text is cut into pieces by the encoding's split rule ([`split`]), which looks at classes of
+//! characters only ([`unicode`]). A piece that is in the vocabulary ([`vocabulary`]) is one token;
+//! these are nine of ten. Any other piece is merged from its bytes ([`merge`]).
+
+mod encoding;
+mod key;
+mod merge;
+mod split;
+mod unicode;
+mod vocabulary;
+
+pub use encoding::Encoding;

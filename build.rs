@@ -1,0 +1,248 @@
+//! Writes the vocabulary and Unicode tables that `src/bpe/` includes and uses in place.
+//!
+//! Token bytes come from the crate `tiktoken-rs`, which embeds the published rank files but does
+//! not export them: every rank is decoded through its public `decode_bytes`. Unicode classes come
+//! from `regex-syntax`, the tables behind the regex engine that `tiktoken` itself uses.
+//! Everything the run time relies on is checked here, so that it need not be checked there.
+
+#[path = "src/bpe/key.rs"]
+#[allow(dead_code, clippy::cast_possible_truncation)]
+mod key;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use regex_syntax::hir::{Class, HirKind};
+use tiktoken_rs::CoreBPE;
+
+/// FNV-1a of the class of every code point, as of Unicode 16.0.0.
+const CLASSES_FNV: u64 = 0xC9CB_A54B_F95C_558A;
+
+/// Ranks are packed into 18 bits by the merge.
+const MAX_RANK: u32 = 1 << 18;
+
+/// Mean number of keys that share a pilot: more is smaller, but slower to search.
+const KEYS_PER_PILOT: usize = 4;
+
+/// Slots per 100 keys.
+const SLOTS_PERCENT: usize = 104;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/bpe/key.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    write_classes(&out);
+    let vocabularies: [(&str, u32, CoreBPE); 4] = [
+        (
+            "o200k",
+            199_998,
+            tiktoken_rs::o200k_base().expect("embedded"),
+        ),
+        (
+            "cl100k",
+            100_256,
+            tiktoken_rs::cl100k_base().expect("embedded"),
+        ),
+        ("p50k", 50_280, tiktoken_rs::p50k_base().expect("embedded")),
+        ("r50k", 50_256, tiktoken_rs::r50k_base().expect("embedded")),
+    ];
+    for (name, tokens, bpe) in &vocabularies {
+        let ranked = ranked_tokens(bpe);
+        assert_eq!(ranked.len(), *tokens as usize, "{name}: number of tokens");
+        validate(name, &ranked);
+        write_vocabulary(&out, name, &ranked);
+    }
+}
+
+/// Token bytes and rank of every ordinary token, by rank.
+fn ranked_tokens(bpe: &CoreBPE) -> Vec<(Vec<u8>, u32)> {
+    let special: HashSet<&[u8]> = bpe
+        .special_tokens()
+        .into_iter()
+        .map(str::as_bytes)
+        .collect();
+    (0..MAX_RANK)
+        .filter_map(|rank| Some((bpe.decode_bytes(&[rank]).ok()?, rank)))
+        .filter(|(token, _)| !special.contains(token.as_slice()))
+        .collect()
+}
+
+/// Panics unless every byte is a token, no token occurs twice or is too long, and every token merges to itself.
+///
+/// With the last, "the whole piece is a token" and "the piece merges to one token" are the same,
+/// and the lemma of `src/bpe/merge.rs` about neighbouring tokens holds.
+fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) {
+    let ranks: HashMap<&[u8], u32> = ranked.iter().map(|(t, r)| (t.as_slice(), *r)).collect();
+    assert_eq!(ranks.len(), ranked.len(), "{name}: a token occurs twice");
+    for byte in 0..=u8::MAX {
+        assert!(
+            ranks.contains_key([byte].as_slice()),
+            "{name}: byte {byte} is not a token"
+        );
+    }
+    for (token, rank) in ranked {
+        assert!(
+            token.len() <= key::MAX_TOKEN_BYTES,
+            "{name}: token {rank} is too long"
+        );
+        let mut starts: Vec<usize> = (0..=token.len()).collect();
+        while let Some((_, at)) = (0..starts.len().saturating_sub(2))
+            .filter_map(|i| Some((*ranks.get(&token[starts[i]..starts[i + 2]])?, i)))
+            .min()
+        {
+            starts.remove(at + 1);
+        }
+        assert_eq!(
+            starts.len(),
+            2,
+            "{name}: token {rank} does not merge to itself"
+        );
+    }
+}
+
+fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
+    let mut bytes = Vec::new();
+    let mut ends = Vec::new();
+    for (token, rank) in ranked {
+        ends.resize(*rank as usize, bytes.len() as u32);
+        bytes.extend_from_slice(token);
+        ends.push(bytes.len() as u32);
+    }
+    let (short, long): (Vec<_>, Vec<_>) = ranked
+        .iter()
+        .partition(|(token, _)| token.len() <= key::SHORT_BYTES);
+    let short: Vec<(u64, u128)> = short
+        .into_iter()
+        .map(|(token, rank)| {
+            let mut text = [0; 16];
+            text[..token.len()].copy_from_slice(token);
+            let key = key::pack(text, token.len());
+            (
+                key::hash_short(key),
+                key | u128::from(*rank) << key::RANK_SHIFT,
+            )
+        })
+        .collect();
+    let long: Vec<(u64, u32)> = long
+        .into_iter()
+        .map(|(token, rank)| (key::hash_long(token), *rank))
+        .collect();
+    let (short_slots, short_pilots) = place(&short);
+    let (long_slots, long_pilots) = place(&long);
+    let write = |part: &str, data: Vec<u8>| {
+        fs::write(out.join(format!("{name}.{part}")), data).expect("OUT_DIR is writable");
+    };
+    write("bytes", bytes);
+    write(
+        "ends",
+        ends.iter().flat_map(|end| end.to_le_bytes()).collect(),
+    );
+    write(
+        "short",
+        short_slots
+            .iter()
+            .flat_map(|s| s.unwrap_or(0).to_le_bytes())
+            .collect(),
+    );
+    write(
+        "short_pilots",
+        short_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
+    );
+    write(
+        "long",
+        long_slots
+            .iter()
+            .flat_map(|s| s.unwrap_or(0).to_le_bytes())
+            .collect(),
+    );
+    write(
+        "long_pilots",
+        long_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
+    );
+}
+
+/// A perfect hash: slots that hold the values, and the pilot of each bucket that leads there.
+///
+/// Buckets are placed from the fullest to the emptiest; each takes the first pilot that sends all
+/// of its keys to free slots.
+fn place<T: Copy>(keyed: &[(u64, T)]) -> (Vec<Option<T>>, Vec<u16>) {
+    let mut slots = vec![None; keyed.len() * SLOTS_PERCENT / 100 + 1];
+    let mut pilots = vec![0; keyed.len() / KEYS_PER_PILOT + 1];
+    let mut buckets = vec![Vec::new(); pilots.len()];
+    for entry in keyed {
+        buckets[key::bucket(entry.0, pilots.len())].push(*entry);
+    }
+    let mut order: Vec<usize> = (0..buckets.len()).collect();
+    order.sort_by_key(|&bucket| (std::cmp::Reverse(buckets[bucket].len()), bucket));
+    let mut targets = Vec::new();
+    for bucket in order {
+        pilots[bucket] = (0..=u16::MAX)
+            .find(|&pilot| {
+                targets.clear();
+                buckets[bucket].iter().all(|(hash, _)| {
+                    let target = key::slot(*hash, pilot, slots.len());
+                    let free = slots[target].is_none() && !targets.contains(&target);
+                    targets.push(target);
+                    free
+                })
+            })
+            .expect("a pilot exists for every bucket");
+        for (hash, value) in &buckets[bucket] {
+            let target = key::slot(*hash, pilots[bucket], slots.len());
+            slots[target] = Some(*value);
+        }
+    }
+    (slots, pilots)
+}
+
+/// Classes of `src/bpe/unicode.rs`, in its bit order; what no property claims is `OTHER`.
+const CLASSES: [(u8, &str); 7] = [
+    (1 << 1, r"[\p{Lu}\p{Lt}]"),
+    (1 << 2, r"\p{Ll}"),
+    (1 << 3, r"[\p{Lm}\p{Lo}]"),
+    (1 << 4, r"\p{M}"),
+    (1 << 5, r"\p{N}"),
+    (1 << 6, r"[\s--\r\n]"),
+    (1 << 7, r"[\r\n]"),
+];
+
+/// Writes the two-level class table: a block number for every 128 code points, and the blocks.
+fn write_classes(out: &Path) {
+    let mut classes = vec![1u8; 0x11_0000];
+    for (class, pattern) in CLASSES {
+        let hir = regex_syntax::parse(pattern).expect("a valid pattern");
+        let HirKind::Class(Class::Unicode(set)) = hir.kind() else {
+            panic!("{pattern} is not a set of code points")
+        };
+        for range in set.ranges() {
+            let members = &mut classes[range.start() as usize..=range.end() as usize];
+            assert!(
+                members.iter().all(|&c| c == 1),
+                "{pattern} overlaps another class"
+            );
+            members.fill(class);
+        }
+    }
+    let fnv = classes
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, &class| {
+            (hash ^ u64::from(class)).wrapping_mul(0x0000_0100_0000_01B3)
+        });
+    assert_eq!(
+        fnv, CLASSES_FNV,
+        "regex-syntax no longer has the tables of Unicode 16.0.0"
+    );
+    let mut numbers = HashMap::new();
+    let mut blocks = Vec::new();
+    let mut index = Vec::new();
+    for block in classes.chunks(128) {
+        let next = numbers.len();
+        index.push(*numbers.entry(block).or_insert_with(|| {
+            blocks.extend_from_slice(block);
+            u8::try_from(next).expect("at most 256 different blocks")
+        }));
+    }
+    fs::write(out.join("classes.index"), index).expect("OUT_DIR is writable");
+    fs::write(out.join("classes.blocks"), blocks).expect("OUT_DIR is writable");
+}

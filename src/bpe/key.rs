@@ -1,0 +1,65 @@
+//! Packed token keys and the perfect hash that places them.
+//!
+//! `build.rs` includes this file too: it searches the pilots, the run time only follows them.
+
+/// No token is longer.
+pub(crate) const MAX_TOKEN_BYTES: usize = 128;
+
+/// Longest token, in bytes, whose text fits into its table entry.
+pub(crate) const SHORT_BYTES: usize = 13;
+
+/// Low bits of an entry: 13 bytes of text and 4 bits of length; the rank is above them.
+pub(crate) const RANK_SHIFT: u32 = 108;
+
+const LENGTH_SHIFT: u32 = 104;
+
+/// The key of the first `length` bytes of `text`; `length` is at most [`SHORT_BYTES`].
+#[inline(always)]
+pub(crate) fn pack(text: [u8; 16], length: usize) -> u128 {
+    let text = u128::from_le_bytes(text) & !(u128::MAX << (8 * length));
+    text | (length as u128) << LENGTH_SHIFT
+}
+
+/// Hash of a packed key.
+#[inline(always)]
+pub(crate) fn hash_short(key: u128) -> u64 {
+    fold(
+        key as u64 ^ 0x9E37_79B9_7F4A_7C15,
+        (key >> 64) as u64 ^ 0xD6E8_FEB8_6659_FD93,
+    )
+}
+
+/// Hash of a token that does not fit into an entry.
+pub(crate) fn hash_long(text: &[u8]) -> u64 {
+    let mut hash = text.len() as u64;
+    for chunk in text.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = fold(
+            hash ^ u64::from_le_bytes(word) ^ 0x9E37_79B9_7F4A_7C15,
+            0xD6E8_FEB8_6659_FD93,
+        );
+    }
+    hash
+}
+
+/// Index of the pilot of `hash` among `pilots`.
+#[inline(always)]
+pub(crate) fn bucket(hash: u64, pilots: usize) -> usize {
+    (((hash & 0xFFFF_FFFF) * pilots as u64) >> 32) as usize
+}
+
+/// Index of `hash` among `slots`, given its pilot.
+#[inline(always)]
+pub(crate) fn slot(hash: u64, pilot: u16, slots: usize) -> usize {
+    let mixed = (hash ^ u64::from(pilot).wrapping_mul(0xA24B_AED4_963E_E407))
+        .wrapping_mul(0x9FB2_1C65_1E98_DF25);
+    (((mixed >> 32) * slots as u64) >> 32) as usize
+}
+
+/// Both halves of a 128-bit product, so that every input bit reaches every output bit.
+#[inline(always)]
+fn fold(left: u64, right: u64) -> u64 {
+    let product = u128::from(left) * u128::from(right);
+    product as u64 ^ (product >> 64) as u64
+}

@@ -1,0 +1,288 @@
+//! The split rules: where a text is cut into pieces before any merge.
+//!
+//! Each rule is published as a regular expression (quoted at its function). Here each is a
+//! function from the start of a piece to its end: one pass, no backtracking beyond the piece, no
+//! regex engine. The expressions try their alternatives in order at every position; what the first
+//! character and the one after it are decides between the alternatives, so that no alternative is
+//! tried in vain, with two exceptions that are argued where they occur.
+
+use super::unicode::{
+    CASELESS, END, LETTER, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UPPER, class_at,
+};
+
+/// A split rule.
+pub(super) trait Rule {
+    /// End of the piece that starts at `start`, which is a character of the UTF-8 `text`.
+    fn end(text: &[u8], start: usize) -> usize;
+}
+
+/// What may follow a word's or a number's own characters in a run of punctuation.
+const PUNCTUATION: u8 = OTHER | MARK;
+
+/// The rule of `o200k_base` and `o200k_harmony`.
+///
+/// ```text
+/// [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+/// [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+/// \p{N}{1,3}
+///  ?[^\s\p{L}\p{N}]+[\r\n/]*
+/// \s*[\r\n]+
+/// \s+(?!\S)
+/// \s+
+/// ```
+pub(super) struct O200k;
+
+impl Rule for O200k {
+    #[inline(always)]
+    fn end(text: &[u8], start: usize) -> usize {
+        let (first, length) = class_at(text, start);
+        if first & LETTER != 0 {
+            let (Word::Lowered(end) | Word::Upper(end)) = word(text, start);
+            return contraction_end::<true>(text, end);
+        }
+        let next = start + length;
+        if first == NUMBER {
+            return run_end_at_most(text, next, NUMBER, 2);
+        }
+        let (second, _) = class_at(text, next);
+        if first != NEWLINE && second & (LETTER | MARK) != 0 {
+            let end = match word(text, next) {
+                Word::Lowered(end) => end,
+                // The first alternative without its prefix comes before the second with it: a mark
+                // is both a prefix and a word.
+                Word::Upper(_) if first == MARK => next,
+                Word::Upper(end) => end,
+            };
+            return contraction_end::<true>(text, end);
+        }
+        if first == MARK {
+            return contraction_end::<true>(text, next);
+        }
+        if first == OTHER || (text[start] == b' ' && second == OTHER) {
+            let end = run_end(text, next, PUNCTUATION);
+            return bytes_end(text, end, |byte| matches!(byte, b'\r' | b'\n' | b'/'));
+        }
+        let white = White::at(text, start);
+        match white.after_newline {
+            Some(end) => end,
+            None => white.end_before_word(text),
+        }
+    }
+}
+
+/// The rule of `cl100k_base`.
+///
+/// ```text
+/// '(?i:[sdmt]|ll|ve|re)
+/// [^\r\n\p{L}\p{N}]?+\p{L}++
+/// \p{N}{1,3}+
+///  ?[^\s\p{L}\p{N}]++[\r\n]*+
+/// \s++$
+/// \s*[\r\n]
+/// \s+(?!\S)
+/// \s
+/// ```
+pub(super) struct Cl100k;
+
+impl Rule for Cl100k {
+    #[inline(always)]
+    fn end(text: &[u8], start: usize) -> usize {
+        let (first, length) = class_at(text, start);
+        let next = start + length;
+        if first & LETTER != 0 {
+            return run_end(text, next, LETTER);
+        }
+        if first == NUMBER {
+            return run_end_at_most(text, next, NUMBER, 2);
+        }
+        let contraction = contraction_end::<true>(text, start);
+        if contraction > start {
+            return contraction;
+        }
+        let (second, _) = class_at(text, next);
+        if first != NEWLINE && second & LETTER != 0 {
+            return run_end(text, next, LETTER);
+        }
+        if first & PUNCTUATION != 0 || (text[start] == b' ' && second & PUNCTUATION != 0) {
+            let end = run_end(text, next, PUNCTUATION);
+            return bytes_end(text, end, |byte| matches!(byte, b'\r' | b'\n'));
+        }
+        let white = White::at(text, start);
+        match white.after_newline {
+            Some(end) if white.end < text.len() => end,
+            _ => white.end_before_word(text),
+        }
+    }
+}
+
+/// The rule of `r50k_base` and `p50k_base`.
+///
+/// ```text
+/// '(?:[sdmt]|ll|ve|re)
+///  ?\p{L}++
+///  ?\p{N}++
+///  ?[^\s\p{L}\p{N}]++
+/// \s++$
+/// \s+(?!\S)
+/// \s
+/// ```
+pub(super) struct R50k;
+
+impl Rule for R50k {
+    #[inline(always)]
+    fn end(text: &[u8], start: usize) -> usize {
+        let contraction = contraction_end::<false>(text, start);
+        if contraction > start {
+            return contraction;
+        }
+        let (mut class, length) = class_at(text, start);
+        let next = start + length;
+        if text[start] == b' ' {
+            class = class_at(text, next).0;
+        }
+        for set in [LETTER, NUMBER, PUNCTUATION] {
+            if class & set != 0 {
+                return run_end(text, next, set);
+            }
+        }
+        White::at(text, start).end_before_word(text)
+    }
+}
+
+/// A word without its prefix, by the alternative of the `o200k` rule that takes it.
+enum Word {
+    /// The first alternative: upper case, then at least one letter that is not upper case.
+    Lowered(usize),
+    /// The second alternative, because all is upper case.
+    Upper(usize),
+}
+
+/// The word at `start`, which is a letter or a mark.
+///
+/// A letter without case, or a mark, belongs to both halves of the first alternative. If upper
+/// case follows the last of them, the expression backtracks to it: the word ends there.
+#[inline(always)]
+fn word(text: &[u8], start: usize) -> Word {
+    let (mut at, mut after_caseless) = (start, None);
+    loop {
+        let (class, length) = class_at(text, at);
+        match class {
+            LOWER => return Word::Lowered(run_end(text, at + length, LOWER | CASELESS | MARK)),
+            UPPER => at += length,
+            CASELESS | MARK => {
+                at += length;
+                after_caseless = Some(at);
+            }
+            _ => return after_caseless.map_or(Word::Upper(at), Word::Lowered),
+        }
+    }
+}
+
+/// End of the contraction at `at` (`'s`, `'t`, `'re`, `'ve`, `'m`, `'ll`, `'d`), or `at`.
+///
+/// With `FOLD` in either case; U+017F, the long s, is a lower case of S.
+#[inline(always)]
+fn contraction_end<const FOLD: bool>(text: &[u8], at: usize) -> usize {
+    if text.get(at) == Some(&b'\'') {
+        contraction_end_at_quote::<FOLD>(text, at)
+    } else {
+        at
+    }
+}
+
+fn contraction_end_at_quote<const FOLD: bool>(text: &[u8], at: usize) -> usize {
+    let letter = |offset: usize| {
+        let byte = text.get(at + offset).copied().unwrap_or(0);
+        if FOLD {
+            byte.to_ascii_lowercase()
+        } else {
+            byte
+        }
+    };
+    match (letter(1), letter(2)) {
+        (b's' | b't' | b'm' | b'd', _) => at + 2,
+        (b'r' | b'v', b'e') | (b'l', b'l') => at + 3,
+        (0xC5, 0xBF) if FOLD => at + 3,
+        _ => at,
+    }
+}
+
+/// End of the run of characters of the classes `set` at `at`.
+#[inline(always)]
+fn run_end(text: &[u8], mut at: usize, set: u8) -> usize {
+    loop {
+        let (class, length) = class_at(text, at);
+        if class & set == 0 {
+            return at;
+        }
+        at += length;
+    }
+}
+
+/// [`run_end`], but at most `limit` characters.
+#[inline(always)]
+fn run_end_at_most(text: &[u8], mut at: usize, set: u8, limit: usize) -> usize {
+    for _ in 0..limit {
+        let (class, length) = class_at(text, at);
+        if class & set == 0 {
+            break;
+        }
+        at += length;
+    }
+    at
+}
+
+/// End of the run of bytes at `at` that `belongs` accepts.
+#[inline(always)]
+fn bytes_end(text: &[u8], at: usize, belongs: impl Fn(u8) -> bool) -> usize {
+    text[at..]
+        .iter()
+        .position(|&byte| !belongs(byte))
+        .map_or(text.len(), |length| at + length)
+}
+
+/// A run of white space.
+struct White {
+    start: usize,
+    /// Start of its last character.
+    last: usize,
+    end: usize,
+    /// End of its last line end.
+    after_newline: Option<usize>,
+}
+
+impl White {
+    #[inline(always)]
+    fn at(text: &[u8], start: usize) -> White {
+        let mut white = White {
+            start,
+            last: start,
+            end: start,
+            after_newline: None,
+        };
+        loop {
+            let (class, length) = class_at(text, white.end);
+            if class & (SPACE | NEWLINE) == 0 {
+                return white;
+            }
+            white.last = white.end;
+            white.end += length;
+            if class == NEWLINE {
+                white.after_newline = Some(white.end);
+            }
+        }
+    }
+
+    /// `\s+(?!\S)`, else `\s`: all of it at the end of the text; else all but the last character,
+    /// which may become the prefix of what follows; a single character in any case.
+    #[inline(always)]
+    fn end_before_word(&self, text: &[u8]) -> usize {
+        if self.end == text.len() || self.last == self.start {
+            self.end
+        } else {
+            self.last
+        }
+    }
+}
+
+const _: () = assert!(END == 0, "no set of classes contains the end of the text");

@@ -1,0 +1,70 @@
+//! Classes of characters, as the split rules see them: Unicode 16.0.0, the version of `tiktoken`.
+//!
+//! The table has two levels: a block number for every 128 code points, and the different blocks
+//! (38 KB together). `build.rs` writes it and checks the Unicode version.
+
+/// Past the end of the text.
+pub(super) const END: u8 = 0;
+/// Anything that is not in another class: punctuation, symbols, controls, unassigned.
+pub(super) const OTHER: u8 = 1;
+/// Upper case and title case letters: `Lu`, `Lt`.
+pub(super) const UPPER: u8 = 1 << 1;
+/// Lower case letters: `Ll`.
+pub(super) const LOWER: u8 = 1 << 2;
+/// Letters without case: `Lm`, `Lo`.
+pub(super) const CASELESS: u8 = 1 << 3;
+/// Combining marks: `M`.
+pub(super) const MARK: u8 = 1 << 4;
+/// Digits and other numbers: `N`.
+pub(super) const NUMBER: u8 = 1 << 5;
+/// White space except line ends.
+pub(super) const SPACE: u8 = 1 << 6;
+/// `\r` and `\n`; other line separators are [`SPACE`].
+pub(super) const NEWLINE: u8 = 1 << 7;
+
+/// Every letter.
+pub(super) const LETTER: u8 = UPPER | LOWER | CASELESS;
+
+const BLOCK: usize = 128;
+
+static INDEX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.index"));
+static BLOCKS: &[[u8; BLOCK]] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.blocks"))
+    .as_chunks()
+    .0;
+static ASCII: &[u8; BLOCK] = &BLOCKS[0];
+
+/// Class and length in bytes of the character at `at`; ([`END`], 0) past the end.
+///
+/// `text` is valid UTF-8 and `at` the start of a character.
+#[inline(always)]
+pub(super) fn class_at(text: &[u8], at: usize) -> (u8, usize) {
+    match text.get(at) {
+        None => (END, 0),
+        Some(&lead) if lead < 0x80 => (ASCII[usize::from(lead)], 1),
+        Some(&lead) => wide_class_at(text, at, lead),
+    }
+}
+
+/// [`class_at`] for a character of two to four bytes.
+#[inline]
+fn wide_class_at(text: &[u8], at: usize, lead: u8) -> (u8, usize) {
+    let lead = usize::from(lead);
+    let tail = |offset: usize| {
+        text.get(at + offset)
+            .map_or(0, |&byte| usize::from(byte & 0x3F))
+    };
+    let (code, length) = if lead < 0xE0 {
+        ((lead & 0x1F) << 6 | tail(1), 2)
+    } else if lead < 0xF0 {
+        ((lead & 0x0F) << 12 | tail(1) << 6 | tail(2), 3)
+    } else {
+        (
+            (lead & 0x07) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3),
+            4,
+        )
+    };
+    (
+        BLOCKS[usize::from(INDEX[code / BLOCK])][code % BLOCK],
+        length,
+    )
+}
