@@ -108,6 +108,11 @@ def package_files() -> list[Path]:
     return [path for path in (*top, *deep) if path.is_file() and path.suffix not in built]
 
 
+def save(stamp: dict[str, str]) -> dict[str, str]:
+    STAMP.write_text(json.dumps(stamp, indent=1), "utf-8")
+    return stamp
+
+
 def make_venv() -> dict[str, str]:
     """The stamp of `.venv`, made anew if it is not of the Python that runs this file."""
     origin = f"{sys.version} in {sys.base_prefix}"
@@ -116,7 +121,7 @@ def make_venv() -> dict[str, str]:
         return stamp
     shutil.rmtree(VENV, ignore_errors=True)
     run("make .venv", sys.executable, "-m", "venv", VENV, advice="venv", quiet=True)
-    return {"python": origin}
+    return save({"python": origin})
 
 
 def build(folder: Path) -> Path:
@@ -136,22 +141,20 @@ def setup(*extras: str) -> None:
     if not shutil.which("cargo"):
         raise Failure(ADVICE["cargo"])
     stamp = make_venv()
-    project = ROOT / "pyproject.toml"
-    requirements = digest([project])
+    requirements = digest([ROOT / "pyproject.toml"])
     if stamp.get("requirements") != requirements:
-        found = re.search(r'"(maturin\b[^"]*)"', project.read_text("utf-8"))
+        found = re.search(r'"(maturin\b[^"]*)"', (ROOT / "pyproject.toml").read_text("utf-8"))
         pip("install maturin", PYTHON, found[1] if found else "maturin")
-        stamp = {"python": stamp["python"], "requirements": requirements}
+        stamp = save({"python": stamp["python"], "requirements": requirements, "extras": ""})
     package = digest(package_files())
     if stamp.get("package") != package:
         pip("install tokenctx", PYTHON, "--no-deps", "--force-reinstall", build(WHEELS))
-        stamp["package"] = package
-    missing = [extra for extra in extras if extra not in stamp]
+        stamp = save({**stamp, "package": package})
+    missing = [extra for extra in extras if extra not in stamp["extras"].split()]
     if missing:
         wheel = next(WHEELS.glob("tokenctx-*.whl"), None) or build(WHEELS)
         pip(f"install extras {', '.join(missing)}", PYTHON, f"{wheel}[{','.join(missing)}]")
-        stamp.update(dict.fromkeys(missing, "installed"))
-    STAMP.write_text(json.dumps(stamp, indent=1), "utf-8")
+        save({**stamp, "extras": " ".join([stamp["extras"], *missing])})
 
 
 def demo(_: argparse.Namespace) -> None:
