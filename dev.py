@@ -1,11 +1,9 @@
 """The task runner, `python3 dev.py --help`: needs Python >= 3.10 and Rust, installs the rest."""
 
-from __future__ import annotations
-
 import sys
 
 if sys.version_info < (3, 10):  # noqa: UP036  # the first thing a fresh machine gets wrong
-    sys.exit("dev.py: this is Python %d.%d; run it with 3.10 or later" % sys.version_info[:2])
+    sys.exit(f"dev.py: this is Python {sys.version.split()[0]}; run it with 3.10 or later")
 
 import argparse
 import hashlib
@@ -39,7 +37,7 @@ ADVICE = {  # what to do when a program is missing or fails
 }
 
 
-class Failure(Exception):
+class StepError(Exception):
     """A step failed; the message says which, why, and the way out."""
 
 
@@ -62,17 +60,17 @@ def run(title: str, *words: str | Path, advice: str = "", quiet: bool = False) -
     else:
         say("$ " + " ".join(str(word).replace(f"{ROOT}{os.sep}", "") for word in words))
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
-        out = {"stdout": log, "stderr": subprocess.STDOUT} if quiet else {}
+        out, errors = (log, subprocess.STDOUT) if quiet else (None, None)
         try:
-            code = subprocess.run(words, cwd=ROOT, env=environment, check=False, **out).returncode
+            code = subprocess.call(words, cwd=ROOT, env=environment, stdout=out, stderr=errors)
         except FileNotFoundError:
-            raise Failure(f"{title}: {words[0]} is missing. {ADVICE.get(advice, '')}") from None
+            raise StepError(f"{title}: {words[0]} is missing. {ADVICE.get(advice, '')}") from None
         finally:
             done.set()
         if code:
             log.seek(0)
             sys.stderr.write("".join(log.readlines()[-80:]))
-            raise Failure(f"{title}: exit code {code}. {ADVICE.get(advice, '')}")
+            raise StepError(f"{title}: exit code {code}. {ADVICE.get(advice, '')}")
     say(f"{title}: {time.monotonic() - start:.1f} s")
 
 
@@ -80,9 +78,13 @@ def python(title: str, *words: str | Path) -> None:
     run(title, PYTHON, *words)
 
 
-def cargo(title: str, *words: str) -> None:
+def require_cargo() -> None:
     if not shutil.which("cargo"):
-        raise Failure(f"{title}: cargo is missing. {ADVICE['cargo']}")
+        raise StepError(f"cargo is missing. {ADVICE['cargo']}")
+
+
+def cargo(title: str, *words: str) -> None:
+    require_cargo()
     run(title, "cargo", *words, advice="clippy")
 
 
@@ -138,8 +140,7 @@ def build(folder: Path) -> Path:
 
 def setup(*extras: str) -> None:
     """Bring `.venv` up to date: the package as a release wheel, with `extras`."""
-    if not shutil.which("cargo"):
-        raise Failure(ADVICE["cargo"])
+    require_cargo()
     stamp = make_venv()
     requirements = digest([ROOT / "pyproject.toml"])
     if stamp.get("requirements") != requirements:
@@ -160,6 +161,8 @@ def setup(*extras: str) -> None:
 def demo(_: argparse.Namespace) -> None:
     """Replay a recorded agent session: estimates, their source, billed totals, errors."""
     setup("cli")
+    if not (ROOT / DEMONSTRATION).exists():
+        raise StepError(f"demo: {DEMONSTRATION} is missing. Get it back with git checkout.")
     run("demo", BIN / "tokenctx", "replay", DEMONSTRATION)
 
 
@@ -174,7 +177,7 @@ def boundary() -> None:
     core = [p for p in (ROOT / "src").rglob("*.rs") if ROOT / "src/py" not in p.parents]
     named = [str(p.relative_to(ROOT)) for p in core if "pyo3" in p.read_text("utf-8")]
     if named:
-        raise Failure(f"boundary: pyo3 is named in {', '.join(named)}; move it to src/py/")
+        raise StepError(f"boundary: pyo3 is named in {', '.join(named)}; move it to src/py/")
     say("boundary: pyo3 occurs under src/py/ only")
 
 
@@ -249,8 +252,8 @@ def main() -> None:
     options.words = words
     try:
         options.function(options)
-    except Failure as failure:
-        sys.exit(f"[dev] FAILED {failure}".rstrip())
+    except StepError as error:
+        sys.exit(f"[dev] FAILED {error}".rstrip())
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -14,10 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+import tomli
 
 FLOORS = Path(__file__).with_name("floors.toml")
 Minima = dict[str, dict[str, float]]
@@ -43,7 +40,7 @@ class Floor:
 
 def read_floors(path: Path) -> list[Floor]:
     """The rows of a floor file; `highest` is required, so lowering a floor alone shows."""
-    rows = tomllib.loads(path.read_text("utf-8"))
+    rows = tomli.loads(path.read_text("utf-8"))
     return [Floor(group, **row) for group, row in rows.items()]
 
 

@@ -28,7 +28,7 @@ def check(folder: Path, floors: str, reference_seconds: float) -> subprocess.Com
     measured.write_text(json.dumps({"benchmarks": runs}), "utf-8")
     limits = folder / "floors.toml"
     limits.write_text(floors, "utf-8")
-    command = [sys.executable, SCRIPT, measured, "--floors", limits]
+    command = [sys.executable, str(SCRIPT), str(measured), "--floors", str(limits)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

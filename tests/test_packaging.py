@@ -86,9 +86,7 @@ def test_every_public_name_belongs_to_the_package_and_is_documented(name: str) -
 def test_every_data_file_has_a_manifest_row() -> None:
     patterns = [row["path"] for row in MANIFEST["own"]] + [row["path"] for row in MANIFEST["files"]]
     orphans = [
-        name
-        for name in tracked_data()
-        if not any(fnmatch(name, pattern) for pattern in patterns)
+        name for name in tracked_data() if not any(fnmatch(name, pattern) for pattern in patterns)
     ]
     assert not orphans
 
