@@ -27,7 +27,7 @@ BENCH_JSON = ROOT / "target" / "bench.json"
 DEMONSTRATION = "tests/data/agent-session.json"
 SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
 CI_STEPS = ("demo", "test", "lint", "rust", "fuzz --seconds 60", "bench")
-HEARTBEAT_SECONDS = 20
+LOG_PERIOD_SECONDS = 20
 ADVICE = {  # what to do when a program is missing or fails
     "cargo": "Install Rust 1.88 or later from https://rustup.rs and open a new shell.",
     "clippy": "If clippy or rustfmt is missing: rustup component add clippy rustfmt.",
@@ -45,9 +45,11 @@ def say(text: str) -> None:
     print(f"[dev] {text}", flush=True)
 
 
-def heartbeat(title: str, start: float, done: threading.Event) -> None:
-    while not done.wait(HEARTBEAT_SECONDS):
-        say(f"{title}: {time.monotonic() - start:.0f} s so far")
+def progress(title: str, start: float, done: threading.Event) -> None:
+    """Count the seconds of a quiet step: in place on a terminal, else a line now and then."""
+    period, end = (1, "\r") if sys.stdout.isatty() else (LOG_PERIOD_SECONDS, " so far\n")
+    while not done.wait(period):
+        print(f"[dev] {title}: {time.monotonic() - start:.0f} s", end=end, flush=True)
 
 
 def run(title: str, *words: str | Path, advice: str = "", quiet: bool = False) -> None:
@@ -56,7 +58,7 @@ def run(title: str, *words: str | Path, advice: str = "", quiet: bool = False) -
     environment = {**os.environ, "PYO3_PYTHON": str(PYTHON)}
     environment.pop("PYTHONPATH", None)  # the installed package is what runs, not the sources
     if quiet:
-        threading.Thread(target=heartbeat, args=(title, start, done), daemon=True).start()
+        threading.Thread(target=progress, args=(title, start, done), daemon=True).start()
     else:
         say("$ " + " ".join(str(word).replace(f"{ROOT}{os.sep}", "") for word in words))
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
