@@ -20,7 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
-PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
+EXE = ".exe" if os.name == "nt" else ""
+PYTHON = BIN / f"python{EXE}"
 STAMP = VENV / "tokenctx-stamp.json"
 WHEELS = ROOT / "target" / "wheels"
 BENCH_JSON = ROOT / "target" / "bench.json"
@@ -165,7 +166,7 @@ def demo(_: argparse.Namespace) -> None:
     setup("cli")
     if not (ROOT / DEMONSTRATION).exists():
         raise StepError(f"demo: {DEMONSTRATION} is missing. Get it back with git checkout.")
-    run("demo", BIN / "tokenctx", "replay", DEMONSTRATION)
+    run("demo", BIN / f"tokenctx{EXE}", "replay", DEMONSTRATION)
 
 
 def test(options: argparse.Namespace) -> None:
