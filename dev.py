@@ -23,7 +23,7 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 EXE = ".exe" if os.name == "nt" else ""
 PYTHON = BIN / f"python{EXE}"
 STAMP = VENV / "tokenctx-stamp.json"
-WHEELS = ROOT / "target" / "wheels"
+WHEELS = ROOT / "target" / "dev-wheels"
 BENCH_JSON = ROOT / "target" / "bench.json"
 DEMONSTRATION = "tests/data/agent-session.json"
 SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
