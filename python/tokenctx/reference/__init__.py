@@ -1,1 +1,1 @@
-"""The plain Python twin of the Rust core: the oracle of every test, the baseline of every benchmark."""
+"""The plain Python twin of the core: oracle of every test, baseline of every benchmark."""

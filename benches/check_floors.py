@@ -1,0 +1,93 @@
+"""Fail when the core is not as many times faster than the reference as `floors.toml` says.
+
+    python benches/check_floors.py target/bench.json [--floors benches/floors.toml]
+
+Both implementations ran in one process on one input, so the ratio of their minima cancels the
+machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomli
+
+FLOORS = Path(__file__).with_name("floors.toml")
+Minima = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The least ratio of one group, and the most that it ever was."""
+
+    group: str
+    ratio: float
+    highest: float
+    reason: str = ""
+
+    def faults(self) -> list[str]:
+        """What is wrong with the floor itself."""
+        if self.ratio > self.highest:
+            return [f"{self.group}: floor {self.ratio:g} above highest {self.highest:g}; raise it"]
+        if self.ratio < self.highest and not self.reason.strip():
+            return [f"{self.group}: floor lowered from {self.highest:g} without a reason"]
+        return []
+
+
+def read_floors(path: Path) -> list[Floor]:
+    """The rows of a floor file; `highest` is required, so lowering a floor alone shows."""
+    rows = tomli.loads(path.read_text("utf-8"))
+    return [Floor(group, **row) for group, row in rows.items()]
+
+
+def read_minima(path: Path) -> Minima:
+    """Seconds by group and implementation, from pytest-benchmark's JSON."""
+    minima: Minima = {}
+    for run in json.loads(path.read_text("utf-8"))["benchmarks"]:
+        implementation = (run["params"] or {}).get("implementation")
+        if implementation in {"rust", "reference"}:
+            group = minima.setdefault(run["group"], {})
+            seconds = run["stats"]["min"]
+            group[implementation] = min(seconds, group.get(implementation, seconds))
+    return minima
+
+
+def line(*cells: str) -> str:
+    return f"{cells[0]:<44}" + "".join(f"{cell:>14}" for cell in cells[1:])
+
+
+def compare(floors: list[Floor], minima: Minima) -> tuple[list[str], list[str]]:
+    """The table and the faults."""
+    table = [line("group", "rust", "reference", "ratio", "floor")]
+    faults = [fault for floor in floors for fault in floor.faults()]
+    for floor in floors:
+        seconds = minima.get(floor.group, {})
+        if len(seconds) < 2:
+            faults.append(f"{floor.group}: not measured for rust and reference")
+            continue
+        ratio = seconds["reference"] / seconds["rust"]
+        times = (f"{1e6 * seconds[name]:.1f} us" for name in ("rust", "reference"))
+        table.append(line(floor.group, *times, f"{ratio:.2f}", f"{floor.ratio:g}"))
+        if ratio < floor.ratio:
+            faults.append(f"{floor.group}: ratio {ratio:.2f} is below its floor {floor.ratio:g}")
+    unknown = minima.keys() - {floor.group for floor in floors}
+    faults += [f"{group}: measured, but has no floor" for group in sorted(unknown)]
+    return table, faults
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("json", type=Path, help="what pytest --benchmark-json wrote")
+    parser.add_argument("--floors", type=Path, default=FLOORS)
+    options = parser.parse_args()
+    table, faults = compare(read_floors(options.floors), read_minima(options.json))
+    print("\n".join([*table, *(f"FAIL {fault}" for fault in faults)]))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""The task runner, `python3 dev.py --help`: needs Python >= 3.10 and Rust, installs the rest."""
+
+import sys
+
+if sys.version_info < (3, 10):  # noqa: UP036  # the first thing a fresh machine gets wrong
+    sys.exit(f"dev.py: this is Python {sys.version.split()[0]}; run it with 3.10 or later")
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
+EXE = ".exe" if os.name == "nt" else ""
+PYTHON = BIN / f"python{EXE}"
+STAMP = VENV / "tokenctx-stamp.json"
+WHEELS = ROOT / "target" / "dev-wheels"
+BENCH_JSON = ROOT / "target" / "bench.json"
+DEMONSTRATION = "tests/data/agent-session.json"
+SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
+CI_STEPS = ("demo", "test", "lint", "rust", "fuzz --seconds 60", "bench")
+LOG_PERIOD_SECONDS = 20
+ADVICE = {  # what to do when a program is missing or fails
+    "cargo": "Install Rust 1.88 or later from https://rustup.rs and open a new shell.",
+    "clippy": "If clippy or rustfmt is missing: rustup component add clippy rustfmt.",
+    "maturin": "A compiler error is above; a C linker is needed too (gcc, Xcode or MSVC tools).",
+    "pip": "pip must reach a package index.",
+    "venv": "On Debian and Ubuntu: apt install python3-venv.",
+}
+
+
+class StepError(Exception):
+    """A step failed; the message says which, why, and the way out."""
+
+
+def say(text: str) -> None:
+    print(f"[dev] {text}", flush=True)
+
+
+def progress(title: str, start: float, done: threading.Event) -> None:
+    """Count the seconds of a quiet step: in place on a terminal, else a line now and then."""
+    period, end = (1, "\r") if sys.stdout.isatty() else (LOG_PERIOD_SECONDS, " so far\n")
+    while not done.wait(period):
+        print(f"[dev] {title}: {time.monotonic() - start:.0f} s", end=end, flush=True)
+
+
+def run(title: str, *words: str | Path, advice: str = "", quiet: bool = False) -> None:
+    """Run one step and say how long it took; a quiet step shows its output only if it fails."""
+    start, done = time.monotonic(), threading.Event()
+    environment = {**os.environ, "PYO3_PYTHON": str(PYTHON)}
+    environment.pop("PYTHONPATH", None)  # the installed package is what runs, not the sources
+    if quiet:
+        threading.Thread(target=progress, args=(title, start, done), daemon=True).start()
+    else:
+        say("$ " + " ".join(str(word).replace(f"{ROOT}{os.sep}", "") for word in words))
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+        out, errors = (log, subprocess.STDOUT) if quiet else (None, None)
+        try:
+            code = subprocess.call(words, cwd=ROOT, env=environment, stdout=out, stderr=errors)
+        except FileNotFoundError:
+            raise StepError(f"{title}: {words[0]} is missing. {ADVICE.get(advice, '')}") from None
+        finally:
+            done.set()
+        if code:
+            log.seek(0)
+            sys.stderr.write("".join(log.readlines()[-80:]))
+            raise StepError(f"{title}: exit code {code}. {ADVICE.get(advice, '')}")
+    say(f"{title}: {time.monotonic() - start:.1f} s")
+
+
+def python(title: str, *words: str | Path) -> None:
+    run(title, PYTHON, *words)
+
+
+def require_cargo() -> None:
+    if not shutil.which("cargo"):
+        raise StepError(f"cargo is missing. {ADVICE['cargo']}")
+
+
+def cargo(title: str, *words: str) -> None:
+    require_cargo()
+    run(title, "cargo", *words, advice="clippy")
+
+
+def pip(title: str, python: Path, *words: str | Path) -> None:
+    head = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(title, *head, *words, advice="pip", quiet=True)
+
+
+def digest(paths: list[Path]) -> str:
+    """SHA-256 over the names and contents of `paths`."""
+    whole = hashlib.sha256()
+    for path in sorted(paths):
+        content = path.read_bytes()
+        whole.update(f"{path.relative_to(ROOT).as_posix()} {len(content)}\n".encode() + content)
+    return whole.hexdigest()
+
+
+def package_files() -> list[Path]:
+    """Every file that the wheel is made of."""
+    top = [ROOT / name for name in ("Cargo.toml", "Cargo.lock", "build.rs", "README.md", "LICENSE")]
+    deep = (path for name in ("src", "python", "licenses") for path in (ROOT / name).rglob("*"))
+    built = {".pyc", ".pyd", ".so"}
+    return [path for path in (*top, *deep) if path.is_file() and path.suffix not in built]
+
+
+def save(stamp: dict[str, str]) -> dict[str, str]:
+    STAMP.write_text(json.dumps(stamp, indent=1), "utf-8")
+    return stamp
+
+
+def make_venv() -> dict[str, str]:
+    """The stamp of `.venv`, made anew if it is not of the Python that runs this file."""
+    origin = f"{sys.version} in {sys.base_prefix}"
+    stamp = json.loads(STAMP.read_text("utf-8")) if STAMP.exists() else {}
+    if stamp.get("python") == origin and PYTHON.exists():
+        return stamp
+    shutil.rmtree(VENV, ignore_errors=True)
+    run("make .venv", sys.executable, "-m", "venv", VENV, advice="venv", quiet=True)
+    return save({"python": origin})
+
+
+def build(folder: Path) -> Path:
+    """The wheel of this tree, release profile."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for leftover in (ROOT / "python/tokenctx").glob("_core.*"):  # of `maturin develop`
+        if leftover.suffix in {".so", ".pyd"}:
+            leftover.unlink()
+    flags = ("--release", "--locked", "--interpreter", PYTHON, "--out", folder)
+    title = "build the wheel (the first time takes a minute)"
+    run(title, PYTHON, "-m", "maturin", "build", *flags, advice="maturin", quiet=True)
+    return next(folder.glob("tokenctx-*.whl"))
+
+
+def setup(*extras: str) -> None:
+    """Bring `.venv` up to date: the package as a release wheel, with `extras`."""
+    require_cargo()
+    stamp = make_venv()
+    requirements = digest([ROOT / "pyproject.toml"])
+    if stamp.get("requirements") != requirements:
+        found = re.search(r'"(maturin\b[^"]*)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+        pip("install maturin", PYTHON, found[1] if found else "maturin")
+        stamp = save({"python": stamp["python"], "requirements": requirements, "extras": ""})
+    package = digest(package_files())
+    if stamp.get("package") != package:
+        pip("install tokenctx", PYTHON, "--no-deps", "--force-reinstall", build(WHEELS))
+        stamp = save({**stamp, "package": package})
+    missing = [extra for extra in extras if extra not in stamp["extras"].split()]
+    if missing:
+        wheel = next(WHEELS.glob("tokenctx-*.whl"), None) or build(WHEELS)
+        pip(f"install extras {', '.join(missing)}", PYTHON, f"{wheel}[{','.join(missing)}]")
+        save({**stamp, "extras": " ".join([stamp["extras"], *missing])})
+
+
+def demo(_: argparse.Namespace) -> None:
+    """Replay a recorded agent session: estimates, their source, billed totals, errors."""
+    setup("cli")
+    if not (ROOT / DEMONSTRATION).exists():
+        raise StepError(f"demo: {DEMONSTRATION} is missing. Get it back with git checkout.")
+    run("demo", BIN / f"tokenctx{EXE}", "replay", DEMONSTRATION)
+
+
+def test(options: argparse.Namespace) -> None:
+    """Run the Python tests against the installed package; extra words go to pytest."""
+    setup("cli", "test")
+    python("test", "-m", "pytest", *options.words)
+
+
+def boundary() -> None:
+    """The core knows nothing of Python: no pyo3 outside src/py/."""
+    core = [p for p in (ROOT / "src").rglob("*.rs") if ROOT / "src/py" not in p.parents]
+    named = [str(p.relative_to(ROOT)) for p in core if "pyo3" in p.read_text("utf-8")]
+    if named:
+        raise StepError(f"boundary: pyo3 is named in {', '.join(named)}; move it to src/py/")
+    say("boundary: pyo3 occurs under src/py/ only")
+
+
+def lint(_: argparse.Namespace) -> None:
+    """ruff, mypy, rustfmt, clippy, the stub against the extension, the pyo3 boundary."""
+    setup("cli", "test", "lint")
+    boundary()
+    python("ruff check", "-m", "ruff", "check")
+    python("ruff format", "-m", "ruff", "format", "--check")
+    cargo("rustfmt", "fmt", "--check")
+    python("mypy", "-m", "mypy")
+    python("stubtest", "-m", "mypy.stubtest", "tokenctx._core")
+    clippy = ("clippy", "--quiet", "--locked", "--all-targets")
+    cargo("clippy", *clippy, "--", "-D", "warnings")
+    cargo("clippy, core alone", *clippy, "--no-default-features", "--", "-D", "warnings")
+
+
+def rust(options: argparse.Namespace) -> None:
+    """Run the Rust tests of the core alone; extra words go to cargo test."""
+    cargo("rust", "test", "--locked", "--no-default-features", *options.words)
+
+
+def bench(options: argparse.Namespace) -> None:
+    """Time rust against reference and check the ratios; extra words go to pytest."""
+    setup("cli", "test")
+    BENCH_JSON.parent.mkdir(exist_ok=True)
+    flags = ("--benchmark-enable", f"--benchmark-json={BENCH_JSON}", "-p", "no:randomly")
+    python("bench", "-m", "pytest", "benches", *flags, *options.words)
+    python("floors", "benches/check_floors.py", BENCH_JSON)
+
+
+def fuzz(options: argparse.Namespace) -> None:
+    """Feed arbitrary requests to the installed package for --seconds."""
+    setup("cli", "test")
+    python("fuzz", "tests/fuzz_requests.py", "--seconds", str(options.seconds))
+
+
+def wheel(_: argparse.Namespace) -> None:
+    """Build dist/*.whl, install it in a throw-away environment and count with it."""
+    setup()
+    built = build(ROOT / "dist")
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder, BIN.name, PYTHON.name)
+        run("make a fresh environment", PYTHON, "-m", "venv", folder, advice="venv", quiet=True)
+        pip(f"install {built.name}", fresh, built)
+        run("count with it", fresh, "-I", "-W", "error", "-c", SMOKE)
+
+
+def ci(_: argparse.Namespace) -> None:
+    """Run every check in order, as .ci/run does, and stop at the first that fails."""
+    for step in CI_STEPS:
+        run(f"ci {step}", sys.executable, ROOT / "dev.py", *step.split())
+
+
+def clean(_: argparse.Namespace) -> None:
+    """Remove .venv, target, dist and the caches."""
+    for name in (".venv", "target", "dist", ".mypy_cache", ".pytest_cache", ".ruff_cache"):
+        shutil.rmtree(ROOT / name, ignore_errors=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
+    targets = parser.add_subparsers(required=True, metavar="TARGET")
+    for function in (demo, test, lint, rust, bench, fuzz, wheel, ci, clean):
+        target = targets.add_parser(function.__name__, help=function.__doc__)
+        target.set_defaults(function=function, words=[])
+        if function is fuzz:
+            target.add_argument("--seconds", type=int, default=60)
+    options, words = parser.parse_known_args()
+    if words and options.function not in (test, rust, bench):
+        parser.error(f"unknown words: {' '.join(words)}")
+    options.words = words
+    try:
+        options.function(options)
+    except StepError as error:
+        sys.exit(f"[dev] FAILED {error}".rstrip())
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The gate of the benchmarks fails when it should."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "benches" / "check_floors.py"
+FLOOR = "[digest-chat]\nratio = 4.0\nhighest = 4.0\n"
+LOWERED = "[digest-chat]\nratio = 4.0\nhighest = 6.0\n"
+
+
+def benchmark(group: str, implementation: str, seconds: float) -> dict[str, object]:
+    params = {"implementation": implementation}
+    return {"group": group, "params": params, "stats": {"min": seconds}}
+
+
+def check(folder: Path, floors: str, reference_seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run the checker on one group in which rust takes 1 ms."""
+    times = {"rust": 0.001, "reference": reference_seconds}
+    runs = [benchmark("digest-chat", name, seconds) for name, seconds in times.items()]
+    runs.append(benchmark("digest-chat", "empty", 1e-9))
+    measured = folder / "bench.json"
+    measured.write_text(json.dumps({"benchmarks": runs}), "utf-8")
+    limits = folder / "floors.toml"
+    limits.write_text(floors, "utf-8")
+    command = [sys.executable, str(SCRIPT), str(measured), "--floors", str(limits)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_ratio_at_its_floor_passes_and_is_printed(tmp_path: Path) -> None:
+    done = check(tmp_path, FLOOR, 0.004)
+    assert done.returncode == 0, done.stdout
+    row = done.stdout.splitlines()[1].split()
+    assert row == ["digest-chat", "1000.0", "us", "4000.0", "us", "4.00", "4"]
+
+
+@pytest.mark.parametrize(
+    ("floors", "reference_seconds", "fault"),
+    [
+        (FLOOR, 0.0039, "digest-chat: ratio 3.90 is below its floor 4"),
+        (FLOOR.replace("digest", "lookup"), 0.004, "lookup-chat: not measured"),
+        ("", 0.004, "digest-chat: measured, but has no floor"),
+        (LOWERED, 0.004, "digest-chat: floor lowered from 6 without a reason"),
+        (FLOOR.replace("ratio = 4.0", "ratio = 5.0"), 0.006, "floor 5 above highest 4"),
+    ],
+    ids=["below", "missing", "unknown", "lowered", "raised"],
+)
+def test_a_fault_fails_and_is_named(
+    tmp_path: Path, floors: str, reference_seconds: float, fault: str
+) -> None:
+    done = check(tmp_path, floors, reference_seconds)
+    assert done.returncode == 1
+    assert f"FAIL {fault}" in done.stdout or fault in done.stdout
+
+
+def test_a_lowered_floor_with_a_reason_passes(tmp_path: Path) -> None:
+    done = check(tmp_path, LOWERED + 'reason = "the reference got faster"\n', 0.004)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_floor_file_of_the_repository_can_be_read(tmp_path: Path) -> None:
+    done = check(tmp_path, (SCRIPT.parent / "floors.toml").read_text("utf-8"), 0.004)
+    assert "FAIL" in done.stdout  # its groups are not in this measurement
+    assert not done.stderr

@@ -1,0 +1,111 @@
+"""`import tokenctx` is quiet: nothing is opened, started, written or loaded that is not its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# Runs in a fresh interpreter; an audit hook cannot be removed again.
+PROBE = """
+import json, os, sys, sysconfig
+
+events, recording = [], True
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+
+
+def record(event, arguments):
+    if recording:
+        writing = event == "open" and bool((arguments[2] or 0) & WRITING)
+        events.append((event, str(arguments[0]) if arguments else "", writing))
+
+
+homes = [os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
+before = set(sys.modules)
+sys.addaudithook(record)
+import tokenctx
+
+recording = False
+tasks = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
+report = {
+    "events": events,
+    "homes": [*homes, os.path.dirname(os.path.realpath(tokenctx.__file__))],
+    "modules": sorted(set(sys.modules) - before),
+    "tasks": tasks,
+}
+print(json.dumps(report))
+"""
+STARTING = {"_thread.start_new_thread", "_thread.start_joinable_thread", "subprocess.Popen"}
+STARTING |= {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
+CHANGING = {"os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate", "os.putenv"}
+OPTIONAL = {"asyncio", "blake3", "regex", "rich", "tiktoken", "typer"}
+
+
+class Imported:
+    """What happened while a fresh interpreter imported tokenctx."""
+
+    def __init__(self) -> None:
+        # -B: the interpreter's own bytecode cache is not what is asked about.
+        command = [sys.executable, "-I", "-B", "-W", "error", "-c", PROBE]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        report = json.loads(done.stdout)
+        self.events: list[tuple[str, str, bool]] = [tuple(event) for event in report["events"]]
+        self.homes: tuple[str, ...] = tuple(report["homes"])
+        self.modules: set[str] = set(report["modules"])
+        self.tasks: int = report["tasks"]
+
+
+@pytest.fixture(scope="module")
+def imported() -> Imported:
+    return Imported()
+
+
+def test_the_probe_sees_the_import(imported: Imported) -> None:
+    assert "tokenctx._core" in imported.modules
+    assert any(event == "import" and what == "tokenctx" for event, what, _ in imported.events)
+    assert any(event == "open" for event, _, _ in imported.events)
+
+
+def test_import_opens_no_socket(imported: Imported) -> None:
+    assert not [event for event, _, _ in imported.events if event.startswith(("socket", "urllib"))]
+
+
+def test_import_starts_no_thread_and_no_process(imported: Imported) -> None:
+    assert not [event for event, _, _ in imported.events if event in STARTING]
+    assert imported.tasks == 1
+
+
+def test_import_writes_nothing(imported: Imported) -> None:
+    assert not [what for _, what, writing in imported.events if writing]
+    assert not [event for event, _, _ in imported.events if event in CHANGING]
+
+
+def test_import_opens_only_files_of_the_package_and_the_standard_library(
+    imported: Imported,
+) -> None:
+    opened = [what for event, what, _ in imported.events if event == "open"]
+    assert not [path for path in opened if not path.startswith(imported.homes)]
+
+
+def test_import_loads_no_optional_package(imported: Imported) -> None:
+    assert not OPTIONAL & imported.modules
+
+
+DEBUG_BUILD = """
+import importlib, warnings
+import tokenctx
+
+tokenctx._core._debug_build = True
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    importlib.reload(tokenctx)
+print(*(f"{warning.category.__name__}: {warning.message}" for warning in caught))
+"""
+
+
+def test_a_debug_build_warns() -> None:
+    command = [sys.executable, "-I", "-W", "error", "-c", DEBUG_BUILD]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("RuntimeWarning: tokenctx._core is a debug build")
