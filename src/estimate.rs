@@ -1,0 +1,328 @@
+//! The engine: body -> request -> digests -> known prefix -> counts -> estimate.
+//!
+//! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
+//! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
+//! without any lock and the short one ([`Engine::known`]) in between.
+use crate::count::{Counter, counts_reasoning, last_user_index};
+use crate::digest::{Digest, Digester};
+use crate::prefix::{KnownPrefix, KnownTotal, PrefixStore};
+use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
+use crate::request::{Assumptions, Message, Part, Request};
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
+
+/// Beginnings of the assumptions that make a count a guess.
+const GUESSES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
+
+/// How text is counted.
+#[derive(Clone, Debug)]
+pub enum Method {
+    /// By the profile of the model.
+    Profile,
+    /// The token counting strategy: o200k_base for all, 4 per message.
+    Universal,
+    /// RFC 006: characters over characters per token, times a factor.
+    Characters {
+        /// Characters per 1,000 tokens.
+        milli_characters_per_token: u64,
+        /// The same for single providers.
+        milli_by_provider: Vec<(String, u64)>,
+        /// 1,100 to be conservative, 1,000 not to be.
+        factor_permille: u64,
+    },
+}
+
+/// Where an estimate comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The provider has billed exactly this request.
+    Exact,
+    /// A known prefix and the count of what follows it.
+    Delta,
+    /// A count of the whole request.
+    Estimated,
+}
+
+impl Source {
+    /// `"exact"`, `"delta"`, `"estimated"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Exact => "exact",
+            Source::Delta => "delta",
+            Source::Estimated => "estimated",
+        }
+    }
+}
+
+/// Input tokens that a request is expected to be billed for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Known and counted tokens.
+    pub tokens: u64,
+    /// Where they come from.
+    pub source: Source,
+    /// Billed by the provider for the known prefix.
+    pub known_tokens: u64,
+    /// Counted here.
+    pub estimated_tokens: u64,
+    /// Messages beyond the known prefix.
+    pub new_message_count: usize,
+    /// How the counted part was counted: `exact`, `calibrated`, `heuristic`.
+    pub quality: String,
+    /// Lower bound.
+    pub low: u64,
+    /// Upper bound.
+    pub high: u64,
+    /// What had to be guessed.
+    pub assumptions: Assumptions,
+}
+
+/// A request counted here part by part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestCount {
+    /// All tokens.
+    pub tokens: u64,
+    /// All but the messages.
+    pub context_tokens: u64,
+    /// One for each message.
+    pub message_tokens: Vec<u64>,
+    /// How it was counted.
+    pub quality: String,
+    /// What had to be guessed.
+    pub assumptions: Assumptions,
+}
+
+/// A request, what it is counted with, and its prefix digests.
+#[derive(Debug)]
+pub struct Reading<'d> {
+    /// What was read.
+    pub request: Request<'d>,
+    /// What it is counted with.
+    pub profile: Cow<'static, Profile>,
+    is_known_model: bool,
+    prefixes: Vec<Digest>,
+}
+
+/// Billed tokens of a call. `reasoning` is part of `output`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Billed {
+    /// All input, cached too.
+    pub input_tokens: u64,
+    /// All output, reasoning too; 0 if unknown.
+    pub output_tokens: u64,
+    /// Reasoning in the output.
+    pub reasoning_tokens: u64,
+}
+
+/// Estimates and records.
+pub struct Engine {
+    digester: Digester,
+    method: Method,
+    store: Mutex<PrefixStore>,
+}
+
+impl Engine {
+    /// An engine that knows nothing; engines of equal `secret` make equal digests.
+    pub fn new(secret: &[u8], method: Method, store: PrefixStore) -> Engine {
+        Engine { digester: Digester::new(secret), method, store: Mutex::new(store) }
+    }
+
+    /// Runs `action` on the store, alone.
+    pub fn with_store<T>(&self, action: impl FnOnce(&mut PrefixStore) -> T) -> T {
+        action(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The profile and prefix digests of `request`. Linear in the request.
+    pub fn read<'d>(&self, request: Request<'d>) -> Reading<'d> {
+        let resolved = resolve(&request.model, request.dialect);
+        let is_known_model = resolved.is_known_model;
+        let profile = self.profile(resolved.profile);
+        let mut reading = Reading { request, profile, is_known_model, prefixes: Vec::new() };
+        reading.prefixes = self.digester.prefixes(&self.family(&reading), &reading.request);
+        reading
+    }
+
+    /// The deepest known prefix of what was read.
+    pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Option<KnownPrefix> {
+        self.with_store(|store| store.deepest(&reading.prefixes, now_seconds))
+    }
+
+    /// The estimate for what was read, `known` of it known already. Linear in what is not known.
+    pub fn answer(&self, reading: &Reading<'_>, known: Option<KnownPrefix>) -> Estimate {
+        let mut counter = Counter::new(&reading.profile);
+        let message_count = reading.request.messages.len();
+        let Some(known) = known else {
+            let context = counter.context(&reading.request);
+            let counted = context + messages(reading, &mut counter, 0).sum::<u64>();
+            return estimate(reading, &counter, Source::Estimated, 0, counted, message_count);
+        };
+        let counted = messages(reading, &mut counter, known.message_count).sum();
+        let dropped = dropped_reasoning(reading, &mut counter, known.message_count);
+        let known_tokens = known.total.tokens.saturating_sub(dropped);
+        let new_count = message_count - known.message_count;
+        let is_exact = new_count == 0 && known.total.is_billed;
+        let source = if is_exact { Source::Exact } else { Source::Delta };
+        estimate(reading, &counter, source, known_tokens, counted, new_count)
+    }
+
+    /// What was read, counted here without what is known.
+    pub fn count(&self, reading: &Reading<'_>) -> RequestCount {
+        let mut counter = Counter::new(&reading.profile);
+        let context_tokens = counter.context(&reading.request);
+        let message_tokens: Vec<u64> = messages(reading, &mut counter, 0).collect();
+        let assumptions = assumptions(reading, &counter);
+        RequestCount {
+            tokens: context_tokens + message_tokens.iter().sum::<u64>(),
+            context_tokens,
+            message_tokens,
+            quality: quality(reading, &counter, &assumptions).to_owned(),
+            assumptions,
+        }
+    }
+
+    /// The prefixes that a billed call makes known: the request, and the request with its reply.
+    ///
+    /// None for an input of 0 tokens (a failed call) and for a request without messages.
+    pub fn entries(
+        &self,
+        reading: &Reading<'_>,
+        billed: Billed,
+        reply: &[Message<'_>],
+    ) -> Vec<(Digest, KnownTotal)> {
+        let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
+            return Vec::new();
+        };
+        if billed.input_tokens == 0 {
+            return Vec::new();
+        }
+        let total = KnownTotal { tokens: billed.input_tokens, is_billed: true };
+        let mut entries = vec![(last, total)];
+        if !reply.is_empty() && billed.output_tokens > 0 {
+            let mut prefix = last;
+            self.digester.extend(&mut prefix, reply, |_| {});
+            let tokens = reply_total(&reading.profile, billed, reply);
+            entries.push((prefix, KnownTotal { tokens, is_billed: false }));
+        }
+        entries
+    }
+
+    fn profile(&self, profile: &'static Profile) -> Cow<'static, Profile> {
+        match &self.method {
+            Method::Profile => Cow::Borrowed(profile),
+            Method::Universal => Cow::Owned(profile.universal()),
+            Method::Characters { milli_characters_per_token, milli_by_provider, factor_permille } => {
+                let mut overrides = milli_by_provider.iter();
+                let found = overrides.find(|(provider, _)| *provider == profile.provider);
+                let milli = found.map_or(*milli_characters_per_token, |(_, milli)| *milli);
+                Cow::Owned(profile.characters(milli, *factor_permille))
+            }
+        }
+    }
+
+    /// What shares known totals: all models of a profile, or one model of unknown profile.
+    fn family(&self, reading: &Reading<'_>) -> String {
+        let profile = &reading.profile.name;
+        match (&self.method, reading.is_known_model) {
+            (Method::Profile, true) => profile.clone(),
+            _ => format!("{profile}/{}", plain_model_name(&reading.request.model)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// Tokens of each message from `start` on.
+fn messages<'a>(
+    reading: &'a Reading<'_>,
+    counter: &'a mut Counter<'_>,
+    start: usize,
+) -> impl Iterator<Item = u64> + 'a {
+    let all = &reading.request.messages;
+    let turn = last_user_index(all);
+    let rule = reading.profile.reasoning;
+    all.iter()
+        .enumerate()
+        .skip(start)
+        .map(move |(index, message)| counter.message(message, counts_reasoning(rule, index, turn)))
+}
+
+/// Reasoning that the known total holds and that a new turn of the user drops.
+fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: usize) -> u64 {
+    let all = &reading.request.messages;
+    let (then, now) = (last_user_index(&all[..known]), last_user_index(all));
+    if reading.profile.reasoning != ReasoningRule::Loop || now <= then {
+        return 0;
+    }
+    let start = then.map_or(0, |turn| turn + 1);
+    all[start..known].iter().map(|message| counter.reasoning(message)).sum()
+}
+
+/// Input and output, less the reasoning that does not come back.
+fn reply_total(profile: &Profile, billed: Billed, reply: &[Message<'_>]) -> u64 {
+    let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
+    let comes_back = reply.iter().flat_map(|message| &message.parts).any(is_reasoning);
+    let hidden = match comes_back {
+        true => 0,
+        false => billed.reasoning_tokens.min(billed.output_tokens),
+    };
+    billed.input_tokens + billed.output_tokens - hidden + profile.reply_tokens
+}
+
+fn estimate(
+    reading: &Reading<'_>,
+    counter: &Counter<'_>,
+    source: Source,
+    known_tokens: u64,
+    estimated_tokens: u64,
+    new_message_count: usize,
+) -> Estimate {
+    let mut assumptions = assumptions(reading, counter);
+    let mut quality = quality(reading, counter, &assumptions);
+    if source == Source::Exact {
+        quality = "exact";
+        assumptions.clear();
+    }
+    let profile = &reading.profile;
+    let (low, high) = match quality {
+        "exact" => (1000, 1000),
+        "heuristic" => (profile.low_permille.min(500), profile.high_permille.max(2000)),
+        _ => (profile.low_permille, profile.high_permille),
+    };
+    Estimate {
+        tokens: known_tokens + estimated_tokens,
+        source,
+        known_tokens,
+        estimated_tokens,
+        new_message_count,
+        quality: quality.to_owned(),
+        low: known_tokens + estimated_tokens * low / 1000,
+        high: known_tokens + (estimated_tokens * high).div_ceil(1000),
+        assumptions,
+    }
+}
+
+fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {
+    let mut all = reading.request.assumptions.clone();
+    all.extend(counter.assumptions());
+    if !reading.is_known_model {
+        all.insert("unknown_model");
+    }
+    all
+}
+
+fn quality<'r>(
+    reading: &'r Reading<'_>,
+    counter: &Counter<'_>,
+    assumptions: &Assumptions,
+) -> &'r str {
+    let is_guess = |name: &&str| GUESSES.iter().any(|guess| name.starts_with(guess));
+    match &*reading.profile.quality {
+        _ if assumptions.iter().any(is_guess) => "heuristic",
+        "exact" if !counter.counted_only_text() => "calibrated",
+        quality => quality,
+    }
+}
