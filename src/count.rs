@@ -1,6 +1,6 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
 use crate::bpe::Encoding;
-use crate::media::{self, PixelSize};
+use crate::media::{self, Detail, PixelSize};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{
     Assumptions, Content, Media, MediaKind, Message, Part, Request, Tool, ToolChoice,
@@ -191,7 +191,7 @@ impl<'p> Counter<'p> {
         let size = size.or_else(|| PixelSize::new(DEFAULT_SIDE_PX, DEFAULT_SIDE_PX));
         let rule = media::image_rule(&self.profile.image_rule);
         match (rule, size) {
-            (Some(rule), Some(size)) => rule.tokens(size, media::Detail::named(&media.detail)),
+            (Some(rule), Some(size)) => rule.tokens(size, detail(&media.detail)),
             _ => 0,
         }
     }
@@ -226,4 +226,9 @@ pub fn counts_reasoning(rule: ReasoningRule, index: usize, turn: Option<usize>) 
 
 fn permille(tokens: u64, permille: u64) -> u64 {
     (tokens * permille).div_ceil(1000)
+}
+
+/// The level of this name; one that no rule knows counts as `auto`.
+fn detail(name: &str) -> Detail {
+    Detail::from_name(name).unwrap_or(Detail::Auto)
 }

@@ -155,10 +155,10 @@ impl Form {
         match content {
             Content::Remote(place) => return self.field(b'u', place.as_bytes()),
             Content::Base64(text) => {
-                let is_whole = media::decode_base64_chunks(text, |chunk| {
+                let end = media::decode_base64_chunks(text, |chunk| {
                     hasher.update(chunk);
                 });
-                if !is_whole {
+                if !end.is_complete {
                     return self.field(b'w', text);
                 }
             }
