@@ -1,10 +1,19 @@
 //! The Python binding: the only place that knows pyo3.
+mod document;
+mod errors;
+mod object;
+
 use pyo3::prelude::*;
 
 /// The extension module `tokenctx._core`.
 #[pymodule]
 mod _core {
     use super::*;
+
+    #[pymodule_export]
+    use document::{json_anomalies, json_canonical, json_compact};
+    #[pymodule_export]
+    use errors::panic;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
