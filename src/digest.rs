@@ -47,24 +47,23 @@ impl Digester {
 
     /// Identity of the context (index 0) and of the first k messages (index k).
     pub fn prefixes(&self, family: &str, request: &Request<'_>) -> Vec<Digest> {
+        let mut form = Form::default();
         let mut prefix = self.context(family, request);
         let mut prefixes = Vec::with_capacity(request.messages.len() + 1);
         prefixes.push(prefix);
-        self.extend(&mut prefix, &request.messages, |prefix| prefixes.push(prefix));
+        for message in &request.messages {
+            prefix = self.link(prefix, self.message_into(message, &mut form));
+            prefixes.push(prefix);
+        }
         prefixes
     }
 
-    /// Moves `prefix` past `messages`, telling each prefix on the way.
-    pub fn extend(&self, prefix: &mut Digest, messages: &[Message<'_>], mut tell: impl FnMut(Digest)) {
-        let mut form = Form::default();
-        for message in messages {
-            let digest = self.message_into(message, &mut form);
-            let mut link = [b'p'; 33];
-            link[1..17].copy_from_slice(&prefix.0);
-            link[17..].copy_from_slice(&digest.0);
-            *prefix = self.digest(&link);
-            tell(*prefix);
-        }
+    /// Identity of `prefix` and the message after it.
+    pub fn link(&self, prefix: Digest, message: Digest) -> Digest {
+        let mut link = [b'p'; 33];
+        link[1..17].copy_from_slice(&prefix.0);
+        link[17..].copy_from_slice(&message.0);
+        self.digest(&link)
     }
 
     fn message_into(&self, message: &Message<'_>, form: &mut Form) -> Digest {

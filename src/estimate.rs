@@ -114,6 +114,13 @@ pub struct Billed {
     pub reasoning_tokens: u64,
 }
 
+/// The identity of an answer as it comes back in the next request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    digests: Vec<Digest>,
+    has_reasoning: bool,
+}
+
 /// Estimates and records.
 pub struct Engine {
     digester: Digester,
@@ -180,6 +187,15 @@ impl Engine {
         }
     }
 
+    /// The identity of an answer. Linear in its size.
+    pub fn read_reply(&self, messages: &[Message<'_>]) -> Reply {
+        let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
+        Reply {
+            digests: messages.iter().map(|message| self.digester.message(message)).collect(),
+            has_reasoning: messages.iter().flat_map(|message| &message.parts).any(is_reasoning),
+        }
+    }
+
     /// The prefixes that a billed call makes known: the request, and the request with its reply.
     ///
     /// None for an input of 0 tokens (a failed call) and for a request without messages.
@@ -187,7 +203,7 @@ impl Engine {
         &self,
         reading: &Reading<'_>,
         billed: Billed,
-        reply: &[Message<'_>],
+        reply: &Reply,
     ) -> Vec<(Digest, KnownTotal)> {
         let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
             return Vec::new();
@@ -197,10 +213,10 @@ impl Engine {
         }
         let total = KnownTotal { tokens: billed.input_tokens, is_billed: true };
         let mut entries = vec![(last, total)];
-        if !reply.is_empty() && billed.output_tokens > 0 {
-            let mut prefix = last;
-            self.digester.extend(&mut prefix, reply, |_| {});
+        if !reply.digests.is_empty() && billed.output_tokens > 0 {
+            let link = |prefix, &digest| self.digester.link(prefix, digest);
             let tokens = reply_total(&reading.profile, billed, reply);
+            let prefix = reply.digests.iter().fold(last, link);
             entries.push((prefix, KnownTotal { tokens, is_billed: false }));
         }
         entries
@@ -262,14 +278,13 @@ fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: us
 }
 
 /// Input and output, less the reasoning that does not come back.
-fn reply_total(profile: &Profile, billed: Billed, reply: &[Message<'_>]) -> u64 {
-    let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
-    let comes_back = reply.iter().flat_map(|message| &message.parts).any(is_reasoning);
-    let hidden = match comes_back {
+fn reply_total(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
+    let hidden = match reply.has_reasoning {
         true => 0,
         false => billed.reasoning_tokens.min(billed.output_tokens),
     };
-    billed.input_tokens + billed.output_tokens - hidden + profile.reply_tokens
+    let output_tokens = billed.output_tokens - hidden;
+    billed.input_tokens.saturating_add(output_tokens).saturating_add(profile.reply_tokens)
 }
 
 fn estimate(

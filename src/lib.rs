@@ -14,6 +14,7 @@ pub mod media;
 pub mod prefix;
 pub mod profile;
 pub mod request;
+pub mod tracker;
 
 #[cfg(feature = "python")]
 mod py;

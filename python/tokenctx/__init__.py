@@ -1,8 +1,39 @@
 """Input tokens of a chat request, known before it is sent."""
 
-from tokenctx._core import __version__, _debug_build
+from tokenctx._core import (
+    __version__,
+    _debug_build,
+    count_tokens,
+    encode,
+    image_size,
+    image_tokens,
+)
+from tokenctx._errors import Error, InternalError, RequestError
+from tokenctx._estimator import HybridTokenEstimator
+from tokenctx._models import (
+    ConversationLookupResult,
+    Estimate,
+    KnownConversationState,
+    RequestCount,
+)
+from tokenctx._tracker import ConversationStateTracker
 
-__all__ = ["__version__"]
+__all__ = [
+    "ConversationLookupResult",
+    "ConversationStateTracker",
+    "Error",
+    "Estimate",
+    "HybridTokenEstimator",
+    "InternalError",
+    "KnownConversationState",
+    "RequestCount",
+    "RequestError",
+    "__version__",
+    "count_tokens",
+    "encode",
+    "image_size",
+    "image_tokens",
+]
 
 if _debug_build:
     import warnings

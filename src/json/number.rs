@@ -5,7 +5,7 @@ use std::fmt::Write;
 const POSITIONAL: std::ops::Range<i32> = -4..16;
 
 /// Appends `number` as Python's `json.dumps` writes it: `1.0`, `1e-07`, `NaN`, `-Infinity`.
-pub(super) fn write_float(number: f64, out: &mut String) {
+pub fn write_float(number: f64, out: &mut String) {
     if number.is_nan() {
         return out.push_str("NaN");
     }

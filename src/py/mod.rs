@@ -1,10 +1,32 @@
 //! The Python binding: the only place that knows pyo3.
+mod document;
+mod encoding;
+mod engine;
+mod errors;
+mod media;
+mod models;
+mod object;
+mod tracker;
+
 use pyo3::prelude::*;
 
 /// The extension module `tokenctx._core`.
 #[pymodule]
 mod _core {
     use super::*;
+
+    #[pymodule_export]
+    use document::{json_anomalies, json_canonical, json_compact};
+    #[pymodule_export]
+    use encoding::{count_tokens, encode, rank_file};
+    #[pymodule_export]
+    use engine::{PyEngine, view};
+    #[pymodule_export]
+    use errors::panic;
+    #[pymodule_export]
+    use media::{image_size, image_tokens};
+    #[pymodule_export]
+    use tracker::PyTracker;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,0 +1,221 @@
+"""Estimates before sending, records after the answer."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from tokenctx._core import Engine
+from tokenctx._tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
+from tokenctx._usage import read_billed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenctx._models import Dialect, Estimate, RequestCount
+
+Method = Literal["profile", "universal", "characters"]
+
+RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
+RFC_006_SMOOTHING: Final = 0.3
+"""Weight of the newest correction in `calibrate`."""
+
+
+class HybridTokenEstimator:
+    """Input tokens of a request: what the provider has billed before, plus a count of the rest.
+
+    `estimate` before sending, `record` after the answer; both take raw JSON bytes, a dict, a list
+    of messages, or an SDK's objects, of any dialect. Safe to share between threads. It keeps
+    digests and numbers only, at most `capacity_bytes` of them, each for `ttl_seconds` after it was
+    last recorded.
+
+    `method` says how text is counted:
+
+    - `profile` (default): by the vocabulary, framing, tool and image rules of the model's family;
+    - `universal`: o200k_base for all models and 4 tokens per message, tool calls and results as
+      JSON, attachments by their metadata;
+    - `characters`: characters over `chars_per_token` (by provider in `provider_overrides`), times
+      1.1 if `conservative`, and 4 tokens per message: no vocabulary at all (RFC 006).
+
+    `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
+    outside). `clock` gives seconds for the expiry.
+    """
+
+    _core: ClassVar[Any] = Engine
+
+    def __init__(
+        self,
+        *,
+        method: Method = "profile",
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
+        secret: bytes | None = None,
+        chars_per_token: float = 3.5,
+        conservative: bool = True,
+        provider_overrides: Mapping[str, float] = RFC_006_CHARS_PER_TOKEN,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._method = method
+        self._clock = clock
+        self._engine = self._core(
+            os.urandom(32) if secret is None else secret,
+            capacity_bytes,
+            ttl_seconds,
+            method,
+            _milli(chars_per_token),
+            {provider: _milli(number) for provider, number in provider_overrides.items()},
+            1100 if conservative else 1000,
+        )
+        self._correction = 1.0
+        self._last_call = 0, 0
+
+    def __len__(self) -> int:
+        """Number of known prefixes."""
+        return len(self._engine)
+
+    def estimate(
+        self, body: object, *, model: str | None = None, dialect: Dialect | None = None
+    ) -> Estimate:
+        """The input tokens that `body` is expected to be billed for.
+
+        System prompt and tools count too. `model` and `dialect` override what the body says.
+        Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
+        raises. Linear in the body; above 2 KiB other threads run meanwhile.
+        """
+        estimate: Estimate = self._engine.estimate(body, model, dialect, self._clock())
+        return self._corrected(estimate)
+
+    def record(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+    ) -> bool:
+        """Whether the billed tokens of `body` are known from now on.
+
+        `usage` is the provider's usage object, a response that has one, or the number of input
+        tokens with all that was cached. With `reply` (the response, or the assistant's message)
+        the next turn starts from input and output. A call without input tokens, such as a failed
+        or cancelled one, is not recorded. Raises as `estimate`.
+        """
+        billed = read_billed(usage)
+        is_known: bool = self._engine.record(
+            body, model, dialect, *billed, reply, self._clock()
+        )
+        return is_known
+
+    def estimate_conversation(self, messages: object, model: object) -> Estimate:
+        """The input tokens of a list of messages, without system prompt and tools (RFC 029).
+
+        `model` is a name, or an object or mapping with `family`, `id` or `name`.
+        """
+        name = _model_name(model)
+        estimate: Estimate = self._engine.estimate(
+            {"messages": messages}, name, None, self._clock()
+        )
+        return self._extended(messages, name, estimate)
+
+    def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
+        """Whether the billed input tokens of a list of messages are known from now on (RFC 029)."""
+        return self.record({"messages": messages}, actual_tokens, model=_model_name(model))
+
+    def estimate_message(self, message: object, model: object) -> int:
+        """Tokens of one message with its framing."""
+        count = self.count_request({"messages": [message]}, model=_model_name(model))
+        return count.message_tokens[0]
+
+    def count_request(
+        self, body: object, *, model: str | None = None, dialect: Dialect | None = None
+    ) -> RequestCount:
+        """The whole of `body` counted here, message by message, whatever is known of it.
+
+        Raises as `estimate`.
+        """
+        count: RequestCount = self._engine.count(body, model, dialect)
+        return count
+
+    def calibrate(
+        self, actual_input_tokens: int, message_count: int, estimated_tokens: int
+    ) -> float:
+        """The correction factor of the characters method after one more billed call (RFC 006).
+
+        It is an exponential average of actual over estimated tokens, 0.7 old and 0.3 new, and
+        multiplies full counts. As in the RFC, a conversation of more than `message_count` messages
+        is taken to extend this one, by its length alone: calibrate with one conversation at a
+        time, or use `record_actual`, which knows them apart. Counts below 1 change nothing. Raises
+        ValueError for the other methods, which need no correction.
+        """
+        if self._method != "characters":
+            raise ValueError(
+                f"method is {self._method!r}; only 'characters' is calibrated, use record() instead"
+            )
+        if actual_input_tokens > 0:
+            self._last_call = actual_input_tokens, max(0, message_count)
+            if estimated_tokens > 0:
+                newest = actual_input_tokens / estimated_tokens
+                self._correction += RFC_006_SMOOTHING * (newest - self._correction)
+        return self._correction
+
+    def reset(self) -> None:
+        """Forget every known prefix and the correction factor."""
+        self._engine.clear()
+        self._correction = 1.0
+        self._last_call = 0, 0
+
+    def _extended(self, messages: object, model: str, estimate: Estimate) -> Estimate:
+        """`estimate` as an extension of the calibrated call, where it is longer (RFC 006)."""
+        known_tokens, known_count = self._last_call
+        if estimate.source != "estimated" or not 0 < known_count < estimate.new_message_count:
+            return self._corrected(estimate)
+        count = self.count_request({"messages": messages}, model=model)
+        new = count.message_tokens[known_count:]
+        return replace(
+            estimate,
+            tokens=known_tokens + sum(new),
+            source="delta",
+            known_tokens=known_tokens,
+            estimated_tokens=sum(new),
+            new_message_count=len(new),
+            low=known_tokens + sum(new) // 2,
+            high=known_tokens + 2 * sum(new),
+        )
+
+    def _corrected(self, estimate: Estimate) -> Estimate:
+        if self._correction == 1.0 or estimate.source != "estimated":
+            return estimate
+        tokens = math.ceil(estimate.tokens * self._correction)
+        return replace(
+            estimate,
+            tokens=tokens,
+            estimated_tokens=tokens,
+            low=math.floor(estimate.low * self._correction),
+            high=math.ceil(estimate.high * self._correction),
+        )
+
+
+def _milli(characters_per_token: float) -> int:
+    if not 0.001 <= characters_per_token <= 1000:
+        raise ValueError(
+            f"characters per token is {characters_per_token}; it must be 0.001 to 1000"
+        )
+    return round(characters_per_token * 1000)
+
+
+def _model_name(model: object) -> str:
+    if isinstance(model, str):
+        return model
+    for field in ("family", "id", "name"):
+        value = model.get(field) if isinstance(model, Mapping) else getattr(model, field, None)
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+HybridTokenEstimator.__module__ = "tokenctx"

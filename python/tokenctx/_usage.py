@@ -1,0 +1,83 @@
+"""Billed tokens, out of whatever a provider or its SDK calls usage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+_USAGE_FIELDS: Final = ("usage", "usageMetadata", "usage_metadata")
+_INPUT_FIELDS: Final = (
+    "prompt_tokens",
+    "input_tokens",
+    "inputTokens",
+    "promptTokenCount",
+    "prompt_token_count",
+)
+_OUTPUT_FIELDS: Final = (
+    "completion_tokens",
+    "output_tokens",
+    "outputTokens",
+    "candidatesTokenCount",
+    "candidates_token_count",
+)
+_BESIDE_INPUT: Final = (
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+    "cacheReadInputTokens",
+    "cacheWriteInputTokens",
+)
+"""Anthropic and Bedrock: cached tokens stand beside the input, not inside."""
+_BESIDE_OUTPUT: Final = ("thoughtsTokenCount", "thoughts_token_count")
+"""Gemini: thoughts stand beside the candidates."""
+_DETAILS: Final = ("completion_tokens_details", "output_tokens_details", "outputTokensDetails")
+
+
+class Billed(NamedTuple):
+    """Input with all that was cached; output with all reasoning; that reasoning."""
+
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+
+
+def read_billed(usage: object) -> Billed:
+    """The billed tokens in `usage`: a number, a usage object, or a body that has one.
+
+    What is missing or null counts as 0.
+    """
+    if isinstance(usage, int):
+        return Billed(max(0, usage), 0, 0)
+    fields = _fields(usage)
+    for name in _USAGE_FIELDS:
+        if fields.get(name) is not None:
+            fields = _fields(fields[name])
+            break
+    details = next((_fields(fields[name]) for name in _DETAILS if fields.get(name)), {})
+    beside = _total(fields, _BESIDE_OUTPUT)
+    inside = _first(details, ("reasoning_tokens", "thinking_tokens", "reasoningTokens"))
+    return Billed(
+        _first(fields, _INPUT_FIELDS) + _total(fields, _BESIDE_INPUT),
+        _first(fields, _OUTPUT_FIELDS) + beside,
+        beside + inside,
+    )
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    if hasattr(value, "model_dump"):
+        dumped: Mapping[str, Any] = value.model_dump()
+        return dumped
+    return vars(value) if hasattr(value, "__dict__") else {}
+
+
+def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
+    return next((_number(fields[name]) for name in names if fields.get(name) is not None), 0)
+
+
+def _total(fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
+    return sum(_number(fields.get(name)) for name in names)
+
+
+def _number(value: object) -> int:
+    return max(0, value) if isinstance(value, int) else 0

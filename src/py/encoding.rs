@@ -1,0 +1,53 @@
+//! Counting text.
+use super::errors::guard;
+use super::object::{as_bytes, with_text};
+use crate::bpe::Encoding;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+fn encoding(name: &str) -> PyResult<Encoding> {
+    Encoding::named(name).ok_or_else(|| {
+        let known: Vec<_> = Encoding::ALL.iter().map(|encoding| encoding.name()).collect();
+        let known = known.join(", ");
+        PyValueError::new_err(format!("no encoding is called {name:?}; known are {known}"))
+    })
+}
+
+/// What `work` makes of text, or of bytes read as UTF-8 with U+FFFD for what is none.
+fn on_text<T: Send>(
+    text: &Bound<'_, PyAny>,
+    work: impl FnOnce(&str) -> T + Send,
+) -> PyResult<T> {
+    let py = text.py();
+    if let Some(bytes) = as_bytes(text.as_borrowed())? {
+        let bytes = bytes.as_bytes();
+        return Ok(super::document::detached(py, bytes.len(), || {
+            work(&String::from_utf8_lossy(bytes))
+        }));
+    }
+    let text = text.cast::<PyString>().map_err(|_| {
+        PyTypeError::new_err("text must be str or bytes")
+    })?;
+    with_text(text, |text, _| super::document::detached(py, text.len(), || work(text)))
+}
+
+#[pyfunction]
+#[pyo3(signature = (text, *, encoding = "o200k_base"))]
+pub(super) fn count_tokens(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<u64> {
+    let encoding = self::encoding(encoding)?;
+    guard(|| on_text(text, |text| encoding.count(text)))
+}
+
+#[pyfunction]
+#[pyo3(signature = (text, *, encoding = "o200k_base"))]
+pub(super) fn encode(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<Vec<u32>> {
+    let encoding = self::encoding(encoding)?;
+    guard(|| on_text(text, |text| encoding.encode(text)))
+}
+
+#[pyfunction]
+pub(super) fn rank_file<'py>(py: Python<'py>, encoding: &str) -> PyResult<Bound<'py, PyBytes>> {
+    let encoding = self::encoding(encoding)?;
+    guard(|| Ok(PyBytes::new(py, &encoding.rank_file())))
+}

@@ -1,0 +1,200 @@
+//! Estimates, records, counts.
+use super::document::Body;
+use super::errors::guard;
+use super::models;
+use crate::estimate::{Billed, Engine, Method, Reading, Reply};
+use crate::json::Limits;
+use crate::prefix::PrefixStore;
+use crate::request::{Dialect, read_reply, read_request, request_view};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// The dialect of this name; `None` to detect it.
+fn dialect(name: Option<&str>) -> PyResult<Option<Dialect>> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    Dialect::named(name).map(Some).ok_or_else(|| {
+        let known: Vec<_> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
+        let known = known.join(", ");
+        PyValueError::new_err(format!("dialect is {name:?}; it must be one of {known}"))
+    })
+}
+
+/// What the body says beside the numbers.
+struct About {
+    dialect: &'static str,
+    model: String,
+    profile: String,
+    encoding: String,
+    context_window_tokens: Option<u64>,
+}
+
+impl About {
+    fn new(reading: &Reading<'_>) -> About {
+        About {
+            dialect: reading.request.dialect.name(),
+            model: reading.request.model.clone().into_owned(),
+            profile: reading.profile.name.clone(),
+            encoding: reading.profile.encoding.clone(),
+            context_window_tokens: reading.profile.context_window_tokens,
+        }
+    }
+}
+
+#[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
+pub(super) struct PyEngine(Engine);
+
+#[pymethods]
+impl PyEngine {
+    #[new]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille))]
+    fn new(
+        secret: &[u8],
+        capacity_bytes: usize,
+        ttl_seconds: f64,
+        method: &str,
+        milli_characters_per_token: u64,
+        milli_by_provider: std::collections::BTreeMap<String, u64>,
+        factor_permille: u64,
+    ) -> PyResult<PyEngine> {
+        let method = match method {
+            "profile" => Method::Profile,
+            "universal" => Method::Universal,
+            "characters" => Method::Characters {
+                milli_characters_per_token,
+                milli_by_provider: milli_by_provider.into_iter().collect(),
+                factor_permille,
+            },
+            _ => {
+                return Err(PyValueError::new_err(format!(
+                    "method is {method:?}; it must be one of profile, universal, characters"
+                )));
+            }
+        };
+        let store = PrefixStore::new(capacity_bytes, ttl_seconds);
+        Ok(PyEngine(Engine::new(secret, method, store)))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.with_store(|store| store.len())
+    }
+
+    fn clear(&self) {
+        self.0.with_store(PrefixStore::clear);
+    }
+
+    fn estimate<'py>(
+        &self,
+        py: Python<'py>,
+        body: Body<'py>,
+        model: Option<&str>,
+        dialect: Option<&str>,
+        now_seconds: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let dialect = self::dialect(dialect)?;
+        let (estimate, about) = guard(|| {
+            body.read(py, &Limits::default(), |document| {
+                let reading = self.0.read(read_request(document, model, dialect));
+                // The store is locked only while attached, so that no fork can copy it locked.
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                (self.0.answer(&reading, known), About::new(&reading))
+            })
+        })?;
+        let arguments = (
+            estimate.tokens,
+            estimate.source.name(),
+            estimate.known_tokens,
+            estimate.estimated_tokens,
+            estimate.new_message_count,
+            estimate.quality,
+            estimate.low,
+            estimate.high,
+            models::names(py, &estimate.assumptions)?,
+            about.dialect,
+            about.model,
+            about.profile,
+        );
+        models::estimate(py, arguments, about.context_window_tokens)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn record<'py>(
+        &self,
+        py: Python<'py>,
+        body: Body<'py>,
+        model: Option<&str>,
+        dialect: Option<&str>,
+        input_tokens: u64,
+        output_tokens: u64,
+        reasoning_tokens: u64,
+        reply: Option<Body<'py>>,
+        now_seconds: f64,
+    ) -> PyResult<bool> {
+        let dialect = self::dialect(dialect)?;
+        let limits = Limits::default();
+        let billed = Billed { input_tokens, output_tokens, reasoning_tokens };
+        let entries = guard(|| {
+            let reply = match reply {
+                Some(reply) => reply.read(py, &limits, |document| {
+                    self.0.read_reply(&read_reply(document))
+                })?,
+                None => Reply::default(),
+            };
+            body.read(py, &limits, |document| {
+                let reading = self.0.read(read_request(document, model, dialect));
+                self.0.entries(&reading, billed, &reply)
+            })
+        })?;
+        self.0.with_store(|store| {
+            for (digest, total) in &entries {
+                store.record(*digest, *total, now_seconds);
+            }
+        });
+        Ok(!entries.is_empty())
+    }
+
+    fn count<'py>(
+        &self,
+        py: Python<'py>,
+        body: Body<'py>,
+        model: Option<&str>,
+        dialect: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let dialect = self::dialect(dialect)?;
+        let (count, about) = guard(|| {
+            body.read(py, &Limits::default(), |document| {
+                let reading = self.0.read(read_request(document, model, dialect));
+                (self.0.count(&reading), About::new(&reading))
+            })
+        })?;
+        let arguments = (
+            count.tokens,
+            count.context_tokens,
+            models::numbers(py, &count.message_tokens)?,
+            about.dialect,
+            about.model,
+            about.profile,
+            about.encoding,
+            count.quality,
+            models::names(py, &count.assumptions)?,
+        );
+        models::request_count(py, arguments)
+    }
+}
+
+/// The neutral request as JSON text: what was read.
+#[pyfunction(name = "_request_view")]
+pub(super) fn view(
+    py: Python<'_>,
+    body: Body<'_>,
+    model: Option<&str>,
+    dialect: Option<&str>,
+) -> PyResult<String> {
+    let dialect = self::dialect(dialect)?;
+    guard(|| {
+        body.read(py, &Limits::default(), |document| {
+            request_view(&read_request(document, model, dialect))
+        })
+    })
+}

@@ -1,0 +1,50 @@
+//! Sizes of images and what they cost.
+use super::errors::guard;
+use crate::media::{Detail, HEAD_BYTES, ImageRule, PixelSize, image_rule};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+fn rule(name: &str) -> PyResult<&'static ImageRule> {
+    image_rule(name).ok_or_else(|| {
+        PyValueError::new_err(format!("no image rule is called {name:?}; see image_rules()"))
+    })
+}
+
+fn detail(name: &str) -> PyResult<Detail> {
+    Detail::from_name(name).ok_or_else(|| {
+        let known: Vec<_> = Detail::ALL.iter().map(|detail| detail.name()).collect();
+        let known = known.join(", ");
+        PyValueError::new_err(format!("detail is {name:?}; it must be one of {known}"))
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (rule, width_px, height_px, detail = "auto"))]
+pub(super) fn image_tokens(
+    rule: &str,
+    width_px: i64,
+    height_px: i64,
+    detail: &str,
+) -> PyResult<u64> {
+    let sides = (u32::try_from(width_px).ok(), u32::try_from(height_px).ok());
+    let size = match sides {
+        (Some(width_px), Some(height_px)) => PixelSize::new(width_px, height_px),
+        _ => None,
+    };
+    let size = size.ok_or_else(|| {
+        let limit = u32::MAX;
+        PyValueError::new_err(format!(
+            "image is {width_px} x {height_px} px; both sides must be 1 to {limit}"
+        ))
+    })?;
+    Ok(self::rule(rule)?.tokens(size, self::detail(detail)?))
+}
+
+#[pyfunction]
+pub(super) fn image_size(head: &[u8]) -> PyResult<Option<(u32, u32, &'static str)>> {
+    guard(|| {
+        let head = &head[..head.len().min(HEAD_BYTES)];
+        let found = crate::media::image_size(head);
+        Ok(found.map(|(size, format)| (size.width_px(), size.height_px(), format.name())))
+    })
+}

@@ -1,0 +1,71 @@
+//! The result types of `tokenctx._models`, made from the core's.
+use crate::request::Assumptions;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyTuple, PyType};
+
+fn class<'py>(
+    py: Python<'py>,
+    cell: &'static PyOnceLock<Py<PyType>>,
+    name: &str,
+) -> PyResult<&'py Bound<'py, PyType>> {
+    cell.import(py, "tokenctx._models", name)
+}
+
+/// A tuple of names.
+pub(super) fn names<'py>(py: Python<'py>, names: &Assumptions) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, names)
+}
+
+/// A tuple of numbers.
+pub(super) fn numbers<'py>(py: Python<'py>, numbers: &[u64]) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, numbers)
+}
+
+/// `Estimate` of its first twelve fields and the context window.
+pub(super) fn estimate<'py>(
+    py: Python<'py>,
+    fields: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+    context_window_tokens: Option<u64>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let fields = fields.into_pyobject(py)?;
+    let last = PyTuple::new(py, [context_window_tokens])?;
+    let all = fields.as_sequence().concat(last.as_sequence())?.to_tuple()?;
+    class(py, &CLASS, "Estimate")?.call1(all)
+}
+
+/// `RequestCount` of its fields.
+pub(super) fn request_count<'py>(
+    py: Python<'py>,
+    fields: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    class(py, &CLASS, "RequestCount")?.call1(fields.into_pyobject(py)?)
+}
+
+/// `KnownConversationState` of its fields.
+pub(super) fn known_conversation_state<'py>(
+    py: Python<'py>,
+    message_hashes: Vec<String>,
+    actual_tokens: u64,
+    model_family: &str,
+    timestamp: f64,
+) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let hashes = PyTuple::new(py, message_hashes)?;
+    let fields = (hashes, actual_tokens, model_family, timestamp);
+    class(py, &CLASS, "KnownConversationState")?.call1(fields)
+}
+
+/// `ConversationLookupResult` of its fields.
+pub(super) fn conversation_lookup_result<'py>(
+    py: Python<'py>,
+    kind: &str,
+    known_tokens: Option<u64>,
+    new_message_indices: Vec<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let indices = PyTuple::new(py, new_message_indices)?;
+    class(py, &CLASS, "ConversationLookupResult")?.call1((kind, known_tokens, indices))
+}
