@@ -35,6 +35,10 @@ __all__ = [
     "image_tokens",
 ]
 
+for _name in __all__:
+    if _name != "__version__":
+        globals()[_name].__module__ = "tokenctx"
+
 if _debug_build:
     import warnings
 

@@ -216,6 +216,3 @@ def _model_name(model: object) -> str:
         if isinstance(value, str):
             return value
     return ""
-
-
-HybridTokenEstimator.__module__ = "tokenctx"

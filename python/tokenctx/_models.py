@@ -135,7 +135,3 @@ class ConversationLookupResult:
     def new_message_count(self) -> int:
         """Number of messages after the known ones."""
         return len(self.new_message_indices)
-
-
-for _public in (Estimate, RequestCount, KnownConversationState, ConversationLookupResult):
-    _public.__module__ = "tokenctx"

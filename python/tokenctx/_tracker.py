@@ -75,6 +75,3 @@ class ConversationStateTracker:
     def clear(self) -> None:
         """Forget every conversation."""
         self._tracker.clear()
-
-
-ConversationStateTracker.__module__ = "tokenctx"
