@@ -22,6 +22,9 @@ CONFIDENCES = {"documented", "verified", "inferred"}
 
 sides_px = st.one_of(st.integers(1, 4096), st.integers(1, reference.MAX_SIDE_PX))
 details = st.sampled_from(reference.DETAILS)
+# Speed is measured in benches/, never asserted here.
+untimed = settings(deadline=None)
+
 rule_names = st.sampled_from(sorted(RULES))
 
 
@@ -121,6 +124,7 @@ def test_every_rule_has_a_vector_or_says_that_it_is_inferred() -> None:
     }
 
 
+@untimed
 @given(name=rule_names, width_px=sides_px, height_px=sides_px, detail=details)
 def test_a_price_is_bounded_for_every_size(
     name: str, width_px: int, height_px: int, detail: str
@@ -131,6 +135,7 @@ def test_a_price_is_bounded_for_every_size(
         assert 1 <= tokens <= 200_000
 
 
+@untimed
 @given(width_px=sides_px, height_px=sides_px, detail=details)
 def test_implementations_agree_on_every_price(width_px: int, height_px: int, detail: str) -> None:
     """The price of a picture does not depend on the implementation."""
@@ -155,6 +160,7 @@ SYMMETRIC_KINDS = {
 }
 
 
+@untimed
 @given(name=rule_names, width_px=sides_px, height_px=sides_px, detail=details)
 def test_a_turned_picture_costs_the_same(
     name: str, width_px: int, height_px: int, detail: str
@@ -167,6 +173,7 @@ def test_a_turned_picture_costs_the_same(
             assert upright == implementation.image_tokens(rule, height_px, width_px, detail)
 
 
+@untimed
 @given(
     name=rule_names,
     width_px=st.integers(1, 640),
@@ -186,6 +193,7 @@ def test_more_pixels_never_cost_less_while_nothing_is_shrunk(
             assert smaller <= larger
 
 
+@untimed
 @given(width_px=sides_px, height_px=sides_px)
 def test_claude_never_exceeds_its_limit(width_px: int, height_px: int) -> None:
     """Patches stay within the documented number, whatever the size."""
@@ -247,7 +255,7 @@ def test_hostile_and_cut_headers_are_unknown(implementation: Any, head: bytes) -
 
 
 @given(data=st.data())
-@settings(max_examples=300)
+@settings(untimed, max_examples=300)
 def test_no_bytes_raise_and_implementations_agree(data: st.DataObject) -> None:
     """Mutated headers and random bytes yield a size or None, the same one everywhere."""
     head = bytearray(data.draw(st.sampled_from(SAMPLES))[1][:300])
@@ -271,6 +279,7 @@ def test_base64_is_read_as_requests_carry_it(implementation: Any, case: dict[str
     assert implementation.decode_base64(text) == (expected, case["is_complete"])
 
 
+@untimed
 @given(content=st.binary(max_size=200), every=st.integers(1, 80))
 def test_the_same_bytes_come_out_however_the_text_is_wrapped(content: bytes, every: int) -> None:
     """Alphabet, padding and line breaks leave the decoded bytes alone."""
@@ -293,6 +302,7 @@ def test_data_urls_are_split(implementation: Any, case: dict[str, Any]) -> None:
     assert implementation.data_url_head(url) == bytes.fromhex(case["hex"])
 
 
+@untimed
 @given(url=st.text(max_size=60).map(lambda text: "data:" + text))
 def test_no_url_raises(url: str) -> None:
     """Any text is a data URL or is not."""
