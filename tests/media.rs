@@ -400,6 +400,39 @@ fn a_size_is_the_same_through_base64() {
     }
 }
 
+/// A JPEG with many segments of random length and the frame anywhere, here and there mutated.
+fn crooked_jpeg(random: &mut Random) -> Vec<u8> {
+    let mut head = vec![0xFF, 0xD8];
+    for _ in 0..random.below(12) {
+        let body = vec![7; random.below(9_000)];
+        head.extend(segment(0xE0 + random.bytes(1)[0] % 16, &body));
+    }
+    head.extend(segment(0xC2, &[8, 1, 0xE0, 2, 0x80, 3, 0, 0, 0]));
+    head.extend([0; 40]);
+    if random.below(2) == 0 {
+        let at = random.below(head.len());
+        head[at] = random.bytes(1)[0];
+    }
+    head
+}
+
+#[test]
+fn reading_less_of_the_text_never_changes_a_size() {
+    let mut random = Random(4);
+    for _ in 0..1_000 {
+        let mut text = base64(&crooked_jpeg(&mut random));
+        let at = random.below(text.len());
+        match random.below(4) {
+            0 => text.insert(at, '\n'),
+            1 => text.insert(at, '='),
+            2 => text.truncate(at),
+            _ => {}
+        }
+        let whole_head = decode_base64_head(&text, HEAD_BYTES);
+        assert_eq!(base64_image_size(&text), image_size(&whole_head));
+    }
+}
+
 #[test]
 fn data_urls_are_split() {
     for case in cases(include_str!("data/images/data_urls.json"), "cases") {

@@ -161,12 +161,6 @@ impl<'a> Bytes<'a> {
     ) -> Option<Sides> {
         Some((number(self, width_at)?, number(self, height_at)?))
     }
-
-    /// The slice from `start` to `end`, without what lies past its own end.
-    fn between(self, start: usize, end: usize) -> Self {
-        let end = end.min(self.0.len());
-        Bytes(self.0.get(start..end).unwrap_or_default())
-    }
 }
 
 fn png_sides(head: Bytes<'_>) -> Option<Sides> {
@@ -210,9 +204,12 @@ fn webp_sides(head: Bytes<'_>) -> Option<Sides> {
     }
 }
 
+/// More markers than any real file has before its frame; what keeps hostile files cheap.
+const MAX_JPEG_MARKERS: usize = 512;
+
 fn jpeg_sides(head: Bytes<'_>) -> Option<Sides> {
     let mut at = 2;
-    loop {
+    for _ in 0..MAX_JPEG_MARKERS {
         // As decoders do: skip what is not a marker, then the fill bytes before it.
         at += memchr::memchr(0xFF, head.0.get(at..)?)?;
         at += head.0[at..].iter().position(|&byte| byte != 0xFF)?;
@@ -223,13 +220,44 @@ fn jpeg_sides(head: Bytes<'_>) -> Option<Sides> {
             0x00 | 0x01 | 0xD0..=0xD8 => {}
             // The end, or a scan before any frame header.
             0xD9 | 0xDA => return None,
-            // C4, C8 and CC are tables and extensions; every other Cx begins a frame.
-            0xC0..=0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => {
-                return head.pair(at + 5, at + 3, Bytes::u16);
-            }
+            marker if begins_jpeg_frame(marker) => return head.pair(at + 5, at + 3, Bytes::u16),
             _ => at += usize::try_from(head.u16(at).filter(|&length| length >= 2)?).ok()?,
         }
     }
+    None
+}
+
+/// C4, C8 and CC are tables and extensions; every other Cx begins a frame.
+fn begins_jpeg_frame(marker: u8) -> bool {
+    matches!(marker, 0xC0..=0xCF) && !matches!(marker, 0xC4 | 0xC8 | 0xCC)
+}
+
+/// [`image_size`] of a plainly built JPEG, from nine bytes of each segment.
+///
+/// `window` gives the nine bytes at an offset. What is found equals what [`image_size`] finds;
+/// `None` says nothing, as fill bytes and bodiless markers are left to it.
+pub(super) fn jpeg_size_by_windows(
+    mut window: impl FnMut(usize) -> Option<[u8; 9]>,
+) -> Option<(PixelSize, ImageFormat)> {
+    let mut at = 2;
+    for _ in 0..MAX_JPEG_MARKERS {
+        if at + 9 > HEAD_BYTES {
+            return None;
+        }
+        let segment = window(at)?;
+        match segment {
+            [0xFF, marker, ..] if begins_jpeg_frame(marker) => {
+                let (width_px, height_px) = Bytes(&segment).pair(7, 5, Bytes::u16)?;
+                return Some((PixelSize::new(width_px, height_px)?, ImageFormat::Jpeg));
+            }
+            [0xFF, 0x02..=0xCF | 0xDB..=0xFE, high, low, ..] => {
+                let length = Some(u16::from_be_bytes([high, low])).filter(|&length| length >= 2)?;
+                at += 2 + usize::from(length);
+            }
+            _ => return None,
+        }
+    }
+    None
 }
 
 fn tiff_sides<'a>(
@@ -260,7 +288,9 @@ fn tiff_sides<'a>(
     Some((width_px?, height_px?))
 }
 
-/// The boxes of an ISO base media file; ends at the first one that lies about its length.
+/// The boxes of an ISO base media file; ends at the first that is cut off or has no length.
+///
+/// Only whole boxes count, so a longer head never changes a size that a shorter one gave.
 struct Boxes<'a>(Bytes<'a>);
 
 impl<'a> Iterator for Boxes<'a> {
@@ -269,19 +299,13 @@ impl<'a> Iterator for Boxes<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let kind = self.0.array(4)?;
         let (box_bytes, body_at) = match self.0.u32(0)? {
-            0 => (self.0.0.len(), 8), // to the end of the file
-            1 => {
-                let length = u64::from_be_bytes(self.0.array(8)?);
-                (usize::try_from(length).unwrap_or(usize::MAX), 16)
-            }
-            length => (usize::try_from(length).ok()?, 8),
+            1 => (u64::from_be_bytes(self.0.array(8)?), 16),
+            length => (length.into(), 8),
         };
-        if box_bytes < body_at {
-            return None;
-        }
-        let body = self.0.between(body_at, box_bytes);
-        self.0 = self.0.between(box_bytes, usize::MAX);
-        Some((kind, body))
+        let box_bytes = usize::try_from(box_bytes).ok()?;
+        let body = self.0.0.get(body_at..box_bytes)?;
+        self.0 = Bytes(&self.0.0[box_bytes..]);
+        Some((kind, Bytes(body)))
     }
 }
 
@@ -293,13 +317,12 @@ fn child<'a>(parent: Bytes<'a>, kind: &[u8; 4]) -> Option<Bytes<'a>> {
 
 fn heif_sides(head: Bytes<'_>) -> Option<(Sides, ImageFormat)> {
     let format = heif_format(child(head, b"ftyp")?)?;
-    let meta = child(head, b"meta")?.between(4, usize::MAX);
+    let meta = Bytes(child(head, b"meta")?.0.get(4..)?);
     let properties = child(child(meta, b"iprp")?, b"ipco")?;
     // Grid cells and thumbnails have extents of their own; the picture is the largest.
     let extents = Boxes(properties)
         .filter(|(kind, _)| kind == b"ispe")
         .filter_map(|(_, body)| body.pair(4, 8, Bytes::u32));
-    // The first of several equals, so that the reference may use Python's `max`.
     let larger = |best: Sides, extent: Sides| {
         if area(extent) > area(best) {
             extent

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 HEAD_BYTES: Final = 64 * 1024
 """How much of a file `image_size` looks at."""
 
+MAX_JPEG_MARKERS: Final = 512
+"""More than any real file has before its frame."""
+
 MAX_SIDE_PX: Final = 2**32 - 1
 MAX_DATA_URL_HEADER_BYTES: Final = 1024
 
@@ -111,7 +114,7 @@ def _jpeg_sides(head: bytes) -> tuple[int, int] | None:
     if head[:2] != b"\xff\xd8":
         return None
     at = 2
-    while True:
+    for _ in range(MAX_JPEG_MARKERS):
         at = head.find(b"\xff", at)
         while at >= 0 and head[at : at + 1] == b"\xff":
             at += 1
@@ -128,6 +131,7 @@ def _jpeg_sides(head: bytes) -> tuple[int, int] | None:
         if segment_bytes is None or segment_bytes < 2:
             return None
         at += segment_bytes
+    return None
 
 
 def _tiff_sides(head: bytes) -> tuple[int, int] | None:
@@ -152,15 +156,13 @@ _AVIF_BRANDS: Final = {b"avif", b"avis"}
 
 
 def _boxes(head: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield type and body of each box in `head`, up to the first with an impossible length."""
+    """Yield type and body of each box, up to the first that is cut off or has no length."""
     at = 0
     while (box_bytes := _unsigned(head, at, 4)) is not None:
         kind, body = head[at + 4 : at + 8], at + 8
         if box_bytes == 1:
             box_bytes, body = _unsigned(head, at + 8, 8) or 0, at + 16
-        elif box_bytes == 0:  # to the end of the file
-            box_bytes = len(head) - at
-        if at + box_bytes < body:
+        if not body <= at + box_bytes <= len(head):
             return
         yield kind, head[body : at + box_bytes]
         at += box_bytes
