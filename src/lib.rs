@@ -4,7 +4,11 @@
 //! The crate knows nothing of Python; the binding is `src/py/`, behind the feature `python`.
 
 pub mod bpe;
+mod error;
+pub mod json;
 pub mod media;
+
+pub use error::Error;
 
 #[cfg(feature = "python")]
 mod py;

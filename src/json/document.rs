@@ -1,0 +1,307 @@
+//! The document and how it is read.
+use super::decode::decode_body;
+use super::parser::parse;
+use super::tape::{Children, Node, Span, Tape};
+use super::write::{Style, write};
+use super::{Anomalies, Limits};
+use crate::Error;
+use std::borrow::Cow;
+use std::fmt;
+
+/// A JSON value with all that it contains, as 16 bytes for each value and key.
+///
+/// Strings without escapes are borrowed from the body, all others share one buffer.
+pub struct Document<'a> {
+    text: Cow<'a, str>,
+    tape: Tape,
+}
+
+impl<'a> Document<'a> {
+    /// The document in `body`, which may have a byte order mark and may be invalid UTF-8.
+    ///
+    /// Linear in the body. Fails if it is not one JSON value, if it is UTF-16 or UTF-32, or
+    /// beyond a limit.
+    pub fn from_bytes(body: &'a [u8], limits: &Limits) -> Result<Document<'a>, Error> {
+        check_size(body.len(), limits)?;
+        let (text, anomalies) = decode_body(body)?;
+        Document::from_text(text, anomalies, limits)
+    }
+
+    /// The document in `text`; see [`from_bytes`](Document::from_bytes).
+    pub fn parse(text: &'a str, limits: &Limits) -> Result<Document<'a>, Error> {
+        check_size(text.len(), limits)?;
+        Document::from_text(Cow::Borrowed(text), Anomalies::default(), limits)
+    }
+
+    /// The document in `text`, of which `anomalies` are known from decoding it.
+    pub(crate) fn from_text(
+        text: Cow<'a, str>,
+        anomalies: Anomalies,
+        limits: &Limits,
+    ) -> Result<Document<'a>, Error> {
+        let (bytes, limit) = (text.len(), Span::MAX);
+        if bytes > limit {
+            return Err(Error::TooLarge { bytes, limit });
+        }
+        let mut tape = parse(&text, limits)?;
+        tape.anomalies |= anomalies;
+        Ok(Document::new(text, tape))
+    }
+
+    pub(super) fn new(text: Cow<'a, str>, tape: Tape) -> Document<'a> {
+        Document { text, tape }
+    }
+
+    /// The outermost value.
+    pub fn root(&self) -> Value<'_> {
+        self.value(0)
+    }
+
+    /// What was odd about the body.
+    pub fn anomalies(&self) -> Anomalies {
+        self.tape.anomalies
+    }
+
+    /// How many values and keys there are.
+    pub fn value_count(&self) -> usize {
+        self.tape.nodes.len()
+    }
+
+    /// Bytes of text to read: the body, and what was unescaped or copied out of objects.
+    pub fn byte_count(&self) -> usize {
+        self.text.len() + self.tape.arena.len() + self.tape.blobs.len()
+    }
+
+    fn value(&self, index: u32) -> Value<'_> {
+        Value {
+            document: self,
+            index,
+        }
+    }
+}
+
+fn check_size(bytes: usize, limits: &Limits) -> Result<(), Error> {
+    let limit = limits.max_bytes;
+    match bytes > limit {
+        true => Err(Error::TooLarge { bytes, limit }),
+        false => Ok(()),
+    }
+}
+
+impl fmt::Debug for Document<'_> {
+    /// How much there is, and none of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document")
+            .field("value_count", &self.value_count())
+            .field("byte_count", &self.byte_count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What kind of value a [`Value`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `null`, and whatever could not be read.
+    Null,
+    /// `true` or `false`.
+    Bool,
+    /// A number of any size, NaN and the infinities among them.
+    Number,
+    /// A string.
+    String,
+    /// Bytes of an object; JSON itself has none.
+    Bytes,
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+/// One value of a [`Document`]: a reference and a place, cheap to copy.
+#[derive(Clone, Copy)]
+pub struct Value<'d> {
+    document: &'d Document<'d>,
+    index: u32,
+}
+
+impl<'d> Value<'d> {
+    /// What kind of value it is.
+    pub fn kind(self) -> Kind {
+        match self.node() {
+            Node::Null | Node::Key { .. } => Kind::Null,
+            Node::Bool(_) => Kind::Bool,
+            Node::Number(_) => Kind::Number,
+            Node::String(_) => Kind::String,
+            Node::Bytes(_) => Kind::Bytes,
+            Node::Array { .. } => Kind::Array,
+            Node::Object { .. } => Kind::Object,
+        }
+    }
+
+    /// Whether it is null.
+    pub fn is_null(self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// The text, if it is a string.
+    pub fn as_str(self) -> Option<&'d str> {
+        match self.node() {
+            Node::String(span) => Some(self.text(span)),
+            _ => None,
+        }
+    }
+
+    /// The truth value, if it is one.
+    pub fn as_bool(self) -> Option<bool> {
+        match self.node() {
+            Node::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The number as Python's `json.dumps` writes it, if it is one: `1`, `100.0`, `NaN`.
+    pub fn as_number_text(self) -> Option<&'d str> {
+        match self.node() {
+            Node::Number(span) => Some(self.text(span)),
+            _ => None,
+        }
+    }
+
+    /// The number, if it is written as an integer (not `1.0`) and fits.
+    pub fn as_u64(self) -> Option<u64> {
+        self.as_number_text()?.parse().ok()
+    }
+
+    /// The number as the nearest float, if it is one.
+    pub fn as_f64(self) -> Option<f64> {
+        self.as_number_text()?.parse().ok()
+    }
+
+    /// The bytes, if it is bytes; a string that holds base64 is a string.
+    pub fn as_bytes(self) -> Option<&'d [u8]> {
+        match self.node() {
+            Node::Bytes(span) => Some(&self.document.tape.blobs[span.range()]),
+            _ => None,
+        }
+    }
+
+    /// Number of elements of an array or of members of an object, else 0.
+    pub fn len(self) -> usize {
+        match self.node() {
+            Node::Array { len, .. } | Node::Object { len, .. } => len as usize,
+            _ => 0,
+        }
+    }
+
+    /// Whether it has no elements and no members; so too if it can have none.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The elements of an array in order; none for any other kind.
+    pub fn items(self) -> Items<'d> {
+        Items {
+            document: self.document,
+            places: self.children_if(Kind::Array),
+        }
+    }
+
+    /// The members of an object, each key once, in order; none for any other kind.
+    pub fn members(self) -> Members<'d> {
+        Members {
+            document: self.document,
+            places: self.children_if(Kind::Object),
+        }
+    }
+
+    /// The value of `key`, if it is an object that has it. Linear in the number of members.
+    pub fn get(self, key: &str) -> Option<Value<'d>> {
+        self.members()
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value)
+    }
+
+    /// Appends what Python's `json.dumps(value, ensure_ascii=False, separators=(",", ":"))`
+    /// gives. Bytes become a padded base64 string.
+    pub fn write_compact(self, out: &mut String) {
+        write(self, Style::COMPACT, out);
+    }
+
+    /// Appends the compact form with the keys of each object in the order of their code points
+    /// (`sort_keys=True`), so that equal values have equal texts.
+    pub fn write_canonical(self, out: &mut String) {
+        write(self, Style::CANONICAL, out);
+    }
+
+    /// Appends the value with Python's default separators, `", "` and `": "`.
+    pub fn write_spaced(self, out: &mut String) {
+        write(self, Style::SPACED, out);
+    }
+
+    pub(super) fn node(self) -> Node {
+        self.document.tape.node(self.index)
+    }
+
+    /// The value at another place of the same document.
+    pub(super) fn at(self, index: u32) -> Value<'d> {
+        self.document.value(index)
+    }
+
+    pub(super) fn text(self, span: Span) -> &'d str {
+        self.document.tape.text(&self.document.text, span)
+    }
+
+    /// Where its elements are, or the keys of its members.
+    pub(super) fn children(self) -> Children<'d> {
+        self.document.tape.children(self.index)
+    }
+
+    fn children_if(self, kind: Kind) -> Children<'d> {
+        match self.kind() == kind {
+            true => self.children(),
+            false => self.document.tape.children_within(0..0),
+        }
+    }
+}
+
+impl fmt::Debug for Value<'_> {
+    /// Its kind and how much it contains, but no content.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Value({:?}, len {})", self.kind(), self.len())
+    }
+}
+
+/// Iterator over the elements of an array: [`Value::items`].
+#[derive(Clone)]
+pub struct Items<'d> {
+    document: &'d Document<'d>,
+    places: Children<'d>,
+}
+
+impl<'d> Iterator for Items<'d> {
+    type Item = Value<'d>;
+
+    fn next(&mut self) -> Option<Value<'d>> {
+        let index = self.places.next()?;
+        Some(self.document.value(index))
+    }
+}
+
+/// Iterator over the members of an object: [`Value::members`].
+#[derive(Clone)]
+pub struct Members<'d> {
+    document: &'d Document<'d>,
+    places: Children<'d>,
+}
+
+impl<'d> Iterator for Members<'d> {
+    type Item = (&'d str, Value<'d>);
+
+    fn next(&mut self) -> Option<(&'d str, Value<'d>)> {
+        let key = self.document.value(self.places.next()?);
+        match key.node() {
+            Node::Key { text, value } => Some((key.text(text), key.at(value))),
+            _ => None,
+        }
+    }
+}

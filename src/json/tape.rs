@@ -1,0 +1,157 @@
+//! The nodes of a document in document order.
+//!
+//! A container knows where it ends and a key where its value is. So the last of equal keys can
+//! give its value to the first without anything being moved, however deep the two are.
+use super::Anomalies;
+use std::ops::Range;
+
+/// All of a document but the text that spans outside of the arena point into.
+#[derive(Default)]
+pub(super) struct Tape {
+    pub(super) nodes: Vec<Node>,
+    /// Strings that are not a piece of the text.
+    pub(super) arena: String,
+    pub(super) blobs: Vec<u8>,
+    pub(super) anomalies: Anomalies,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Node {
+    Null,
+    Bool(bool),
+    Number(Span),
+    String(Span),
+    Bytes(Span),
+    /// `end` is the node behind the last one inside.
+    Array {
+        len: u32,
+        end: u32,
+    },
+    Object {
+        len: u32,
+        end: u32,
+    },
+    /// `value` is where the value is, or `DROPPED`.
+    Key {
+        text: Span,
+        value: u32,
+    },
+}
+
+const _: () = assert!(size_of::<Node>() == 16);
+
+/// The value of a key that an equal key before it stands for. No value has this index, since
+/// the first node is never behind a key.
+const DROPPED: u32 = 0;
+
+/// A piece of the text or, with the highest bit of `start` set, of the arena.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    start: u32,
+    len: u32,
+}
+
+const IN_ARENA: u32 = 1 << 31;
+
+#[expect(clippy::cast_possible_truncation)] // nothing is longer than `Span::MAX`
+impl Span {
+    /// Length of the longest text that spans can point into.
+    pub(super) const MAX: usize = IN_ARENA as usize - 1;
+
+    pub(super) fn new(start: usize, len: usize) -> Span {
+        debug_assert!(start + len <= Span::MAX);
+        Span {
+            start: start as u32,
+            len: len as u32,
+        }
+    }
+
+    pub(super) fn in_arena(start: usize, len: usize) -> Span {
+        let span = Span::new(start, len);
+        Span {
+            start: span.start | IN_ARENA,
+            ..span
+        }
+    }
+
+    pub(super) fn range(self) -> Range<usize> {
+        let start = (self.start & !IN_ARENA) as usize;
+        start..start + self.len as usize
+    }
+}
+
+impl Tape {
+    pub(super) fn text<'t>(&'t self, text: &'t str, span: Span) -> &'t str {
+        let source = match span.start & IN_ARENA {
+            0 => text,
+            _ => &self.arena,
+        };
+        &source[span.range()]
+    }
+
+    /// The node at `index`, null if there is none.
+    pub(super) fn node(&self, index: u32) -> Node {
+        let node = self.nodes.get(index as usize);
+        node.copied().unwrap_or(Node::Null)
+    }
+
+    /// Where the node is that follows the value at `index` and all it contains.
+    pub(super) fn after(&self, index: u32) -> u32 {
+        match self.node(index) {
+            Node::Array { end, .. } | Node::Object { end, .. } => end,
+            _ => index + 1,
+        }
+    }
+
+    /// Where the elements of an array are, or the keys of an object; none for other nodes.
+    pub(super) fn children(&self, container: u32) -> Children<'_> {
+        self.children_within(
+            container + 1..match self.node(container) {
+                Node::Array { end, .. } | Node::Object { end, .. } => end,
+                _ => 0,
+            },
+        )
+    }
+
+    /// The same, for a container whose nodes are `nodes`.
+    pub(super) fn children_within(&self, nodes: Range<u32>) -> Children<'_> {
+        Children { tape: self, nodes }
+    }
+
+    /// Gives the value of the key `later` to the key `first`.
+    pub(super) fn move_value(&mut self, first: u32, later: u32) {
+        let moved = match &mut self.nodes[later as usize] {
+            Node::Key { value, .. } => std::mem::replace(value, DROPPED),
+            _ => return,
+        };
+        if let Node::Key { value, .. } = &mut self.nodes[first as usize] {
+            *value = moved;
+        }
+    }
+}
+
+/// Iterator over the elements of an array or the keys of an object, less those dropped.
+#[derive(Clone)]
+pub(super) struct Children<'d> {
+    tape: &'d Tape,
+    nodes: Range<u32>,
+}
+
+impl Iterator for Children<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        while !self.nodes.is_empty() {
+            let index = self.nodes.start;
+            let Node::Key { value, .. } = self.tape.node(index) else {
+                self.nodes.start = self.tape.after(index);
+                return Some(index);
+            };
+            self.nodes.start = self.tape.after(index + 1);
+            if value != DROPPED {
+                return Some(index);
+            }
+        }
+        None
+    }
+}

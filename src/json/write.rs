@@ -1,0 +1,177 @@
+//! From a document to text, as Python's `json.dumps(..., ensure_ascii=False)` writes it.
+use super::document::Value;
+use super::tape::Node;
+use std::fmt::Write;
+
+/// What may differ between two texts of a value.
+#[derive(Clone, Copy)]
+pub(super) struct Style {
+    comma: &'static str,
+    colon: &'static str,
+    sort_keys: bool,
+}
+
+impl Style {
+    pub(super) const COMPACT: Style = Style {
+        comma: ",",
+        colon: ":",
+        sort_keys: false,
+    };
+    pub(super) const CANONICAL: Style = Style {
+        sort_keys: true,
+        ..Style::COMPACT
+    };
+    pub(super) const SPACED: Style = Style {
+        comma: ", ",
+        colon: ": ",
+        sort_keys: false,
+    };
+}
+
+/// Appends `value` to `out`.
+pub(super) fn write(value: Value<'_>, style: Style, out: &mut String) {
+    let mut writer = Writer {
+        style,
+        out,
+        pending: Vec::new(),
+        open: Vec::new(),
+    };
+    writer.begin(value);
+    while writer.step(value) {}
+}
+
+struct Writer<'o> {
+    style: Style,
+    out: &'o mut String,
+    /// Elements and keys still to write, the next one last.
+    pending: Vec<u32>,
+    open: Vec<Open>,
+}
+
+/// An array or object that has not been closed.
+struct Open {
+    /// How many were pending when it was opened.
+    base: usize,
+    close: char,
+    is_empty: bool,
+}
+
+impl Writer<'_> {
+    /// Writes the next element or member, or closes a container; false when all is closed.
+    fn step(&mut self, document: Value<'_>) -> bool {
+        let Some(open) = self.open.last_mut() else {
+            return false;
+        };
+        if self.pending.len() == open.base {
+            self.out.push(open.close);
+            self.open.pop();
+            return true;
+        }
+        if !std::mem::take(&mut open.is_empty) {
+            self.out.push_str(self.style.comma);
+        }
+        if let Some(index) = self.pending.pop() {
+            self.child(document.at(index));
+        }
+        true
+    }
+
+    fn child(&mut self, child: Value<'_>) {
+        let Node::Key { text, value } = child.node() else {
+            return self.begin(child);
+        };
+        write_string(child.text(text), self.out);
+        self.out.push_str(self.style.colon);
+        self.begin(child.at(value));
+    }
+
+    /// Writes a value, of a container only the opening bracket.
+    fn begin(&mut self, value: Value<'_>) {
+        match value.node() {
+            Node::Null | Node::Key { .. } => self.out.push_str("null"),
+            Node::Bool(true) => self.out.push_str("true"),
+            Node::Bool(false) => self.out.push_str("false"),
+            Node::Number(span) => self.out.push_str(value.text(span)),
+            Node::String(span) => write_string(value.text(span), self.out),
+            Node::Bytes(_) => write_base64(value.as_bytes().unwrap_or_default(), self.out),
+            Node::Array { .. } => self.open(value, '[', ']'),
+            Node::Object { .. } => self.open(value, '{', '}'),
+        }
+    }
+
+    fn open(&mut self, container: Value<'_>, open: char, close: char) {
+        self.out.push(open);
+        let base = self.pending.len();
+        self.pending.extend(container.children());
+        let children = &mut self.pending[base..];
+        children.reverse();
+        if self.style.sort_keys && close == '}' {
+            // UTF-8 sorts as code points do.
+            children.sort_unstable_by(|&a, &b| key(container, b).cmp(key(container, a)));
+        }
+        self.open.push(Open {
+            base,
+            close,
+            is_empty: true,
+        });
+    }
+}
+
+fn key(document: Value<'_>, index: u32) -> &str {
+    match document.at(index).node() {
+        Node::Key { text, .. } => document.text(text),
+        _ => "",
+    }
+}
+
+fn write_string(text: &str, out: &mut String) {
+    out.reserve(text.len() + 2);
+    out.push('"');
+    let mut rest = text;
+    while let Some(place) = rest.bytes().position(must_escape) {
+        let (before, behind) = rest.split_at(place);
+        out.push_str(before);
+        write_escape(behind.as_bytes()[0], out);
+        rest = &behind[1..];
+    }
+    out.push_str(rest);
+    out.push('"');
+}
+
+fn must_escape(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+fn write_escape(byte: u8, out: &mut String) {
+    match byte {
+        b'"' => out.push_str("\\\""),
+        b'\\' => out.push_str("\\\\"),
+        b'\n' => out.push_str("\\n"),
+        b'\r' => out.push_str("\\r"),
+        b'\t' => out.push_str("\\t"),
+        0x08 => out.push_str("\\b"),
+        0x0c => out.push_str("\\f"),
+        // Writing to a string cannot fail.
+        _ => drop(write!(out, "\\u{byte:04x}")),
+    }
+}
+
+/// RFC 4648, section 4: 6 bits a character, three bytes in four characters, padded.
+fn write_base64(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    out.reserve(bytes.len().div_ceil(3) * 4 + 2);
+    out.push('"');
+    for chunk in bytes.chunks(3) {
+        let byte = |nth| u32::from(chunk.get(nth).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for (nth, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            let digit = DIGITS[(bits >> shift & 63) as usize];
+            out.push(if nth <= chunk.len() {
+                digit.into()
+            } else {
+                '='
+            });
+        }
+    }
+    out.push('"');
+}
