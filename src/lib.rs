@@ -8,6 +8,8 @@ mod error;
 pub mod json;
 pub mod media;
 
+pub mod request;
+
 pub use error::Error;
 
 #[cfg(feature = "python")]

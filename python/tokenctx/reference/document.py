@@ -130,7 +130,7 @@ def _members(value: Any) -> Any:
 
 def parse_arguments(text: str) -> tuple[Any, bool]:
     """The value of a tool call's argument text, and whether the text is JSON at all."""
-    if not text.strip():
+    if not text.strip(" \t\n\r"):
         return {}, True
     try:
         return _parse(text, Anomalies()), True
