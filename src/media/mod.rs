@@ -1,1 +1,29 @@
-//! Images, files and audio: sizes from headers, token math.
+//! Pictures: their size from the first bytes, and what that size costs in input tokens.
+//!
+//! Nothing here decodes a pixel or fetches a URL. A size needs at most the first [`HEAD_BYTES`] of
+//! a file, so reading one is constant work whatever the file's length. Every function accepts any
+//! input without panicking; what cannot be read is `None`, and the caller prices it by a default.
+//!
+//! Prices are data: [`IMAGE_RULES_JSON`] names each vendor's rule with its constants, source and
+//! date. [`ImageRule`] is one such rule; its arithmetic is on whole numbers only.
+
+mod base64;
+mod data_url;
+mod image;
+mod rule;
+mod tokens;
+
+pub use base64::{
+    Base64End, base64_decoded_len, base64_image_size, decode_base64_chunks, decode_base64_head,
+};
+pub use data_url::{DataUrl, MAX_DATA_URL_HEADER_BYTES, parse_data_url, percent_decode_head};
+pub use image::{ImageFormat, PixelSize, image_size};
+pub use rule::{Detail, ImageRule, RuleError};
+
+/// How much of a file is looked at to find its size.
+///
+/// A JPEG may carry 64 KiB of EXIF data before its size; anything later is left unread.
+pub const HEAD_BYTES: usize = 64 * 1024;
+
+/// The table of rules and the default size, as JSON text.
+pub const IMAGE_RULES_JSON: &str = include_str!("../../python/tokenctx/image_rules.json");

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 HEAD_BYTES: Final = 64 * 1024
 """How much of a file `image_size` looks at."""
 
+MAX_JPEG_MARKERS: Final = 512
+"""More than any real file has before its frame."""
+
 MAX_SIDE_PX: Final = 2**32 - 1
-MAX_DATA_URL_HEADER_CHARS: Final = 1024
+MAX_DATA_URL_HEADER_BYTES: Final = 1024
 
 
 class ImageHeader(NamedTuple):
@@ -35,7 +38,7 @@ class ImageHeader(NamedTuple):
 
 
 def image_size(head: bytes) -> ImageHeader | None:
-    """The size that the header states, or None if it is unknown, cut off, or has a zero side.
+    """Return the size in the header, or None if it is unknown, cut off, or has a zero side.
 
     Reads PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC. `head` is the beginning of the file; bytes
     past `HEAD_BYTES` are ignored. Sides are as stored: rotation by EXIF or `irot` is not applied.
@@ -50,7 +53,7 @@ def image_size(head: bytes) -> ImageHeader | None:
 
 
 def _unsigned(head: bytes, at: int, width: int, order: str = "big") -> int | None:
-    """The unsigned number of `width` bytes at offset `at`, or None past the end."""
+    """Return the unsigned number of `width` bytes at offset `at`, or None past the end."""
     if at + width > len(head):
         return None
     return int.from_bytes(head[at : at + width], "little" if order == "little" else "big")
@@ -111,7 +114,7 @@ def _jpeg_sides(head: bytes) -> tuple[int, int] | None:
     if head[:2] != b"\xff\xd8":
         return None
     at = 2
-    while True:
+    for _ in range(MAX_JPEG_MARKERS):
         at = head.find(b"\xff", at)
         while at >= 0 and head[at : at + 1] == b"\xff":
             at += 1
@@ -128,6 +131,7 @@ def _jpeg_sides(head: bytes) -> tuple[int, int] | None:
         if segment_bytes is None or segment_bytes < 2:
             return None
         at += segment_bytes
+    return None
 
 
 def _tiff_sides(head: bytes) -> tuple[int, int] | None:
@@ -152,15 +156,13 @@ _AVIF_BRANDS: Final = {b"avif", b"avis"}
 
 
 def _boxes(head: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Type and body of each box in `head`; ends at the first box that lies about its length."""
+    """Yield type and body of each box, up to the first that is cut off or has no length."""
     at = 0
     while (box_bytes := _unsigned(head, at, 4)) is not None:
         kind, body = head[at + 4 : at + 8], at + 8
         if box_bytes == 1:
             box_bytes, body = _unsigned(head, at + 8, 8) or 0, at + 16
-        elif box_bytes == 0:  # to the end of the file
-            box_bytes = len(head) - at
-        if at + box_bytes < body:
+        if not body <= at + box_bytes <= len(head):
             return
         yield kind, head[body : at + box_bytes]
         at += box_bytes
@@ -216,7 +218,7 @@ _SPACE: Final = frozenset(b"\t\n\f\r ")
 
 
 def _decoded(text: str, max_bytes: int) -> tuple[bytes, bool]:
-    """Decoded bytes, at most `max_bytes`, and whether the text was base64 to its end."""
+    """Return the decoded bytes, at most `max_bytes`, and whether the text was base64 to its end."""
     out = bytearray()
     bits = sextets = padding = 0
     for letter in text.encode("utf-8", "surrogatepass"):
@@ -237,21 +239,27 @@ def _decoded(text: str, max_bytes: int) -> tuple[bytes, bool]:
 
 
 def decode_base64_head(text: str, max_bytes: int = HEAD_BYTES) -> bytes:
-    """The first `max_bytes` bytes that `text` encodes; fewer if it ends or stops being base64.
+    """Return the first `max_bytes` bytes that `text` encodes; fewer if it ends before.
 
-    Standard and URL-safe letters mix freely, padding is optional, ASCII white space is skipped.
+    It ends at the first character that is not base64. Standard and URL-safe letters mix freely,
+    padding is optional, ASCII white space is skipped.
     Never raises.
     """
     return _decoded(text, max_bytes)[0]
 
 
 def base64_decoded_len(text: str) -> int:
-    """Number of bytes that `text` decodes to, up to the first character that is not base64."""
+    """Return the number of bytes that `text` decodes to, up to a character that is not base64."""
     return len(_decoded(text, 3 * len(text) + 3)[0])
 
 
+def base64_image_size(text: str) -> ImageHeader | None:
+    """Return `image_size` of the file that `text` encodes."""
+    return image_size(decode_base64_head(text))
+
+
 def decode_base64(text: str) -> tuple[bytes, bool]:
-    """All bytes that `text` encodes, and whether it was well-formed base64 to its end.
+    """Return all bytes that `text` encodes, and whether it was well-formed base64 to its end.
 
     If it was not, these bytes alone do not identify the text: what follows was not read.
     """
@@ -273,23 +281,26 @@ _ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)
 
 
 def parse_data_url(url: str) -> DataUrl | None:
-    """The parts of `url`, or None if it is not a data URL (RFC 2397).
+    """Return the parts of `url`, or None if it is not a data URL (RFC 2397).
 
-    A missing MIME type is "text/plain". A header of more than `MAX_DATA_URL_HEADER_CHARS` bytes is
+    A missing MIME type is "text/plain". A header of more than `MAX_DATA_URL_HEADER_BYTES` bytes is
     not one. Never raises.
     """
     url = url.lstrip("\t\n\f\r ")
     header, comma, data = url.partition(",")
     header = header.translate(_ASCII_LOWER)
     header_bytes = len(header.encode("utf-8", "surrogatepass")) - len("data:")
-    if not comma or not header.startswith("data:") or header_bytes > MAX_DATA_URL_HEADER_CHARS:
+    if not comma or not header.startswith("data:") or header_bytes > MAX_DATA_URL_HEADER_BYTES:
         return None
     mime, *parameters = (part.strip("\t\n\f\r ") for part in header[len("data:") :].split(";"))
     return DataUrl(mime or "text/plain", "base64" in parameters, data)
 
 
 def percent_decode_head(text: str, max_bytes: int = HEAD_BYTES) -> bytes:
-    """The first `max_bytes` bytes of percent-encoded `text`; a broken escape stands for itself."""
+    """Return the first `max_bytes` bytes of percent-encoded `text`.
+
+    A broken escape stands for itself.
+    """
     raw = text.encode("utf-8", "surrogatepass")
     out = bytearray()
     at = 0
@@ -309,7 +320,7 @@ def _is_hex(digits: bytes) -> bool:
 
 
 def data_url_head(url: DataUrl, max_bytes: int = HEAD_BYTES) -> bytes:
-    """The first `max_bytes` bytes of the content of `url`."""
+    """Return the first `max_bytes` bytes of the content of `url`."""
     decode = decode_base64_head if url.is_base64 else percent_decode_head
     return decode(url.data, max_bytes)
 
@@ -321,7 +332,7 @@ DETAILS: Final = ("auto", "low", "medium", "high", "ultra-high", "original")
 
 @lru_cache(maxsize=1)
 def image_rules() -> dict[str, dict[str, Any]]:
-    """Every rule of `image_rules.json` by name, with its constants, source, date and confidence."""
+    """Return every rule of `image_rules.json` by name: constants, source, date, confidence."""
     table = Path(__file__).parents[1] / "image_rules.json"
     rules: dict[str, dict[str, Any]] = json.loads(table.read_text(encoding="utf-8"))["rules"]
     return rules
@@ -330,7 +341,7 @@ def image_rules() -> dict[str, dict[str, Any]]:
 def image_tokens(
     rule: Mapping[str, Any], width_px: int, height_px: int, detail: str = "auto"
 ) -> int:
-    """Input tokens of a picture of `width_px` by `height_px` under `rule`.
+    """Return the input tokens of a picture of `width_px` by `height_px` under `rule`.
 
     `rule` is a value of `image_rules()`; a detail that it does not list costs what "auto" costs.
     Raises ValueError if a side is outside 1..`MAX_SIDE_PX` or the detail is unknown.
@@ -354,13 +365,13 @@ def _ceil_div(dividend: int, divisor: int) -> int:
 
 
 def _round_div(dividend: int, divisor: int) -> int:
-    """The nearest whole number; a half goes to the even one, as vendors' Python `round` does."""
+    """Return the nearest whole number; a half goes to the even one, as Python's `round` does."""
     quotient, rest = divmod(dividend, divisor)
     return quotient + (2 * rest > divisor or (2 * rest == divisor and quotient % 2 == 1))
 
 
 def _floor_to_long_side(width_px: int, height_px: int, limit_px: int) -> tuple[int, int]:
-    """The size shrunk so that its longer side is at most `limit_px`; never enlarged, never 0."""
+    """Return the size with its longer side at most `limit_px`; never enlarged, never 0."""
     long_px = max(width_px, height_px)
     if long_px <= limit_px:
         return width_px, height_px
@@ -375,7 +386,7 @@ def _floor_to_short_side(width_px: int, height_px: int, limit_px: int) -> tuple[
 
 
 def _grid(width_px: int, height_px: int, cells: int) -> tuple[int, int]:
-    """Columns and rows of the largest grid of square cells, at most `cells`, of this aspect.
+    """Return columns and rows of the largest grid of square cells, at most `cells`, of this aspect.
 
     floor(sqrt(cells * w / h)) in whole numbers: the floor of a root is the root of the floor.
     """
@@ -405,9 +416,10 @@ def _patches_tokens(rule: Mapping[str, Any], width_px: int, height_px: int, deta
         # The published factor sqrt(32^2 B / (w h)) * min(...) makes one side a whole number of
         # patches exactly: the smaller of the two candidates below. No root remains.
         columns, rows = _grid(width_px, height_px, max_patches)
-        by_width = (columns * patch_px, columns * patch_px * height_px // width_px)
-        by_height = (rows * patch_px * width_px // height_px, rows * patch_px)
-        width_px, height_px = (max(1, min(sides)) for sides in zip(by_width, by_height))
+        width_px, height_px = (
+            max(1, min(columns * patch_px, rows * patch_px * width_px // height_px)),
+            max(1, min(rows * patch_px, columns * patch_px * height_px // width_px)),
+        )
         patches = _ceil_div(width_px, patch_px) * _ceil_div(height_px, patch_px)
     patches = min(patches, rule["rejected_above_patches"])
     return int(_ceil_div(patches * rule["multiplier_percent"], 100) + rule["extra_tokens"])
@@ -478,7 +490,7 @@ def _qwen_tokens(rule: Mapping[str, Any], width_px: int, height_px: int, detail:
 
 
 def _ceil_root(dividend: int, divisor: int) -> int:
-    """ceil(sqrt(dividend / divisor)) in whole numbers; at least 1."""
+    """Return ceil(sqrt(dividend / divisor)) in whole numbers; at least 1."""
     return isqrt(_ceil_div(dividend, divisor) - 1) + 1
 
 
