@@ -7,7 +7,6 @@ pub mod bpe;
 mod error;
 pub mod json;
 pub mod media;
-
 pub mod request;
 
 pub use error::Error;

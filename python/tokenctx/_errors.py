@@ -1,11 +1,45 @@
-"""Placeholder until the json branch lands."""
+"""What tokenctx raises.
+
+None of these holds text of a request, so they may be logged as they are.
+"""
+
+from __future__ import annotations
 
 
 class Error(Exception):
-    pass
+    """Base of all that tokenctx raises on its own account."""
 
 
 class RequestError(Error, ValueError):
-    def __init__(self, message: str, *, code: str = "", offset: int | None = None, limit: int | None = None) -> None:
+    """A request body that cannot be read.
+
+    A truncated body, of which the client may send the whole again, has the code ``"truncated"``.
+
+    Attributes:
+        code: Name of the reason, the same in every version: ``"empty_body"``, ``"truncated"``,
+            ``"trailing_data"``, ``"nul_byte"``, ``"comment"``, ``"trailing_comma"``, ``"syntax"``,
+            ``"encoding"``, ``"too_large"``, ``"too_deep"`` or ``"too_many_values"``.
+        offset: Byte of the body at which it was refused; ``None`` if there is no such place.
+            Behind invalid UTF-8 it counts the bytes of the repaired text.
+        limit: The limit that was crossed; ``None`` if it was none.
+
+    """
+
+    code: str
+    offset: int | None
+    limit: int | None
+
+    def __init__(
+        self, message: str, code: str, offset: int | None = None, limit: int | None = None
+    ) -> None:
         super().__init__(message)
-        self.code, self.offset, self.limit = code, offset, limit
+        self.code = code
+        self.offset = offset
+        self.limit = limit
+
+    def __reduce__(self) -> tuple[type[RequestError], tuple[str, str, int | None, int | None]]:
+        return type(self), (str(self), self.code, self.offset, self.limit)
+
+
+class InternalError(Error):
+    """A bug in tokenctx. The call had no effect, and later calls work."""

@@ -34,7 +34,7 @@ impl<'a> Document<'a> {
     }
 
     /// The document in `text`, of which `anomalies` are known from decoding it.
-    pub(crate) fn from_text(
+    fn from_text(
         text: Cow<'a, str>,
         anomalies: Anomalies,
         limits: &Limits,
@@ -60,6 +60,11 @@ impl<'a> Document<'a> {
     /// What was odd about the body.
     pub fn anomalies(&self) -> Anomalies {
         self.tape.anomalies
+    }
+
+    /// Notes what was odd about the source, for a caller who decoded it.
+    pub fn flag(&mut self, anomalies: Anomalies) {
+        self.tape.anomalies |= anomalies;
     }
 
     /// How many values and keys there are.

@@ -35,7 +35,7 @@ pub use model::{
     Assumptions, Content, Dialect, Media, MediaKind, Message, Part, Request, Tool, ToolCall,
     ToolChoice, ToolResult,
 };
-pub use view::request_view;
+pub use view::{reply_view, request_view};
 
 use crate::json::{Document, Kind, Value};
 use content::Reader;

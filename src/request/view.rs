@@ -12,6 +12,13 @@ pub fn request_view(request: &Request<'_>) -> String {
     view.0
 }
 
+/// The JSON text of the messages of a reply; see [`request_view`].
+pub fn reply_view(messages: &[Message<'_>]) -> String {
+    let mut view = View(String::new());
+    view.items(messages, View::message);
+    view.0
+}
+
 struct View(String);
 
 impl View {
@@ -116,6 +123,10 @@ impl View {
 
     fn list<T>(&mut self, before: &str, name: &str, items: &[T], write: impl Fn(&mut View, &T)) {
         self.name(before, name);
+        self.items(items, write);
+    }
+
+    fn items<T>(&mut self, items: &[T], write: impl Fn(&mut View, &T)) {
         self.0.push('[');
         for (nth, item) in items.iter().enumerate() {
             if nth > 0 {

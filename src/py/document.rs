@@ -1,0 +1,340 @@
+//! From the argument `body` to a document: JSON text is parsed, objects are read.
+//!
+//! Strings of objects are copied into the document. To borrow them would mean to keep every
+//! object alive and unchanged beside it; a copy of 900 KB takes less than a tenth of reading it.
+use super::errors::guard;
+use super::object::{
+    Replacement, as_bytes, is_mapping, iterate, members, replacement, unless_raised, with_text,
+};
+use crate::Error;
+use crate::json::{Anomalies, Builder, Document, Limits, write_float};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+
+/// Below this, detaching from the interpreter costs more than it lets others do.
+const DETACH_BYTES: usize = 2048;
+
+/// How often an object may be replaced by another (`Enum.value`, `model_dump()`, `to_dict()`)
+/// before it counts as unreadable.
+const MAX_REPLACEMENTS: usize = 8;
+
+/// A request body as the caller passed it.
+pub(super) enum Body<'py> {
+    /// `bytes`, or what was copied into them: JSON text.
+    Bytes(Bound<'py, PyBytes>),
+    /// `str`: JSON text.
+    Text(Bound<'py, PyString>),
+    /// Anything else is the value itself.
+    Object(Bound<'py, PyAny>),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Body<'py> {
+    type Error = PyErr;
+
+    fn extract(body: Borrowed<'_, 'py, PyAny>) -> PyResult<Body<'py>> {
+        if let Some(bytes) = as_bytes(&body)? {
+            return Ok(Body::Bytes(bytes));
+        }
+        Ok(match body.cast::<PyString>() {
+            Ok(text) => Body::Text(text.to_owned()),
+            Err(_) => Body::Object(body.to_owned()),
+        })
+    }
+}
+
+impl Body<'_> {
+    /// What `work` makes of the document. Parsing and `work` run detached from the interpreter,
+    /// unless the body is small; objects are read attached.
+    pub(super) fn read<T: Send>(
+        &self,
+        py: Python<'_>,
+        limits: &Limits,
+        work: impl FnOnce(&Document<'_>) -> T + Send,
+    ) -> PyResult<T> {
+        match self {
+            Body::Bytes(bytes) => {
+                let bytes = bytes.as_bytes();
+                let parse = || Ok(work(&Document::from_bytes(bytes, limits)?));
+                detached(py, bytes.len(), parse)
+            }
+            Body::Text(text) => with_text(text, |text, anomalies| {
+                let parse = || {
+                    let mut document = Document::parse(text, limits)?;
+                    document.flag(anomalies);
+                    Ok(work(&document))
+                };
+                detached(py, text.len(), parse)
+            })?,
+            Body::Object(object) => {
+                let document = from_object(object, limits)?;
+                Ok(detached(py, document.byte_count(), || work(&document)))
+            }
+        }
+    }
+}
+
+fn detached<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
+    match bytes >= DETACH_BYTES {
+        true => py.detach(work),
+        false => work(),
+    }
+}
+
+/// The document of `object`. Linear in what it contains; never recurses.
+///
+/// What cannot be read becomes null and is flagged, so that this fails only by a limit, or
+/// with an exception that is no `Exception` (`KeyboardInterrupt`).
+fn from_object(object: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Document<'static>> {
+    let mut reader = Reader {
+        py: object.py(),
+        builder: Builder::new(limits),
+        max_values: limits.max_values,
+        pending: vec![Pending::Value(object.clone())],
+    };
+    while let Some(pending) = reader.pending.pop() {
+        match pending {
+            Pending::Value(value) => reader.value(value)?,
+            Pending::Member(key, value) => reader.member(&key, value)?,
+            Pending::End => reader.builder.end(),
+        }
+    }
+    Ok(reader.builder.finish())
+}
+
+struct Reader<'py> {
+    py: Python<'py>,
+    builder: Builder<'static>,
+    max_values: usize,
+    /// What is still to read, the next one last.
+    pending: Vec<Pending<'py>>,
+}
+
+enum Pending<'py> {
+    Value(Bound<'py, PyAny>),
+    Member(Bound<'py, PyAny>, Bound<'py, PyAny>),
+    End,
+}
+
+impl<'py> Reader<'py> {
+    fn member(&mut self, key: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<()> {
+        if self.key(key)? {
+            return self.value(value);
+        }
+        self.builder.flag(Anomalies::UNREADABLE_VALUE);
+        Ok(())
+    }
+
+    /// Adds a key as `json.dumps` writes it; false if it is none that `json.dumps` takes.
+    fn key(&mut self, key: &Bound<'py, PyAny>) -> PyResult<bool> {
+        if let Ok(text) = key.cast::<PyString>() {
+            with_text(text, |text, anomalies| {
+                self.builder.flag(anomalies);
+                self.builder.key(text)
+            })??;
+            return Ok(true);
+        }
+        let Some(text) = self.key_text(key)? else {
+            return Ok(false);
+        };
+        self.builder.key(&text)?;
+        Ok(true)
+    }
+
+    /// The text of a key that is no string.
+    fn key_text(&self, key: &Bound<'py, PyAny>) -> PyResult<Option<String>> {
+        if key.is_none() {
+            return Ok(Some("null".into()));
+        }
+        if let Ok(key) = key.cast::<PyBool>() {
+            return Ok(Some(key.is_true().to_string()));
+        }
+        if let Ok(key) = key.cast::<PyInt>() {
+            return digits(key);
+        }
+        Ok(key.cast::<PyFloat>().ok().map(|key| {
+            let mut text = String::new();
+            write_float(key.value(), &mut text);
+            text
+        }))
+    }
+
+    fn value(&mut self, mut value: Bound<'py, PyAny>) -> PyResult<()> {
+        for _ in 0..MAX_REPLACEMENTS {
+            if self.scalar(&value)? || self.container(&value)? {
+                return Ok(());
+            }
+            match replacement(&value)? {
+                Replacement::By(other) => value = other,
+                Replacement::Failed => break,
+                Replacement::None => match members(&value)? {
+                    Some(members) => return self.begin_object(members.into_iter()),
+                    None => break,
+                },
+            }
+        }
+        self.unreadable()
+    }
+
+    fn unreadable(&mut self) -> PyResult<()> {
+        self.builder.flag(Anomalies::UNREADABLE_VALUE);
+        Ok(self.builder.null()?)
+    }
+
+    /// Adds None, bool, int, float or str, or what is derived from them.
+    fn scalar(&mut self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        if let Ok(text) = value.cast::<PyString>() {
+            with_text(text, |text, anomalies| {
+                self.builder.flag(anomalies);
+                self.builder.string(text)
+            })??;
+        } else if value.is_none() {
+            self.builder.null()?;
+        } else if let Ok(value) = value.cast::<PyBool>() {
+            self.builder.bool(value.is_true())?;
+        } else if let Ok(value) = value.cast::<PyInt>() {
+            match digits(value)? {
+                Some(digits) => self.builder.number(&digits)?,
+                None => self.unreadable()?,
+            }
+        } else if let Ok(value) = value.cast::<PyFloat>() {
+            self.builder.float(value.value())?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Begins a dict, list or tuple, or what is derived from them, or any other mapping or
+    /// sequence; bytes are added whole.
+    fn container(&mut self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        if let Ok(dict) = value.cast::<PyDict>() {
+            self.begin_object(dict.iter())?;
+        } else if let Ok(list) = value.cast::<PyList>() {
+            self.begin_array(list.iter())?;
+        } else if let Ok(tuple) = value.cast::<PyTuple>() {
+            self.begin_array(tuple.iter())?;
+        } else if let Some(bytes) = unless_raised(self.py, as_bytes(value))?.flatten() {
+            self.builder.bytes(bytes.as_bytes())?;
+        } else {
+            return self.other_container(value);
+        }
+        Ok(true)
+    }
+
+    fn other_container(&mut self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        let Some(is_mapping) = is_mapping(value)? else {
+            return Ok(false);
+        };
+        let Some(values) = self.parts(value, is_mapping)? else {
+            return self.unreadable().map(|()| true);
+        };
+        if !is_mapping {
+            return self.begin_array(values.into_iter()).map(|()| true);
+        }
+        let members: PyResult<Vec<_>> = values.iter().map(|pair| pair.extract()).collect();
+        match unless_raised(self.py, members)? {
+            Some(members) => self.begin_object(members.into_iter())?,
+            None => self.unreadable()?,
+        }
+        Ok(true)
+    }
+
+    /// What a mapping or sequence gives; an endless one ends in a limit.
+    fn parts(
+        &self,
+        value: &Bound<'py, PyAny>,
+        is_mapping: bool,
+    ) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
+        let Some(parts) = unless_raised(self.py, iterate(value, is_mapping))? else {
+            return Ok(None);
+        };
+        let mut values = Vec::new();
+        for part in parts {
+            let Some(part) = unless_raised(self.py, part)? else {
+                return Ok(None);
+            };
+            values.push(part);
+            self.check_pending(values.len())?;
+        }
+        Ok(Some(values))
+    }
+
+    fn begin_object(
+        &mut self,
+        members: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    ) -> PyResult<()> {
+        self.builder.begin_object()?;
+        self.put_off(members.map(|(key, value)| Pending::Member(key, value)))
+    }
+
+    fn begin_array(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<()> {
+        self.builder.begin_array()?;
+        self.put_off(items.map(Pending::Value))
+    }
+
+    /// Makes the content of a container what is read next.
+    fn put_off(&mut self, content: impl Iterator<Item = Pending<'py>>) -> PyResult<()> {
+        let base = self.pending.len();
+        self.pending.push(Pending::End);
+        self.pending.extend(content);
+        self.pending[base + 1..].reverse();
+        self.check_pending(0)
+    }
+
+    /// Refuses early what is certain to have too many values: a list of a million references
+    /// to itself would else be put off again at every level.
+    fn check_pending(&self, more: usize) -> PyResult<()> {
+        let ends = self.builder.depth();
+        let values = self.builder.value_count() + self.pending.len() - ends.min(self.pending.len());
+        let (offset, limit) = (None, self.max_values);
+        match values + more > limit {
+            true => Err(Error::TooManyValues { offset, limit }.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The digits of an integer; `None` if Python refuses to write so many
+/// (`sys.set_int_max_str_digits`).
+fn digits(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
+    if let Ok(small) = value.extract::<i64>() {
+        return Ok(Some(small.to_string()));
+    }
+    let py = value.py();
+    let digits = py.get_type::<PyInt>().call_method1("__repr__", (value,));
+    unless_raised(py, digits.and_then(|digits| digits.extract()))
+}
+
+/// The compact JSON text of `body`; for tests.
+#[pyfunction(name = "_json_compact")]
+pub(super) fn json_compact(py: Python<'_>, body: Body<'_>) -> PyResult<String> {
+    guard(|| {
+        body.read(py, &Limits::default(), |document| {
+            let mut text = String::new();
+            document.root().write_compact(&mut text);
+            text
+        })
+    })
+}
+
+/// The canonical JSON text of `body`; for tests.
+#[pyfunction(name = "_json_canonical")]
+pub(super) fn json_canonical(py: Python<'_>, body: Body<'_>) -> PyResult<String> {
+    guard(|| {
+        body.read(py, &Limits::default(), |document| {
+            let mut text = String::new();
+            document.root().write_canonical(&mut text);
+            text
+        })
+    })
+}
+
+/// Names of what was odd about `body`; for tests.
+#[pyfunction(name = "_json_anomalies")]
+pub(super) fn json_anomalies(py: Python<'_>, body: Body<'_>) -> PyResult<Vec<&'static str>> {
+    guard(|| {
+        body.read(py, &Limits::default(), |document| {
+            document.anomalies().names().collect()
+        })
+    })
+}
