@@ -124,7 +124,7 @@ fn key(document: Value<'_>, index: u32) -> &str {
     }
 }
 
-fn write_string(text: &str, out: &mut String) {
+pub(crate) fn write_string(text: &str, out: &mut String) {
     out.reserve(text.len() + 2);
     out.push('"');
     let mut rest = text;
