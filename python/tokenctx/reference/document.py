@@ -82,7 +82,7 @@ def _parse(text: str, anomalies: Anomalies) -> Any:
     return _plain(value, anomalies, 0)
 
 
-def _plain(value: Any, anomalies: Anomalies, depth: int) -> Any:  # noqa: C901, PLR0911
+def _plain(value: Any, anomalies: Anomalies, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise RequestError("body is nested too deeply", "too_deep", limit=MAX_DEPTH)
     if isinstance(value, enum.Enum):
