@@ -112,16 +112,21 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
     let (short, long): (Vec<_>, Vec<_>) = ranked
         .iter()
         .partition(|(token, _)| token.len() <= key::SHORT_BYTES);
-    let short: Vec<(u64, u128)> = short
+    let mut pairs = vec![u32::MAX; 1 << 16];
+    for (token, rank) in ranked {
+        if let [first, second] = token[..] {
+            pairs[usize::from(u16::from_be_bytes([first, second]))] = *rank;
+        }
+    }
+    let short: Vec<(u64, (u8, u128))> = short
         .into_iter()
         .map(|(token, rank)| {
             let mut text = [0; 16];
             text[..token.len()].copy_from_slice(token);
             let key = key::pack(text, token.len());
-            (
-                key::hash_short(key),
-                key | u128::from(*rank) << key::RANK_SHIFT,
-            )
+            let hash = key::hash_short(key);
+            let entry = key | u128::from(*rank) << key::RANK_SHIFT;
+            (hash, (key::fingerprint(hash), entry))
         })
         .collect();
     let long: Vec<(u64, u32)> = long
@@ -138,13 +143,10 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
         "ends",
         ends.iter().flat_map(|end| end.to_le_bytes()).collect(),
     );
-    write(
-        "short",
-        short_slots
-            .iter()
-            .flat_map(|s| s.unwrap_or(0).to_le_bytes())
-            .collect(),
-    );
+    write("pairs", pairs.iter().flat_map(|rank| rank.to_le_bytes()).collect());
+    write("fingerprints", short_slots.iter().map(|s| s.map_or(0, |(print, _)| print)).collect());
+    let entries = short_slots.iter().map(|s| s.map_or(0, |(_, entry)| entry));
+    write("short", entries.flat_map(u128::to_le_bytes).collect());
     write(
         "short_pilots",
         short_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),

@@ -57,6 +57,12 @@ pub(crate) fn slot(hash: u64, pilot: u16, slots: usize) -> usize {
     (((mixed >> 32) * slots as u64) >> 32) as usize
 }
 
+/// Eight bits of `hash` that tell most keys from the one in their slot.
+#[inline(always)]
+pub(crate) fn fingerprint(hash: u64) -> u8 {
+    (hash >> 56) as u8
+}
+
 /// Both halves of a 128-bit product, so that every input bit reaches every output bit.
 #[inline(always)]
 fn fold(left: u64, right: u64) -> u64 {

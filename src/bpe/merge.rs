@@ -303,7 +303,7 @@ fn merge(
 ) -> usize {
     let (next, previous) = (next.as_mut(), previous.as_mut());
     let length = end - start;
-    let rank = |from: usize, to: usize| vocabulary.rank(text, start + from, start + to);
+    let rank = |from: usize, to: usize| vocabulary.candidate_rank(text, start + from, start + to);
     for at in 0..length {
         next[at] = at + 1;
         previous[at] = at.wrapping_sub(1);
