@@ -109,6 +109,7 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
         bytes.extend_from_slice(token);
         ends.push(bytes.len() as u32);
     }
+    let (neighbours, split_neighbours) = neighbour_filters(ranked);
     let (short, long): (Vec<_>, Vec<_>) = ranked
         .iter()
         .partition(|(token, _)| token.len() <= key::SHORT_BYTES);
@@ -143,8 +144,19 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
         "ends",
         ends.iter().flat_map(|end| end.to_le_bytes()).collect(),
     );
-    write("pairs", pairs.iter().flat_map(|rank| rank.to_le_bytes()).collect());
-    write("fingerprints", short_slots.iter().map(|s| s.map_or(0, |(print, _)| print)).collect());
+    write("neighbours", neighbours);
+    write("split_neighbours", split_neighbours);
+    write(
+        "pairs",
+        pairs.iter().flat_map(|rank| rank.to_le_bytes()).collect(),
+    );
+    write(
+        "fingerprints",
+        short_slots
+            .iter()
+            .map(|s| s.map_or(0, |(print, _)| print))
+            .collect(),
+    );
     let entries = short_slots.iter().map(|s| s.map_or(0, |(_, entry)| entry));
     write("short", entries.flat_map(u128::to_le_bytes).collect());
     write(
@@ -162,6 +174,32 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
         "long_pilots",
         long_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
     );
+}
+
+/// Two bit sets: characters that are neighbours in a token that is UTF-8 (hashed); bytes on both
+/// sides of the start of a character in any other token.
+fn neighbour_filters(ranked: &[(Vec<u8>, u32)]) -> (Vec<u8>, Vec<u8>) {
+    let mut characters = vec![0; 1 << (key::NEIGHBOUR_BITS - 3)];
+    let mut bytes = vec![0; 1 << (16 - 3)];
+    let set = |bits: &mut [u8], bit: usize| bits[bit / 8] |= 1 << (bit % 8);
+    for (token, _) in ranked {
+        match std::str::from_utf8(token) {
+            Ok(token) => {
+                for (left, right) in token.chars().zip(token.chars().skip(1)) {
+                    set(&mut characters, key::neighbours(left.into(), right.into()));
+                }
+            }
+            Err(_) => {
+                for pair in token.windows(2).filter(|pair| pair[1] & 0xC0 != 0x80) {
+                    set(
+                        &mut bytes,
+                        usize::from(u16::from_be_bytes([pair[0], pair[1]])),
+                    );
+                }
+            }
+        }
+    }
+    (characters, bytes)
 }
 
 /// A perfect hash: slots that hold the values, and the pilot of each bucket that leads there.

@@ -63,6 +63,16 @@ pub(crate) fn fingerprint(hash: u64) -> u8 {
     (hash >> 56) as u8
 }
 
+/// Bits of the filter of neighbouring characters.
+pub(crate) const NEIGHBOUR_BITS: u32 = 19;
+
+/// Index of the bit of two neighbouring characters.
+#[inline(always)]
+pub(crate) fn neighbours(left: u32, right: u32) -> usize {
+    let hash = (u64::from(left) << 21 | u64::from(right)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (hash >> (u64::BITS - NEIGHBOUR_BITS)) as usize
+}
+
 /// Both halves of a 128-bit product, so that every input bit reaches every output bit.
 #[inline(always)]
 fn fold(left: u64, right: u64) -> u64 {

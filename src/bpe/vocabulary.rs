@@ -11,6 +11,7 @@
 //! (446,189 of them in `o200k_base`) needs 4 MB more and shares no cache line with the pieces.
 
 use super::key;
+use super::unicode::character_at;
 
 /// Rank of what is no token.
 pub(super) const NONE: u32 = u32::MAX;
@@ -25,6 +26,11 @@ pub(super) struct Vocabulary {
     bytes: &'static [u8],
     /// End of each rank's text in `bytes`; a rank that is no token has no text.
     ends: &'static [[u8; 4]],
+    /// Bit set of characters that are neighbours in a token that is UTF-8, by hash: a bit may also
+    /// be set by others, which costs time and nothing else.
+    neighbours: &'static [u8],
+    /// Bit set of bytes on both sides of the start of a character, in a token that is not UTF-8.
+    split_neighbours: &'static [u8],
     /// Rank of every two bytes.
     pairs: &'static [[u8; 4]],
     /// Fingerprint of the key in each slot of `short`.
@@ -40,6 +46,13 @@ macro_rules! vocabulary {
         Vocabulary {
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes")),
             ends: table!($name, ".ends"),
+            neighbours: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".neighbours")),
+            split_neighbours: include_bytes!(concat!(
+                env!("OUT_DIR"),
+                "/",
+                $name,
+                ".split_neighbours"
+            )),
             pairs: table!($name, ".pairs"),
             fingerprints: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".fingerprints")),
             short: table!($name, ".short"),
@@ -131,6 +144,27 @@ impl Vocabulary {
         }
     }
 
+    /// End of the cell at `start`: the first border of characters before `end` that is inside no
+    /// token, else `end`. Merges never cross it.
+    #[inline]
+    pub(super) fn cell_end(&self, text: &[u8], start: usize, end: usize) -> usize {
+        let (mut left, mut length) = character_at(text, start);
+        let mut at = start + length;
+        while at < end {
+            let right;
+            (right, length) = character_at(text, at);
+            let bytes = u16::from_be_bytes([text[at - 1], text[at]]);
+            if !has_bit(self.neighbours, key::neighbours(left, right))
+                && !has_bit(self.split_neighbours, bytes.into())
+            {
+                return at;
+            }
+            left = right;
+            at += length;
+        }
+        end
+    }
+
     /// Text of the token `rank`.
     pub(super) fn token(&self, rank: u32) -> Option<&'static [u8]> {
         let rank = usize::try_from(rank).ok()?;
@@ -151,6 +185,11 @@ impl Vocabulary {
             .get(rank)
             .map(|&end| u32::from_le_bytes(end) as usize)
     }
+}
+
+#[inline(always)]
+fn has_bit(bits: &[u8], bit: usize) -> bool {
+    bits[bit / 8] >> (bit % 8) & 1 != 0
 }
 
 /// Sixteen bytes from `start`, zeros past the end.
