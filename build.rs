@@ -6,7 +6,7 @@
 //! Everything the run time relies on is checked here, so that it need not be checked there.
 
 #[path = "src/bpe/key.rs"]
-#[allow(dead_code, clippy::cast_possible_truncation)]
+#[allow(dead_code, reason = "some parts serve the run time only")]
 mod key;
 
 use std::collections::{HashMap, HashSet};
@@ -104,10 +104,11 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) {
 fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
     let mut bytes = Vec::new();
     let mut ends = Vec::new();
+    let end_of = |bytes: &Vec<u8>| u32::try_from(bytes.len()).expect("a few megabytes");
     for (token, rank) in ranked {
-        ends.resize(*rank as usize, bytes.len() as u32);
+        ends.resize(*rank as usize, end_of(&bytes));
         bytes.extend_from_slice(token);
-        ends.push(bytes.len() as u32);
+        ends.push(end_of(&bytes));
     }
     let (neighbours, split_neighbours) = neighbour_filters(ranked);
     let (short, long): (Vec<_>, Vec<_>) = ranked

@@ -2,6 +2,11 @@
 //!
 //! `build.rs` includes this file too: it searches the pilots, the run time only follows them.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "a half of a word is what is meant"
+)]
+
 /// No token is longer.
 pub(crate) const MAX_TOKEN_BYTES: usize = 128;
 

@@ -236,6 +236,7 @@ const _: () = assert!(WIDE <= 1 << POSITION_BITS && POSITION_BITS + 18 < u32::BI
 
 impl<const N: usize> Pairs for [u32; N] {
     #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "a position is below N")]
     fn set(&mut self, position: usize, rank: u32) {
         self[position] = if rank == NONE {
             NONE

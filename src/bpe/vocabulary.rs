@@ -175,9 +175,11 @@ impl Vocabulary {
         self.bytes.get(start..end).filter(|token| !token.is_empty())
     }
 
-    /// One more than the highest rank.
-    pub(super) fn ranks(&self) -> u32 {
-        self.ends.len() as u32
+    /// Rank and text of every token, by rank.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = (u32, &'static [u8])> {
+        (0..)
+            .zip(self.ends)
+            .filter_map(|(rank, _)| Some((rank, self.token(rank)?)))
     }
 
     fn end(&self, rank: usize) -> Option<usize> {
