@@ -46,9 +46,6 @@ def _base64(value: bytes) -> str:
 
 
 def _decode(body: bytes, anomalies: Anomalies) -> str:
-    if body.startswith(b"\xef\xbb\xbf"):
-        anomalies.add("byte_order_mark")
-        body = body[3:]
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -73,6 +70,9 @@ def _parse(text: str, anomalies: Anomalies) -> Any:
             anomalies.add("duplicate_key")
         return mended
 
+    if text.startswith("\ufeff"):
+        anomalies.add("byte_order_mark")
+        text = text[1:]
     try:
         value = json.loads(text, object_pairs_hook=members, strict=False)
     except RecursionError:

@@ -109,7 +109,7 @@ def read_call(name: Any, arguments: Any) -> ToolCall:
         if not is_json:
             return ToolCall(string(name), arguments, arguments)
         arguments = parsed
-    if arguments is None:
+    elif arguments is None:
         arguments = {}
     return ToolCall(string(name), compact(arguments), canonical(arguments))
 
