@@ -124,12 +124,10 @@ KEYS: Final = (
 ).split()
 
 
-def surrogate_text() -> st.SearchStrategy[str]:
-    """Any text at all, lone surrogates among it."""
-    return st.text(st.characters(codec=None, exclude_categories=()), max_size=12)
-
-
-texts = st.sampled_from(WORDS) | surrogate_text()
+# What Unicode has not assigned may be a letter of the next version in the `regex` package, by which
+# the reference splits text; the core holds to version 16.
+ASSIGNED: Final = st.characters(codec=None, exclude_categories=["Cn"])
+texts = st.sampled_from(WORDS) | st.text(ASSIGNED, max_size=12)
 names = st.sampled_from(["get_weather", "f", "", "naïve tool", "search.web", "\ud83d"]) | texts
 media_texts = st.sampled_from(MEDIA)
 mimes = st.sampled_from(MIMES)
