@@ -35,5 +35,5 @@ def implementation(request: pytest.FixtureRequest) -> Any:
 def shared_data() -> Path:
     """The folder of recorded calls; it is beside the checkout in CI and never part of it."""
     if not SHARED_DATA.is_dir():
-        pytest.skip(f"no recorded data: neither ../shared/data nor TOKENCTX_SHARED is a folder")
+        pytest.skip("no recorded data: neither ../shared/data nor TOKENCTX_SHARED is a folder")
     return SHARED_DATA

@@ -10,10 +10,10 @@ import pytest
 import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import ASSIGNED
 from tiktoken_ext import openai_public
 
 import tokenctx
+from strategies import ASSIGNED
 from tokenctx import _core
 from tokenctx.reference import bpe
 

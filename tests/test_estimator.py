@@ -712,9 +712,9 @@ def test_quality_and_assumptions_say_what_was_guessed(
 
 
 def test_openai_text_is_counted_to_the_token(estimator: Any) -> None:
-    # The cookbook's own framing: 3 for the reply, 3 for each message, 1 for a name.
+    # The cookbook's framing: 3 for the reply, 3 and the role for each message, 1 for a name.
     body = chat({"role": "system", "content": "hello world"}, {**user("hello world"), "name": "hi"})
-    assert estimator.estimate(body).tokens == 3 + 2 * (3 + 2 + 1) + 1 + 1 or True
+    assert estimator.estimate(body).tokens == 3 + 2 * (3 + 1 + 2) + (1 + 1)
     count = estimator.count_request(body)
     assert count.tokens == count.context_tokens + sum(count.message_tokens)
     assert count.message_tokens[1] - count.message_tokens[0] == 2
@@ -1124,12 +1124,16 @@ def test_a_count_is_the_sum_of_its_parts(texts: list[str]) -> None:
     assert count.message_tokens == alone
 
 
-def test_huge_totals_stay_numbers(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator()
-    most = 2**63
-    assert estimator.record(
-        chat(user("hi")), {"prompt_tokens": most, "completion_tokens": most}, reply=assistant("x")
-    )
-    assert estimator.estimate(chat(user("hi"))).tokens == most
-    grown = estimator.estimate(chat(user("hi"), assistant("x"), user("y")))
-    assert grown.low <= grown.tokens <= grown.high
+@pytest.mark.parametrize("most", [2**40 + 1, 2**63, 2**64 - 1, 10**30])
+def test_a_senseless_total_is_cut_off(implementation: Any, most: int) -> None:
+    """It found an overflow: the bounds fell below the answer, and above 64 bits it was raised."""
+    estimator, reply = implementation.HybridTokenEstimator(), assistant("x")
+    usage = {"input_tokens": most, "cache_read_input_tokens": most, "output_tokens": most}
+    for billed in (most, usage):
+        assert estimator.record(chat(user("hi")), billed, reply=reply)
+        assert 2**40 <= estimator.estimate(chat(user("hi"))).tokens <= 2**41
+        grown = estimator.estimate(chat(user("hi"), reply, user("y")))
+        assert grown.low <= grown.tokens <= grown.high < 2**50
+    tracker = implementation.ConversationStateTracker()
+    assert tracker.record_actual([user("hi")], "family", most).actual_tokens == 2**40
+    assert tracker.lookup([user("hi")], "family").known_tokens == 2**40

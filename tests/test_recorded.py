@@ -8,8 +8,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from test_requests import Pair, as_value
 
+from test_requests import Pair, as_value
 from tokenctx import _core
 from tokenctx.reference.request import read_request, view
 
@@ -66,7 +66,7 @@ def test_recorded_requests_are_read_and_counted_alike(shared_data: Path) -> None
                 assert pair.same("estimate", body).source == "exact"
         except AssertionError as error:
             raise AssertionError(f"{record['id']}: {error}") from None
-        assert 0 < count.tokens, record["id"]
+        assert count.tokens > 0, record["id"]
         assert estimate.low <= estimate.tokens <= estimate.high, record["id"]
         compared += 1
     assert compared >= LEAST_RECORDS

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from strategies import arbitrary, replies, requests
 
 import tokenctx
 import tokenctx.reference
+from strategies import arbitrary, replies, requests
 from tokenctx import _core
 from tokenctx.reference.request import read_reply, read_request, reply_view, view
 

@@ -31,6 +31,9 @@ _BESIDE_OUTPUT: Final = ("thoughtsTokenCount", "thoughts_token_count")
 """Gemini: thoughts stand beside the candidates."""
 _DETAILS: Final = ("completion_tokens_details", "output_tokens_details", "outputTokensDetails")
 
+MAX_TOKENS: Final = 2**40
+"""What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
+
 
 class Billed(NamedTuple):
     """Input with all that was cached; output with all reasoning; that reasoning."""
@@ -43,10 +46,10 @@ class Billed(NamedTuple):
 def read_billed(usage: object) -> Billed:
     """The billed tokens in `usage`: a number, a usage object, or a body that has one.
 
-    What is missing or null counts as 0.
+    What is missing or null counts as 0, a number above `MAX_TOKENS` as that.
     """
     if isinstance(usage, int):
-        return Billed(max(0, usage), 0, 0)
+        return Billed(_number(usage), 0, 0)
     fields = _fields(usage)
     for name in _USAGE_FIELDS:
         if fields.get(name) is not None:
@@ -80,4 +83,4 @@ def _total(fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
 
 
 def _number(value: object) -> int:
-    return max(0, value) if isinstance(value, int) else 0
+    return min(max(0, value), MAX_TOKENS) if isinstance(value, int) else 0
