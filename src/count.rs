@@ -57,9 +57,9 @@ impl<'p> Counter<'p> {
         if !request.tools.is_empty() {
             tokens += self.tools(&request.tools) + self.choice(&request.tool_choice);
         }
-        if !request.response_schema.is_empty() {
+        if let Some(schema) = &request.response_schema {
             self.counted_only_text = false;
-            let schema = self.scaled(self.text(&request.response_schema));
+            let schema = self.scaled(self.text(&schema.compact()));
             tokens += profile.schema_tokens + permille(schema, profile.schema_permille);
         }
         if request.has_thinking {
@@ -102,10 +102,10 @@ impl<'p> Counter<'p> {
         self.counted_only_text &= matches!(part, Part::Text(_));
         match part {
             Part::Text(text) => sum.text += self.text(text),
-            Part::Data(data) => sum.text += self.text(&data.json),
+            Part::Data(data) => sum.text += self.text(&data.compact()),
             Part::ToolCall(call) => {
                 sum.text += self.profile.call_name_count * self.text(&call.name);
-                sum.text += self.text(&call.arguments.json);
+                sum.text += self.text(&call.arguments.compact());
                 sum.other += self.profile.call_tokens;
             }
             Part::ToolResult(result) => {
@@ -141,7 +141,8 @@ impl<'p> Counter<'p> {
         let profile = self.profile;
         let mut tokens = profile.tools_header_tokens;
         for tool in tools {
-            let texts = [&*tool.name, &*tool.description, &*tool.schema];
+            let schema = tool.schema.map(|schema| schema.compact()).unwrap_or_default();
+            let texts = [&*tool.name, &*tool.description, &*schema];
             let text = texts.into_iter().map(|text| self.text(text)).sum();
             tokens += profile.tool_tokens + self.scaled(text);
         }
@@ -201,7 +202,9 @@ impl<'p> Counter<'p> {
 fn content_head<'d>(content: &Content<'d>) -> std::borrow::Cow<'d, [u8]> {
     match content {
         Content::Bytes(bytes) => bytes[..bytes.len().min(media::HEAD_BYTES)].into(),
-        Content::Base64(text) => media::decode_base64_head(text, media::HEAD_BYTES).into(),
+        Content::Base64(text) | Content::Malformed(text) => {
+            media::decode_base64_head(text, media::HEAD_BYTES).into()
+        }
         Content::Percent(text) => media::percent_decode_head(text, media::HEAD_BYTES).into(),
         Content::Remote(_) => Default::default(),
     }

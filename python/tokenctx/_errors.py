@@ -13,6 +13,8 @@ class Error(Exception):
 class RequestError(Error, ValueError):
     """A request body that cannot be read.
 
+    A truncated body, of which the client may send the whole again, has the code ``"truncated"``.
+
     Attributes:
         code: Name of the reason, the same in every version: ``"empty_body"``, ``"truncated"``,
             ``"trailing_data"``, ``"nul_byte"``, ``"comment"``, ``"trailing_comma"``, ``"syntax"``,
@@ -21,7 +23,6 @@ class RequestError(Error, ValueError):
             Behind invalid UTF-8 it counts the bytes of the repaired text.
         limit: The limit that was crossed; ``None`` if it was none.
 
-    A truncated body, of which the client may send the rest again, is code ``"truncated"``.
     """
 
     code: str

@@ -33,6 +33,7 @@ pub use builder::Builder;
 pub use decode::decode_body;
 pub use document::{Document, Items, Kind, Members, Value};
 pub use number::write_float;
+pub(crate) use write::write_string;
 
 /// What a document may cost. A body beyond a limit is refused with that limit in the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

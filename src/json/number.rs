@@ -19,11 +19,8 @@ pub fn write_float(number: f64, out: &mut String) {
 }
 
 fn write_finite(number: f64, out: &mut String) {
-    // Shortest digits that read back as the same number, "d.ddde-7": at most 17 digits, so the
-    // text fits and neither the write nor the search can fail.
-    let mut shortest = Stack::default();
-    let _ = write!(shortest, "{number:e}");
-    let Some((mantissa, exponent)) = shortest.as_str().split_once('e') else {
+    let text = shortest(number);
+    let Some((mantissa, exponent)) = text.as_str().split_once('e') else {
         return;
     };
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -32,6 +29,27 @@ fn write_finite(number: f64, out: &mut String) {
     } else {
         let sign = if exponent < 0 { '-' } else { '+' };
         let _ = write!(out, "{mantissa}e{sign}{:02}", exponent.unsigned_abs());
+    }
+}
+
+/// The fewest digits that read back as `number`, as `d.ddde-7`.
+///
+/// Where two such texts are equally near, Rust takes the larger and Python the even one, which
+/// is the number rounded exactly. That needs digits near the limit of a float; no number with
+/// fewer than 15 lies in the middle of two others that read back as itself.
+fn shortest(number: f64) -> Stack {
+    let mut shortest = Stack::default();
+    let _ = write!(shortest, "{number:e}");
+    let mantissa = shortest.as_str().split('e').next().unwrap_or_default();
+    let decimals = mantissa.len().saturating_sub("d.".len());
+    if decimals < 14 {
+        return shortest;
+    }
+    let mut even = Stack::default();
+    let _ = write!(even, "{number:.decimals$e}");
+    match even.as_str().parse() == Ok(number) {
+        true => even,
+        false => shortest,
     }
 }
 
@@ -52,7 +70,7 @@ fn write_positional(mantissa: &str, exponent: i32, out: &mut String) {
     }
 }
 
-/// Text on the stack; what does not fit is refused.
+/// Text on the stack. A float has at most 17 digits, so that its text fits.
 #[derive(Default)]
 struct Stack {
     bytes: [u8; 32],

@@ -20,7 +20,7 @@ fn on_text<T: Send>(
     work: impl FnOnce(&str) -> T + Send,
 ) -> PyResult<T> {
     let py = text.py();
-    if let Some(bytes) = as_bytes(text.as_borrowed())? {
+    if let Some(bytes) = as_bytes(text)? {
         let bytes = bytes.as_bytes();
         return Ok(super::document::detached(py, bytes.len(), || {
             work(&String::from_utf8_lossy(bytes))

@@ -5,7 +5,7 @@ use super::models;
 use crate::estimate::{Billed, Engine, Method, Reading, Reply};
 use crate::json::Limits;
 use crate::prefix::PrefixStore;
-use crate::request::{Dialect, read_reply, read_request, request_view};
+use crate::request::{Dialect, read_reply, read_request};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -181,20 +181,4 @@ impl PyEngine {
         );
         models::request_count(py, arguments)
     }
-}
-
-/// The neutral request as JSON text: what was read.
-#[pyfunction(name = "_request_view")]
-pub(super) fn view(
-    py: Python<'_>,
-    body: Body<'_>,
-    model: Option<&str>,
-    dialect: Option<&str>,
-) -> PyResult<String> {
-    let dialect = self::dialect(dialect)?;
-    guard(|| {
-        body.read(py, &Limits::default(), |document| {
-            request_view(&read_request(document, model, dialect))
-        })
-    })
 }

@@ -6,6 +6,7 @@ mod errors;
 mod media;
 mod models;
 mod object;
+mod request;
 mod tracker;
 
 use pyo3::prelude::*;
@@ -20,13 +21,15 @@ mod _core {
     #[pymodule_export]
     use encoding::{count_tokens, encode, rank_file};
     #[pymodule_export]
-    use engine::{PyEngine, view};
+    use engine::PyEngine;
     #[pymodule_export]
     use errors::panic;
     #[pymodule_export]
     use media::{image_size, image_tokens};
     #[pymodule_export]
     use tracker::PyTracker;
+    #[pymodule_export]
+    use request::{view_reply, view_request};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -136,27 +136,23 @@ fn has_method(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
     Ok(unless_raised(value.py(), found)?.unwrap_or(false))
 }
 
-/// What a mapping or sequence gives when it is iterated.
-pub(super) struct Parts<'py> {
-    /// Whether the values are pairs of key and value.
-    pub(super) is_mapping: bool,
-    pub(super) values: Bound<'py, PyIterator>,
+/// Whether it is a mapping; `None` if it is neither that nor a sequence.
+pub(super) fn is_mapping(value: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
+    if MAPPING.is_base_of(value)? {
+        return Ok(Some(true));
+    }
+    Ok(SEQUENCE.is_base_of(value)?.then_some(false))
 }
 
-/// The parts of a mapping or sequence; `None` for other objects, and if to begin raises.
-pub(super) fn parts<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Parts<'py>>> {
-    let is_mapping = MAPPING.is_base_of(value)?;
-    let values = if is_mapping {
-        value
-            .call_method0("items")
-            .and_then(|items| items.try_iter())
-    } else if SEQUENCE.is_base_of(value)? {
-        value.try_iter()
-    } else {
-        return Ok(None);
-    };
-    let values = unless_raised(value.py(), values)?;
-    Ok(values.map(|values| Parts { is_mapping, values }))
+/// The members of a mapping, as pairs, or the items of a sequence.
+pub(super) fn iterate<'py>(
+    value: &Bound<'py, PyAny>,
+    is_mapping: bool,
+) -> PyResult<Bound<'py, PyIterator>> {
+    match is_mapping {
+        true => value.call_method0("items")?.try_iter(),
+        false => value.try_iter(),
+    }
 }
 
 type Member<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);

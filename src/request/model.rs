@@ -1,4 +1,6 @@
 //! The neutral request that every dialect is read into.
+use super::data::Data;
+use crate::json::write_string;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -44,7 +46,9 @@ impl Dialect {
 
     /// The dialect of this name.
     pub fn named(name: &str) -> Option<Dialect> {
-        Dialect::ALL.into_iter().find(|dialect| dialect.name() == name)
+        Dialect::ALL
+            .into_iter()
+            .find(|dialect| dialect.name() == name)
     }
 }
 
@@ -63,8 +67,8 @@ pub struct Request<'d> {
     pub messages: Vec<Message<'d>>,
     /// Which tool the model must call.
     pub tool_choice: ToolChoice<'d>,
-    /// Compact JSON of the structured output's schema; empty if there is none.
-    pub response_schema: String,
+    /// The structured output's schema.
+    pub response_schema: Option<Data<'d>>,
     /// Whether extended thinking with a budget is switched on.
     pub has_thinking: bool,
     /// What was odd or had to be guessed on reading.
@@ -115,16 +119,7 @@ pub enum Part<'d> {
         opaque: Cow<'d, str>,
     },
     /// Anything else, counted as its JSON text.
-    Data(Data),
-}
-
-/// A value of unknown meaning as JSON text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Data {
-    /// Compact, keys in the given order.
-    pub json: String,
-    /// Compact, keys sorted.
-    pub canonical: String,
+    Data(Data<'d>),
 }
 
 /// A call of a tool by the model.
@@ -132,8 +127,8 @@ pub struct Data {
 pub struct ToolCall<'d> {
     /// The tool.
     pub name: Cow<'d, str>,
-    /// Arguments as JSON; text that is not JSON stands in both fields as it is.
-    pub arguments: Data,
+    /// Its arguments.
+    pub arguments: Data<'d>,
 }
 
 /// What a tool call returned.
@@ -188,16 +183,19 @@ pub struct Media<'d> {
 }
 
 /// Where the bytes of media are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'d> {
     /// Raw bytes of a caller's object.
     Bytes(&'d [u8]),
-    /// Base64 text.
+    /// Base64 text, well-formed to its end.
     Base64(&'d str),
+    /// Text that stands for the bytes but is not base64 to its end: the bytes that can be
+    /// decoded tell the size of a picture at most, the text is the identity.
+    Malformed(&'d str),
     /// Percent-encoded text of a data URL.
     Percent(&'d str),
     /// Not in the request: a URL, a file id, or `?`. Never fetched.
-    Remote(Cow<'d, str>),
+    Remote(&'d str),
 }
 
 /// A tool definition.
@@ -207,10 +205,33 @@ pub struct Tool<'d> {
     pub name: Cow<'d, str>,
     /// Its description; empty if there is none.
     pub description: Cow<'d, str>,
-    /// Compact JSON of the parameters; empty if there are none.
-    pub schema: String,
+    /// The JSON Schema of its parameters.
+    pub schema: Option<Data<'d>>,
+    /// The definition of a tool that runs at the provider and is known only by its type.
+    pub builtin: Option<Data<'d>>,
+}
+
+impl Tool<'_> {
     /// The definition as canonical JSON without unbilled keys: its identity.
-    pub canonical: String,
-    /// Runs at the provider and is known only by its type.
-    pub is_builtin: bool,
+    pub fn canonical(&self) -> String {
+        let mut out = String::new();
+        match &self.builtin {
+            Some(definition) => definition.write_canonical(&mut out),
+            None => self.write_definition(&mut out),
+        }
+        out
+    }
+
+    fn write_definition(&self, out: &mut String) {
+        out.push_str("{\"description\":");
+        write_string(&self.description, out);
+        out.push_str(",\"name\":");
+        write_string(&self.name, out);
+        out.push_str(",\"parameters\":");
+        match &self.schema {
+            Some(schema) => schema.write_canonical(out),
+            None => out.push_str("null"),
+        }
+        out.push('}');
+    }
 }

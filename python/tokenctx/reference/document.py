@@ -76,15 +76,15 @@ def _parse(text: str, anomalies: Anomalies) -> Any:
     try:
         value = json.loads(text, object_pairs_hook=members, strict=False)
     except RecursionError:
-        raise RequestError("body is nested too deeply", code="too_deep", limit=MAX_DEPTH) from None
+        raise RequestError("body is nested too deeply", "too_deep", limit=MAX_DEPTH) from None
     except ValueError:
-        raise RequestError("body is not JSON", code="syntax") from None
+        raise RequestError("body is not JSON", "syntax") from None
     return _plain(value, anomalies, 0)
 
 
 def _plain(value: Any, anomalies: Anomalies, depth: int) -> Any:  # noqa: C901, PLR0911
     if depth > MAX_DEPTH:
-        raise RequestError("body is nested too deeply", code="too_deep", limit=MAX_DEPTH)
+        raise RequestError("body is nested too deeply", "too_deep", limit=MAX_DEPTH)
     if isinstance(value, enum.Enum):
         value = value.value
     if value is None or isinstance(value, bool):
@@ -130,7 +130,7 @@ def _members(value: Any) -> Any:
 
 def parse_arguments(text: str) -> tuple[Any, bool]:
     """The value of a tool call's argument text, and whether the text is JSON at all."""
-    if not text.strip():
+    if not text.strip(" \t\n\r"):
         return {}, True
     try:
         return _parse(text, Anomalies()), True

@@ -32,6 +32,9 @@ METADATA_MIMES: Final = frozenset(
 )
 """Data parts of VS Code that are bookkeeping of the host."""
 
+MIME_SPACE: Final = " \t\n\f\r"
+ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
 TEXT_TYPES: Final = frozenset("text input_text output_text summary_text refusal".split())
 CALL_TYPES: Final = frozenset("tool_use server_tool_use mcp_tool_use tool-call".split())
 MEDIA_KINDS: Final[tuple[MediaKind, ...]] = ("image", "audio", "video")
@@ -74,16 +77,23 @@ def merge_text(parts: list[Part]) -> tuple[Part, ...]:
     return tuple(merged)
 
 
+def read_nested(value: Any, assumptions: set[str], nesting: int) -> list[Part]:
+    """Parts of content inside of a block, as far down as content is read."""
+    if nesting < MAX_NESTING:
+        return read_content(value, assumptions, nesting + 1)
+    return [] if value is None else [read_data(value, assumptions)]
+
+
 def read_data(value: Any, assumptions: set[str]) -> Data:
-    """A value of unknown meaning as its JSON text."""
+    """A value of unknown meaning as its JSON text, unbilled keys at its top left out."""
     assumptions.add("unknown_part")
+    if isinstance(value, dict):
+        value = {key: item for key, item in value.items() if key not in UNBILLED_KEYS}
     return data(value)
 
 
 def data(value: Any) -> Data:
-    """`value` as JSON text, unbilled keys at its top left out."""
-    if isinstance(value, dict):
-        value = {key: item for key, item in value.items() if key not in UNBILLED_KEYS}
+    """`value` as JSON text."""
     return Data(compact(value), canonical(value))
 
 
@@ -99,14 +109,14 @@ def read_call(name: Any, arguments: Any) -> ToolCall:
     return ToolCall(string(name), compact(arguments), canonical(arguments))
 
 
-def read_result(name: Any, content: Any, assumptions: set[str], nesting: int, *, is_error: bool = False) -> ToolResult:
-    """A tool result; content of unknown shape counts as JSON text."""
-    if nesting >= MAX_NESTING:
-        return ToolResult(string(name), (read_data(content, assumptions),), is_error)
+def read_result(
+    name: Any, content: Any, assumptions: set[str], nesting: int, *, is_error: bool = False
+) -> ToolResult:
+    """A tool result; an object that is no block is the tool's own data."""
     if isinstance(content, dict) and not is_block(content):
         parts: list[Part] = [data(content)]
     else:
-        parts = read_content(content, assumptions, nesting + 1)
+        parts = read_nested(content, assumptions, nesting)
     return ToolResult(string(name), merge_text(parts), is_error)
 
 
@@ -131,7 +141,9 @@ def read_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> li
     """Parts of one content block; one of an unknown kind counts as its JSON text."""
     kind = string(block.get("type"))
     if kind in TEXT_TYPES or (kind == "thinking" and "text" in block):
-        return [Text(string(first(block, "text", "refusal")))]
+        text = first(block, "text", "refusal")
+        is_text = text is None or isinstance(text, str)
+        return [Text(string(text)) if is_text else read_data(block, assumptions)]
     if kind in CALL_TYPES:
         return [read_call(first(block, "name", "toolName"), first(block, "input", "args"))]
     if kind == "tool_result" or kind.endswith("_tool_result") or kind == "tool-result":
@@ -163,9 +175,9 @@ def read_untyped_block(block: dict[str, Any], assumptions: set[str], nesting: in
         return [read_call(call.get("name"), call.get("args"))]
     if isinstance(result := first(block, "functionResponse", "function_response"), dict):
         response = result.get("response")
-        parts = () if response is None else (data(response),)
-        nested = merge_text(read_content(result.get("parts"), assumptions, MAX_NESTING))
-        return [ToolResult(string(result.get("name")), parts + nested)]
+        parts: list[Part] = [] if response is None else [data(response)]
+        parts += read_nested(result.get("parts"), assumptions, nesting)
+        return [ToolResult(string(result.get("name")), merge_text(parts))]
     if isinstance(inline := first(block, "inlineData", "inline_data"), dict):
         return [read_media(inline.get("data"), about_inline(inline), assumptions)]
     if isinstance(stored := first(block, "fileData", "file_data"), dict):
@@ -191,8 +203,7 @@ def read_untyped_block(block: dict[str, Any], assumptions: set[str], nesting: in
         return [Reasoning(string(text), string(reasoning.get("redactedContent")))]
     for name in ("guardContent", "citationsContent"):
         if isinstance(inner := block.get(name), dict):
-            content = first(inner, "text", "content")
-            return read_content(content, assumptions, nesting + 1) if nesting < MAX_NESTING else []
+            return read_nested(first(inner, "text", "content"), assumptions, nesting)
     return read_host_block(block, assumptions, nesting)
 
 
@@ -213,7 +224,7 @@ def read_host_block(block: dict[str, Any], assumptions: set[str], nesting: int) 
             return []
         return [read_media(block["data"], about_inline(block), assumptions)]
     if isinstance(kind := block.get("kind"), str):
-        return read_stored_part(kind, block, assumptions)
+        return read_stored_part(kind, block, assumptions, nesting)
     return [read_data(block, assumptions)]
 
 
@@ -223,7 +234,9 @@ def about_inline(inline: dict[str, Any]) -> About:
     return About("file", mime, "", string(first(inline, "displayName", "display_name")))
 
 
-def read_stored_part(kind: str, block: dict[str, Any], assumptions: set[str]) -> list[Part]:
+def read_stored_part(
+    kind: str, block: dict[str, Any], assumptions: set[str], nesting: int
+) -> list[Part]:
     """A part of the token counting strategy's chat store: text, tool call or result, attachment."""
     content = first(block, "content", "contentText", "contentJson")
     if kind in ("text", "attachment"):
@@ -231,7 +244,7 @@ def read_stored_part(kind: str, block: dict[str, Any], assumptions: set[str]) ->
     if kind == "tool_invocation":
         return [read_call(first(block, "toolName", "name"), content)]
     if kind == "tool_result":
-        return [read_result(first(block, "toolName", "name"), content, assumptions, 0)]
+        return [read_result(first(block, "toolName", "name"), content, assumptions, nesting)]
     return [] if kind == "metadata" else [read_data(block, assumptions)]
 
 
@@ -243,9 +256,7 @@ def read_media_block(kind: str, block: dict[str, Any], assumptions: set[str], ne
         if inner.get("type") in ("text", "content"):
             content = first(inner, "data", "content", "text")
             titles = [Text(string(block.get(key))) for key in ("title", "context")]
-            if nesting >= MAX_NESTING:
-                return [read_data(content, assumptions)]
-            return [*titles, *read_content(content, assumptions, nesting + 1)]
+            return [*titles, *read_nested(content, assumptions, nesting)]
         inner = first(inner, "data", "file_data", "url", "file_url", "file_id", "bytes", "id")
     if inner is None:
         inner = first(block, "file_id", "url")
@@ -276,8 +287,8 @@ def read_converse_media(kind: str, media: dict[str, Any], assumptions: set[str],
     """An image, document, video or audio block of Bedrock Converse."""
     source = media.get("source")
     source = source if isinstance(source, dict) else {}
-    if kind == "document" and isinstance(source.get("content"), list) and nesting < MAX_NESTING:
-        return read_content(source["content"], assumptions, nesting + 1)
+    if kind == "document" and isinstance(source.get("content"), list):
+        return read_nested(source["content"], assumptions, nesting)
     if kind == "document" and isinstance(source.get("text"), str):
         return [Text(source["text"])]
     family = kind_of_block(kind)
@@ -309,10 +320,10 @@ def read_media(value: Any, about: About, assumptions: set[str]) -> Part:
     else:
         return remote_media(None, about, assumptions)
     kind = kind_of_mime(about.mime) or about.kind
-    if kind == "file" and is_text_mime(about.mime):
-        return Text(content.decode("utf-8", "replace"))
     if malformed:
         assumptions.add("malformed_base64")
+    if kind == "file" and is_text_mime(about.mime):
+        return Text(malformed or content.decode("utf-8", "replace"))
     return Media(kind, about.mime, content, "", about.detail, about.name, malformed)
 
 
@@ -338,7 +349,7 @@ def remote_media(where: Any, about: About, assumptions: set[str]) -> Media:
 
 def plain_mime(mime: str, kind: MediaKind) -> str:
     """A MIME type in lower case without parameters; a bare format becomes one of its kind."""
-    mime = mime.split(";")[0].strip().lower()
+    mime = mime.split(";")[0].strip(MIME_SPACE).translate(ASCII_LOWER)
     if "/" in mime or not mime:
         return {"image/jpg": "image/jpeg"}.get(mime, mime)
     if kind == "file":

@@ -82,7 +82,7 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
     if dialect is not None and dialect not in get_args(Dialect):
         raise RequestError(
             f"dialect is {dialect!r}; it must be one of {', '.join(get_args(Dialect))}",
-            code="unknown_dialect",
+            "unknown_dialect",
         )
     anomalies = Anomalies()
     value = load(body, anomalies)
@@ -419,19 +419,24 @@ def view(request: Request) -> dict[str, Any]:
         "model": request.model,
         "system": list(map(part_view, request.system)),
         "tools": [vars(tool) for tool in request.tools],
-        "messages": [
-            {
-                "role": message.role,
-                "name": message.name,
-                "parts": list(map(part_view, message.parts)),
-            }
-            for message in request.messages
-        ],
+        "messages": reply_view(request.messages),
         "tool_choice": request.tool_choice,
         "response_schema": request.response_schema,
         "thinking": request.thinking,
         "assumptions": sorted(request.assumptions),
     }
+
+
+def reply_view(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """`messages` as plain JSON values."""
+    return [
+        {
+            "role": message.role,
+            "name": message.name,
+            "parts": list(map(part_view, message.parts)),
+        }
+        for message in messages
+    ]
 
 
 def part_view(part: Part) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+//! Content of a message, whatever the dialect: its blocks are told apart by type or by shape.
+use super::data::Data;
+use super::field::{first, has, joined_text, object, string};
+use super::model::{Assumptions, Part, ToolCall, ToolResult};
+use crate::json::{Kind, Value};
+use std::borrow::Cow;
+
+/// How deep content inside of content is read (results of tools, documents made of blocks);
+/// deeper content counts as its JSON text.
+pub const MAX_NESTING: usize = 8;
+
+/// Reads content into parts, adjacent text merged and empty text left out.
+pub(super) struct Reader<'a, 'd> {
+    pub(super) parts: Vec<Part<'d>>,
+    pub(super) assumptions: &'a mut Assumptions,
+    nesting: usize,
+}
+
+impl<'a, 'd> Reader<'a, 'd> {
+    pub(super) fn new(assumptions: &'a mut Assumptions) -> Reader<'a, 'd> {
+        Reader {
+            parts: Vec::new(),
+            assumptions,
+            nesting: 0,
+        }
+    }
+
+    /// Appends text.
+    pub(super) fn text(&mut self, text: impl Into<Cow<'d, str>>) {
+        let text = text.into();
+        match self.parts.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Part::Text(before)) => before.to_mut().push_str(&text),
+            _ => self.parts.push(Part::Text(text)),
+        }
+    }
+
+    /// Appends a value of unknown meaning.
+    pub(super) fn unknown(&mut self, value: Value<'d>) {
+        self.assumptions.insert("unknown_part");
+        self.parts.push(Part::Data(Data::billed(value)));
+    }
+
+    /// Appends a tool's own data.
+    pub(super) fn data(&mut self, value: Value<'d>) {
+        self.parts.push(Part::Data(Data::value(value)));
+    }
+
+    /// Appends reasoning.
+    pub(super) fn reasoning(&mut self, text: Cow<'d, str>, opaque: impl Into<Cow<'d, str>>) {
+        let opaque = opaque.into();
+        self.parts.push(Part::Reasoning { text, opaque });
+    }
+
+    /// Appends what a message contains: null, text, one block or a list of blocks.
+    pub(super) fn content(&mut self, value: Option<Value<'d>>) {
+        let Some(value) = value else { return };
+        match value.kind() {
+            Kind::Array => value.items().for_each(|item| self.element(item)),
+            _ => self.element(value),
+        }
+    }
+
+    fn element(&mut self, value: Value<'d>) {
+        match value.kind() {
+            Kind::Null => {}
+            Kind::String => self.text(string(Some(value))),
+            Kind::Object => self.block(value),
+            _ => self.unknown(value),
+        }
+    }
+
+    /// Appends content that stands inside of a block.
+    pub(super) fn nested(&mut self, value: Option<Value<'d>>) {
+        if self.nesting < MAX_NESTING {
+            self.nesting += 1;
+            self.content(value);
+            self.nesting -= 1;
+        } else if let Some(value) = value.filter(|value| !value.is_null()) {
+            self.unknown(value);
+        }
+    }
+
+    /// Appends one content block; one of an unknown kind counts as its JSON text.
+    fn block(&mut self, block: Value<'d>) {
+        let kind = string(block.get("type"));
+        match kind {
+            "text" | "input_text" | "output_text" | "summary_text" | "refusal" => {
+                self.text_block(block);
+            }
+            "thinking" if has(block, &["text"]) => self.text_block(block),
+            "thinking" | "redacted_thinking" | "reasoning" | "reasoning_text" => {
+                let text = joined_text(first(block, &["thinking", "text"]));
+                self.reasoning(text, string(block.get("data")));
+            }
+            "tool_use" | "server_tool_use" | "mcp_tool_use" | "tool-call" => {
+                let arguments = first(block, &["input", "args"]);
+                self.call(string(first(block, &["name", "toolName"])), arguments);
+            }
+            "tool-result" => self.result_block(block),
+            _ if kind == "tool_result" || kind.ends_with("_tool_result") => {
+                self.result_block(block);
+            }
+            _ => self.media_block(kind, block),
+        }
+    }
+
+    fn text_block(&mut self, block: Value<'d>) {
+        let text = first(block, &["text", "refusal"]);
+        match text.map(Value::as_str) {
+            None => {}
+            Some(Some(text)) => self.text(text),
+            Some(None) => self.unknown(block),
+        }
+    }
+
+    /// Appends a tool call; arguments are JSON text or a value.
+    pub(super) fn call(&mut self, name: &'d str, arguments: Option<Value<'d>>) {
+        let arguments = match arguments.filter(|value| !value.is_null()) {
+            None => Data::text(""),
+            Some(value) => value.as_str().map_or(Data::value(value), Data::text),
+        };
+        self.parts.push(Part::ToolCall(ToolCall {
+            name: name.into(),
+            arguments,
+        }));
+    }
+
+    fn result_block(&mut self, block: Value<'d>) {
+        let is_error = block.get("is_error").and_then(Value::as_bool) == Some(true);
+        let content = first(block, &["content", "output", "result"]);
+        self.result(string(block.get("toolName")), content, is_error);
+    }
+
+    /// Appends a tool result; an object that is no block is the tool's own data.
+    pub(super) fn result(&mut self, name: &'d str, content: Option<Value<'d>>, is_error: bool) {
+        self.result_of(name, is_error, |inner| match object(content) {
+            Some(own) if !is_block(own) => inner.data(own),
+            _ => inner.nested(content),
+        });
+    }
+
+    /// Appends a tool result with the parts that `read` makes.
+    pub(super) fn result_of(
+        &mut self,
+        name: &'d str,
+        is_error: bool,
+        read: impl FnOnce(&mut Reader<'_, 'd>),
+    ) {
+        let mut inner = Reader {
+            parts: Vec::new(),
+            assumptions: self.assumptions,
+            nesting: self.nesting,
+        };
+        read(&mut inner);
+        let (name, parts) = (name.into(), inner.parts);
+        self.parts.push(Part::ToolResult(ToolResult {
+            name,
+            parts,
+            is_error,
+        }));
+    }
+}
+
+/// Whether a tool result's object is a content block rather than the tool's own data.
+fn is_block(value: Value<'_>) -> bool {
+    value
+        .get("type")
+        .is_some_and(|kind| kind.kind() == Kind::String)
+        && has(value, &["text", "source", "image_url", "content", "data"])
+}

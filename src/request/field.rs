@@ -1,0 +1,79 @@
+//! Members of an object by name.
+//!
+//! Each look-up is one pass over the members. Objects of a request have a few; one with a
+//! million costs a constant number of passes, since a reader asks for a constant number of names.
+use crate::json::{Kind, Value};
+use std::borrow::Cow;
+
+/// The first of `keys` that `object` has and that is not null.
+pub(super) fn first<'d>(object: Value<'d>, keys: &[&str]) -> Option<Value<'d>> {
+    let mut found = None;
+    let mut rank = keys.len();
+    for (name, value) in object.members() {
+        let nth = keys[..rank].iter().position(|key| *key == name);
+        if let Some(nth) = nth.filter(|_| !value.is_null()) {
+            (found, rank) = (Some(value), nth);
+        }
+    }
+    found
+}
+
+/// Whether `object` has one of `keys`, be it null.
+pub(super) fn has(object: Value<'_>, keys: &[&str]) -> bool {
+    object.members().any(|(name, _)| keys.contains(&name))
+}
+
+/// `value` if it is text, else empty text.
+pub(super) fn string(value: Option<Value<'_>>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `value` if it is an object.
+pub(super) fn object(value: Option<Value<'_>>) -> Option<Value<'_>> {
+    value.filter(|value| value.kind() == Kind::Object)
+}
+
+/// `value` if it is an array.
+pub(super) fn array(value: Option<Value<'_>>) -> Option<Value<'_>> {
+    value.filter(|value| value.kind() == Kind::Array)
+}
+
+/// `value` if it is not null.
+pub(super) fn present(value: Option<Value<'_>>) -> Option<Value<'_>> {
+    value.filter(|value| !value.is_null())
+}
+
+/// Whether Python takes `value` for true: it is not null, false, zero or empty.
+pub(super) fn is_truthy(value: Value<'_>) -> bool {
+    match value.kind() {
+        Kind::Null => false,
+        Kind::Bool => value.as_bool() == Some(true),
+        Kind::Number => value.as_f64() != Some(0.0),
+        Kind::String => value.as_str() != Some(""),
+        Kind::Bytes => value.as_bytes() != Some(b""),
+        Kind::Array | Kind::Object => !value.is_empty(),
+    }
+}
+
+/// Text of a string, or of an array of strings and text blocks.
+pub(super) fn joined_text(value: Option<Value<'_>>) -> Cow<'_, str> {
+    let Some(list) = array(value) else {
+        return Cow::Borrowed(string(value));
+    };
+    join(list.items().map(|item| match item.kind() {
+        Kind::Object => string(item.get("text")),
+        _ => string(Some(item)),
+    }))
+}
+
+/// All `texts` in one, borrowed if only one is not empty.
+pub(super) fn join<'d>(texts: impl Iterator<Item = &'d str>) -> Cow<'d, str> {
+    let mut joined = Cow::Borrowed("");
+    for text in texts.filter(|text| !text.is_empty()) {
+        match joined.is_empty() {
+            true => joined = Cow::Borrowed(text),
+            false => joined.to_mut().push_str(text),
+        }
+    }
+    joined
+}

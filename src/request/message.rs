@@ -1,0 +1,245 @@
+//! Messages of any dialect, and items of the Responses API.
+use super::content::Reader;
+use super::dialect::is_integer;
+use super::field::{array, first, join, joined_text, object, present, string};
+use super::media::About;
+use super::model::{Assumptions, MediaKind, Message, Part, ToolResult};
+use crate::json::{Kind, Value};
+use std::borrow::Cow;
+
+/// A message of any dialect, or an item of the Responses API.
+pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
+    if item.kind() != Kind::Object {
+        return read_bare_message(item, assumptions);
+    }
+    let fields = Fields::of(item);
+    match fields.kind.and_then(Value::as_str) {
+        Some(kind) if fields.role.is_none() && kind != "message" => {
+            read_item(kind, item, assumptions)
+        }
+        _ => read_spoken(&fields, assumptions),
+    }
+}
+
+/// What the user says, without a message around it.
+pub(super) fn read_user_content<'d>(
+    content: Value<'d>,
+    assumptions: &mut Assumptions,
+) -> Message<'d> {
+    let mut reader = Reader::new(assumptions);
+    reader.content(Some(content));
+    message("user", reader.parts)
+}
+
+fn message<'d>(role: &'d str, parts: Vec<Part<'d>>) -> Message<'d> {
+    Message {
+        role: role.into(),
+        name: Cow::Borrowed(""),
+        parts,
+    }
+}
+
+fn read_bare_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
+    let mut reader = Reader::new(assumptions);
+    match item.as_str() {
+        Some(text) => reader.text(text),
+        None => {
+            reader.assumptions.insert("unknown_message");
+            if !item.is_null() {
+                reader.data(item);
+            }
+        }
+    }
+    message("user", reader.parts)
+}
+
+/// The members of a message that are read, found in one pass.
+#[derive(Default)]
+struct Fields<'d> {
+    kind: Option<Value<'d>>,
+    role: Option<Value<'d>>,
+    name: Option<Value<'d>>,
+    content: Option<Value<'d>>,
+    parts: Option<Value<'d>>,
+    message: Option<Value<'d>>,
+    reasoning_content: Option<Value<'d>>,
+    reasoning: Option<Value<'d>>,
+    thinking: Option<Value<'d>>,
+    reasoning_details: Option<Value<'d>>,
+    tool_calls: Option<Value<'d>>,
+    function_call: Option<Value<'d>>,
+    refusal: Option<Value<'d>>,
+    images: Option<Value<'d>>,
+}
+
+impl<'d> Fields<'d> {
+    fn of(item: Value<'d>) -> Fields<'d> {
+        let mut fields = Fields::default();
+        for (key, value) in item.members() {
+            let field = match key {
+                "type" => &mut fields.kind,
+                "role" => &mut fields.role,
+                "name" => &mut fields.name,
+                "content" => &mut fields.content,
+                "parts" => &mut fields.parts,
+                "message" => &mut fields.message,
+                "reasoning_content" => &mut fields.reasoning_content,
+                "reasoning" => &mut fields.reasoning,
+                "thinking" => &mut fields.thinking,
+                "reasoning_details" => &mut fields.reasoning_details,
+                "tool_calls" => &mut fields.tool_calls,
+                "function_call" => &mut fields.function_call,
+                "refusal" => &mut fields.refusal,
+                "images" => &mut fields.images,
+                _ => continue,
+            };
+            *field = Some(value);
+        }
+        fields
+    }
+}
+
+fn read_spoken<'d>(fields: &Fields<'d>, assumptions: &mut Assumptions) -> Message<'d> {
+    let role = read_role(fields.role, assumptions);
+    let content = present(fields.content).or(present(fields.parts));
+    let content = content.or(present(fields.message));
+    let mut reader = Reader::new(assumptions);
+    if role == "tool" {
+        reader.content(content);
+        return message("tool", as_result(string(fields.name), reader.parts));
+    }
+    read_reasoning(fields, &mut reader);
+    reader.content(content);
+    read_calls(fields, &mut reader);
+    for image in array(fields.images).into_iter().flat_map(Value::items) {
+        reader.media(Some(image), About::kind(MediaKind::Image));
+    }
+    let name = string(fields.name).into();
+    Message {
+        name,
+        ..message(role, reader.parts)
+    }
+}
+
+/// `parts` as one tool result, unless one is among them.
+fn as_result<'d>(name: &'d str, parts: Vec<Part<'d>>) -> Vec<Part<'d>> {
+    if parts.iter().any(|part| matches!(part, Part::ToolResult(_))) {
+        return parts;
+    }
+    vec![Part::ToolResult(ToolResult {
+        name: name.into(),
+        parts,
+        is_error: false,
+    })]
+}
+
+/// The role by its one name; an unknown one is kept as it is.
+fn read_role<'d>(value: Option<Value<'d>>, assumptions: &mut Assumptions) -> &'d str {
+    let Some(value) = present(value) else {
+        return "user";
+    };
+    let found = match value.as_str() {
+        Some(name) => role_of_name(name),
+        None => value
+            .as_u64()
+            .filter(|_| is_integer(value))
+            .and_then(role_of_number),
+    };
+    found.unwrap_or_else(|| {
+        assumptions.insert("unknown_role");
+        value
+            .as_str()
+            .filter(|name| !name.is_empty())
+            .unwrap_or("user")
+    })
+}
+
+fn role_of_name(name: &str) -> Option<&'static str> {
+    const ROLES: [(&str, &str); 9] = [
+        ("user", "user"),
+        ("assistant", "assistant"),
+        ("tool", "tool"),
+        ("system", "system"),
+        ("developer", "developer"),
+        ("human", "user"),
+        ("model", "assistant"),
+        ("ai", "assistant"),
+        ("function", "tool"),
+    ];
+    let mut roles = ROLES.into_iter();
+    roles.find_map(|(known, role)| known.eq_ignore_ascii_case(name).then_some(role))
+}
+
+/// `LanguageModelChatMessageRole` of VS Code.
+fn role_of_number(number: u64) -> Option<&'static str> {
+    match number {
+        1 => Some("user"),
+        2 => Some("assistant"),
+        3 => Some("system"),
+        _ => None,
+    }
+}
+
+/// Reasoning beside the content, as OpenAI-compatible servers return it.
+fn read_reasoning<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
+    let text = present(fields.reasoning_content).or(present(fields.reasoning));
+    let text = joined_text(text.or(present(fields.thinking)));
+    if !text.is_empty() {
+        return reader.reasoning(text, "");
+    }
+    let details = fields.reasoning_details;
+    if let Some(list) = array(details).filter(|list| !list.is_empty()) {
+        let opaque = join(list.items().map(|block| string(block.get("data"))));
+        reader.reasoning(joined_text(details), opaque);
+    }
+}
+
+/// Tool calls beside the content, as OpenAI Chat has them.
+fn read_calls<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
+    for call in array(fields.tool_calls).into_iter().flat_map(Value::items) {
+        let inner = object(first(call, &["function", "custom"])).or(object(Some(call)));
+        match inner {
+            Some(inner) => {
+                let arguments = first(inner, &["arguments", "input", "parameters", "args"]);
+                reader.call(string(inner.get("name")), arguments);
+            }
+            None => reader.unknown(call),
+        }
+    }
+    if let Some(legacy) = object(fields.function_call) {
+        reader.call(string(legacy.get("name")), legacy.get("arguments"));
+    }
+    reader.text(string(fields.refusal));
+}
+
+/// An item of the Responses API that is not a message.
+fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
+    let mut reader = Reader::new(assumptions);
+    let role = if kind.ends_with("_output") {
+        reader.result("", first(item, &["output", "tools"]), false);
+        "tool"
+    } else if let Some(builtin) = kind.strip_suffix("_call") {
+        let name = Some(string(item.get("name"))).filter(|name| !name.is_empty());
+        let arguments = first(item, &["arguments", "input", "action"]);
+        reader.call(name.unwrap_or(builtin), arguments);
+        "assistant"
+    } else if kind == "reasoning" {
+        let opaque = string(item.get("encrypted_content"));
+        let text = joined_text(first(item, &["content", "summary"]));
+        let text = if opaque.is_empty() {
+            text
+        } else {
+            Cow::Borrowed("")
+        };
+        reader.reasoning(text, opaque);
+        "assistant"
+    } else if kind == "item_reference" {
+        reader.assumptions.insert("server_state");
+        reader.data(item);
+        "assistant"
+    } else {
+        reader.content(Some(item));
+        "user"
+    };
+    message(role, reader.parts)
+}

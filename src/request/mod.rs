@@ -1,0 +1,186 @@
+//! Reads a body of any dialect into one neutral request.
+//!
+//! Reading never fails: what is unknown counts as its JSON text and is named in the
+//! [`Assumptions`]. One reader serves all dialects, since gateways mix them: blocks are told apart
+//! by type or by shape, and the [`Dialect`] only says which framing the provider adds. Texts are
+//! borrowed from the document; they are copied only where adjacent text is merged or a file is
+//! text. Linear in the document; recursion ends at [`MAX_NESTING`].
+//!
+//! ```
+//! use tokenctx::json::{Document, Limits};
+//! use tokenctx::request::{Part, read_request};
+//!
+//! let body = br#"{"model": "m", "messages": [{"role": "user", "content": "hello"}]}"#;
+//! let document = Document::from_bytes(body, &Limits::default())?;
+//! let request = read_request(&document, None, None);
+//! assert_eq!(request.model, "m");
+//! assert_eq!(request.messages[0].parts, [Part::Text("hello".into())]);
+//! # Ok::<(), tokenctx::Error>(())
+//! ```
+mod content;
+mod data;
+mod dialect;
+mod field;
+mod media;
+mod message;
+mod model;
+mod option;
+mod shape;
+mod tool;
+mod view;
+
+pub use content::MAX_NESTING;
+pub use data::Data;
+pub use model::{
+    Assumptions, Content, Dialect, Media, MediaKind, Message, Part, Request, Tool, ToolCall,
+    ToolChoice, ToolResult,
+};
+pub use view::{reply_view, request_view};
+
+use crate::json::{Document, Kind, Value};
+use content::Reader;
+use field::{array, first, has, is_truthy, object, string};
+use message::{read_message, read_user_content};
+
+/// The neutral request in `document`: a body of any dialect, or its list of messages.
+///
+/// `model` and `dialect` override what the body says. Never fails.
+pub fn read_request<'d>(
+    document: &'d Document<'_>,
+    model: Option<&'d str>,
+    dialect: Option<Dialect>,
+) -> Request<'d> {
+    let body = document.root();
+    let mut assumptions: Assumptions = document.anomalies().names().collect();
+    let fields = request_fields(body);
+    if option::has_server_state(fields) {
+        assumptions.insert("server_state");
+    }
+    let named = model.unwrap_or_else(|| string(first(fields, &["model", "modelId"])));
+    Request {
+        dialect: dialect.unwrap_or_else(|| dialect::detect_dialect(body)),
+        model: named.into(),
+        system: read_system(fields, &mut assumptions),
+        tools: tool::read_tools(tool_list(fields), &mut assumptions),
+        messages: read_messages(body, fields, &mut assumptions),
+        tool_choice: option::read_tool_choice(fields),
+        response_schema: option::read_response_schema(fields),
+        has_thinking: option::read_thinking(fields),
+        assumptions,
+    }
+}
+
+/// The messages in a response, as they come back in the next request; empty when unclear.
+///
+/// Reads a response body of any dialect, a message, or a list of items.
+pub fn read_reply<'d>(document: &'d Document<'_>) -> Vec<Message<'d>> {
+    let body = document.root();
+    if body.get("error").is_some_and(is_truthy) {
+        return Vec::new();
+    }
+    let Some(reply) = reply_value(body) else {
+        return Vec::new();
+    };
+    let mut assumptions = Assumptions::new();
+    let items = object(Some(reply)).into_iter().chain(reply.items());
+    items
+        .filter(|item| item.kind() == Kind::Object)
+        .map(|item| read_message(item, &mut assumptions))
+        .collect()
+}
+
+/// The object that holds the fields of the request; of a body that is none, a value without any.
+fn request_fields(body: Value<'_>) -> Value<'_> {
+    let inner = first(body, &["generateContentRequest"]);
+    inner.filter(|inner| is_truthy(*inner)).unwrap_or(body)
+}
+
+fn tool_list(fields: Value<'_>) -> Option<Value<'_>> {
+    let config = || object(first(fields, &option::TOOL_CONFIG));
+    first(fields, &["tools", "functions"]).or_else(|| config()?.get("tools"))
+}
+
+/// Parts of the system prompt that stands outside of the messages.
+fn read_system<'d>(fields: Value<'d>, assumptions: &mut Assumptions) -> Vec<Part<'d>> {
+    let keys = [
+        "system",
+        "instructions",
+        "systemInstruction",
+        "system_instruction",
+        "preamble",
+    ];
+    let value = first(fields, &keys);
+    let parts = value.and_then(|value| value.get("parts"));
+    let mut reader = Reader::new(assumptions);
+    reader.content(parts.or(value));
+    reader.parts
+}
+
+/// The messages of a body, in whatever field they are.
+fn read_messages<'d>(
+    body: Value<'d>,
+    fields: Value<'d>,
+    assumptions: &mut Assumptions,
+) -> Vec<Message<'d>> {
+    let found = match fields.kind() {
+        Kind::Object => first(fields, &["messages", "contents", "input", "prompt"]),
+        _ => Some(body).filter(|body| !body.is_null()),
+    };
+    let Some(found) = found else {
+        return read_lone_message(fields, assumptions);
+    };
+    match found.kind() {
+        Kind::Array => {
+            return found
+                .items()
+                .map(|item| read_message(item, assumptions))
+                .collect();
+        }
+        Kind::Object if has(found, &["role", "parts"]) => {
+            return vec![read_message(found, assumptions)];
+        }
+        Kind::Object | Kind::String => {}
+        _ => drop(assumptions.insert("unknown_request")),
+    }
+    vec![read_user_content(found, assumptions)]
+}
+
+/// The messages of a body without a list of them: one message, or Cohere's text and history.
+fn read_lone_message<'d>(fields: Value<'d>, assumptions: &mut Assumptions) -> Vec<Message<'d>> {
+    if has(fields, &["role", "parts"]) {
+        return vec![read_message(fields, assumptions)];
+    }
+    let Some(text) = fields
+        .get("message")
+        .filter(|text| text.kind() == Kind::String)
+    else {
+        assumptions.insert("unknown_request");
+        return Vec::new();
+    };
+    let history = array(fields.get("chat_history"));
+    let history = history.into_iter().flat_map(Value::items);
+    let mut messages: Vec<_> = history
+        .map(|item| read_message(item, assumptions))
+        .collect();
+    messages.push(read_user_content(text, assumptions));
+    messages
+}
+
+/// Where a response has its message or items; `None` when it has several answers or none.
+fn reply_value(body: Value<'_>) -> Option<Value<'_>> {
+    if let Some(choices) = array(body.get("choices")) {
+        return only_item(choices)?.get("message");
+    }
+    if let Some(candidates) = array(body.get("candidates")) {
+        return only_item(candidates)?.get("content");
+    }
+    match body.get("output") {
+        Some(output) if output.kind() == Kind::Object => output.get("message"),
+        Some(output) if output.kind() == Kind::Array => Some(output),
+        _ => object(body.get("message")).or(Some(body)),
+    }
+}
+
+fn only_item(list: Value<'_>) -> Option<Value<'_>> {
+    list.items().next().filter(|_| list.len() == 1)
+}

@@ -1,0 +1,91 @@
+//! Options that cost input tokens: forced tools, structured output, extended thinking.
+use super::data::Data;
+use super::field::{first, is_truthy, object, present, string};
+use super::model::ToolChoice;
+use crate::json::Value;
+use std::borrow::Cow;
+
+/// Where a body points to state that the provider keeps.
+const SERVER_STATE_KEYS: [&str; 6] = [
+    "previous_response_id",
+    "conversation",
+    "cachedContent",
+    "cached_content",
+    "mcp_servers",
+    "container",
+];
+
+/// Where Gemini and Bedrock Converse have what concerns tools.
+pub(super) const TOOL_CONFIG: [&str; 2] = ["toolConfig", "tool_config"];
+
+/// Whether the request continues something that the provider keeps.
+pub(super) fn has_server_state(fields: Value<'_>) -> bool {
+    let mut members = fields.members();
+    members.any(|(key, value)| SERVER_STATE_KEYS.contains(&key) && is_truthy(value))
+}
+
+/// Which tool the model must call.
+pub(super) fn read_tool_choice(fields: Value<'_>) -> ToolChoice<'_> {
+    let choice = first(fields, &["tool_choice", "function_call"]);
+    let Some(choice) = choice.or_else(|| configured_choice(fields)) else {
+        return ToolChoice::Free;
+    };
+    let mut word = string(Some(choice));
+    if let Some(choice) = object(Some(choice)) {
+        let inner = object(first(choice, &["function", "tool", "custom"]));
+        let name = string(inner.unwrap_or(choice).get("name"));
+        if !name.is_empty() {
+            return ToolChoice::Tool(Cow::Borrowed(name));
+        }
+        let keys = choice.members().map(|(key, _)| key);
+        let kind = Some(string(choice.get("type"))).filter(|kind| !kind.is_empty());
+        word = kind.or(keys.min()).unwrap_or_default();
+    }
+    let is_required = ["any", "required"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(word));
+    if is_required {
+        ToolChoice::Required
+    } else {
+        ToolChoice::Free
+    }
+}
+
+/// The choice in the tool configuration of Gemini or Bedrock Converse.
+fn configured_choice(fields: Value<'_>) -> Option<Value<'_>> {
+    let config = object(first(fields, &TOOL_CONFIG))?;
+    let keys = ["functionCallingConfig", "function_calling_config"];
+    match object(first(config, &keys)) {
+        Some(calling) => present(calling.get("mode")),
+        None => present(config.get("toolChoice")),
+    }
+}
+
+/// The schema of the structured output.
+pub(super) fn read_response_schema(fields: Value<'_>) -> Option<Data<'_>> {
+    let config_keys = ["generationConfig", "generation_config", "output_config"];
+    let config = object(first(fields, &config_keys));
+    let text = object(fields.get("text"));
+    let form = first(fields, &["response_format", "output_format"])
+        .or_else(|| present(text.and_then(|text| text.get("format"))));
+    if let (None, Some(config)) = (form, config) {
+        let keys = ["responseSchema", "responseJsonSchema", "response_schema"];
+        let schema = first(config, &keys);
+        return schema
+            .map(Data::value)
+            .or_else(|| schema_of_form(config.get("format")));
+    }
+    schema_of_form(form)
+}
+
+fn schema_of_form(form: Option<Value<'_>>) -> Option<Data<'_>> {
+    let form = object(form)?;
+    let inner = object(form.get("json_schema")).unwrap_or(form);
+    first(inner, &["schema"]).map(Data::value)
+}
+
+/// Whether extended thinking with a budget is switched on.
+pub(super) fn read_thinking(fields: Value<'_>) -> bool {
+    let thinking = object(fields.get("thinking"));
+    thinking.is_some_and(|thinking| string(thinking.get("type")) == "enabled")
+}

@@ -1,0 +1,107 @@
+//! Tool definitions of any dialect.
+use super::data::{Data, is_unbilled};
+use super::field::{array, first, object, present, string};
+use super::model::{Assumptions, Tool};
+use crate::json::{Kind, Value};
+
+/// Where Gemini lists definitions.
+const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
+
+/// Where a definition has the schema of its parameters.
+const SCHEMA_KEYS: [&str; 5] = [
+    "parameters",
+    "input_schema",
+    "inputSchema",
+    "parametersJsonSchema",
+    "format",
+];
+
+/// Tool definitions in their order.
+pub(super) fn read_tools<'d>(
+    value: Option<Value<'d>>,
+    assumptions: &mut Assumptions,
+) -> Vec<Tool<'d>> {
+    let mut tools = Vec::new();
+    match (array(value), value) {
+        (Some(list), _) => list.items().for_each(|item| read_tool(item, &mut tools)),
+        (None, Some(item)) => read_tool(item, &mut tools),
+        (None, None) => {}
+    }
+    if tools.iter().any(|tool| tool.builtin.is_some()) {
+        assumptions.insert("builtin_tool");
+    }
+    tools
+}
+
+/// Appends the definitions in one element of a tool list.
+fn read_tool<'d>(item: Value<'d>, tools: &mut Vec<Tool<'d>>) {
+    if let Some(name) = item.as_str() {
+        return tools.push(builtin(name, Data::value(item)));
+    }
+    if let Some(declared) = array(first(item, &DECLARATIONS)) {
+        return read_declarations(item, declared, tools);
+    }
+    if let Some(inner) = object(first(item, &["function", "toolSpec", "custom"])) {
+        return tools.push(define(inner));
+    }
+    match is_own(item) {
+        true => tools.push(define(item)),
+        false => tools.extend(read_builtin(item)),
+    }
+}
+
+/// Whether a definition that stands by itself is a tool of the client's own.
+fn is_own(item: Value<'_>) -> bool {
+    let is_named = item
+        .get("name")
+        .is_some_and(|name| name.kind() == Kind::String);
+    let kind = present(item.get("type"));
+    is_named && kind.is_none_or(|kind| matches!(kind.as_str(), Some("function" | "custom")))
+}
+
+/// Appends the functions in a tool of Gemini, then its built-in tools in the order of names.
+fn read_declarations<'d>(item: Value<'d>, declared: Value<'d>, tools: &mut Vec<Tool<'d>>) {
+    let functions = declared.items().filter(|tool| tool.kind() == Kind::Object);
+    tools.extend(functions.map(define));
+    let others = item
+        .members()
+        .filter(|(key, _)| !DECLARATIONS.contains(key));
+    let mut others: Vec<_> = others.collect();
+    others.sort_unstable_by_key(|(key, _)| *key);
+    tools.extend(
+        others
+            .into_iter()
+            .map(|(key, value)| builtin(key, Data::member(key, value))),
+    );
+}
+
+/// A tool that is known by its type, or by its first key; none if all keys are unbilled.
+fn read_builtin(item: Value<'_>) -> Option<Tool<'_>> {
+    let keys = item.members().map(|(key, _)| key);
+    let least = keys.filter(|key| !is_unbilled(key)).min()?;
+    let name = first(item, &["type", "name"]).and_then(Value::as_str);
+    Some(builtin(name.unwrap_or(least), Data::billed(item)))
+}
+
+/// A tool of the client's own.
+fn define(tool: Value<'_>) -> Tool<'_> {
+    let schema = first(tool, &SCHEMA_KEYS);
+    // Bedrock Converse: {"inputSchema": {"json": {...}}}.
+    let wrapped = object(schema).and_then(|schema| object(schema.get("json")));
+    Tool {
+        name: string(tool.get("name")).into(),
+        description: string(tool.get("description")).into(),
+        schema: wrapped.or(schema).map(Data::value),
+        builtin: None,
+    }
+}
+
+/// A tool that runs at the provider.
+fn builtin<'d>(name: &'d str, definition: Data<'d>) -> Tool<'d> {
+    Tool {
+        name: name.into(),
+        description: "".into(),
+        schema: None,
+        builtin: Some(definition),
+    }
+}
