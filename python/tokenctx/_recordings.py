@@ -114,7 +114,7 @@ def read_recording(path: Path) -> Recording:
     head = _parse(content.split(b"\n", 1)[0]) or _parse(content)
     if isinstance(head, dict) and isinstance(head.get("turns"), list):
         return _session(path.name, head)
-    if not isinstance(head, dict) or not {"steps", "request"} & head.keys():
+    if not (isinstance(head, dict) and {"steps", "request"} & head.keys()):
         raise RecordingError(
             "this is no recording: neither a JSON object with `turns`, nor JSON lines with "
             "`request` and `usage` or with `steps`"
