@@ -6,7 +6,7 @@
 //! Everything the run time relies on is checked here, so that it need not be checked there.
 
 #[path = "src/bpe/key.rs"]
-#[allow(dead_code, clippy::cast_possible_truncation)]
+#[allow(dead_code, reason = "some parts serve the run time only")]
 mod key;
 
 use std::collections::{HashMap, HashSet};
@@ -104,24 +104,31 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) {
 fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
     let mut bytes = Vec::new();
     let mut ends = Vec::new();
+    let end_of = |bytes: &Vec<u8>| u32::try_from(bytes.len()).expect("a few megabytes");
     for (token, rank) in ranked {
-        ends.resize(*rank as usize, bytes.len() as u32);
+        ends.resize(*rank as usize, end_of(&bytes));
         bytes.extend_from_slice(token);
-        ends.push(bytes.len() as u32);
+        ends.push(end_of(&bytes));
     }
+    let (neighbours, split_neighbours) = neighbour_filters(ranked);
     let (short, long): (Vec<_>, Vec<_>) = ranked
         .iter()
         .partition(|(token, _)| token.len() <= key::SHORT_BYTES);
-    let short: Vec<(u64, u128)> = short
+    let mut pairs = vec![u32::MAX; 1 << 16];
+    for (token, rank) in ranked {
+        if let [first, second] = token[..] {
+            pairs[usize::from(u16::from_be_bytes([first, second]))] = *rank;
+        }
+    }
+    let short: Vec<(u64, (u8, u128))> = short
         .into_iter()
         .map(|(token, rank)| {
             let mut text = [0; 16];
             text[..token.len()].copy_from_slice(token);
             let key = key::pack(text, token.len());
-            (
-                key::hash_short(key),
-                key | u128::from(*rank) << key::RANK_SHIFT,
-            )
+            let hash = key::hash_short(key);
+            let entry = key | u128::from(*rank) << key::RANK_SHIFT;
+            (hash, (key::fingerprint(hash), entry))
         })
         .collect();
     let long: Vec<(u64, u32)> = long
@@ -138,13 +145,21 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
         "ends",
         ends.iter().flat_map(|end| end.to_le_bytes()).collect(),
     );
+    write("neighbours", neighbours);
+    write("split_neighbours", split_neighbours);
     write(
-        "short",
+        "pairs",
+        pairs.iter().flat_map(|rank| rank.to_le_bytes()).collect(),
+    );
+    write(
+        "fingerprints",
         short_slots
             .iter()
-            .flat_map(|s| s.unwrap_or(0).to_le_bytes())
+            .map(|s| s.map_or(0, |(print, _)| print))
             .collect(),
     );
+    let entries = short_slots.iter().map(|s| s.map_or(0, |(_, entry)| entry));
+    write("short", entries.flat_map(u128::to_le_bytes).collect());
     write(
         "short_pilots",
         short_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
@@ -160,6 +175,32 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
         "long_pilots",
         long_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
     );
+}
+
+/// Two bit sets: characters that are neighbours in a token that is UTF-8 (hashed); bytes on both
+/// sides of the start of a character in any other token.
+fn neighbour_filters(ranked: &[(Vec<u8>, u32)]) -> (Vec<u8>, Vec<u8>) {
+    let mut characters = vec![0; 1 << (key::NEIGHBOUR_BITS - 3)];
+    let mut bytes = vec![0; 1 << (16 - 3)];
+    let set = |bits: &mut [u8], bit: usize| bits[bit / 8] |= 1 << (bit % 8);
+    for (token, _) in ranked {
+        match std::str::from_utf8(token) {
+            Ok(token) => {
+                for (left, right) in token.chars().zip(token.chars().skip(1)) {
+                    set(&mut characters, key::neighbours(left.into(), right.into()));
+                }
+            }
+            Err(_) => {
+                for pair in token.windows(2).filter(|pair| pair[1] & 0xC0 != 0x80) {
+                    set(
+                        &mut bytes,
+                        usize::from(u16::from_be_bytes([pair[0], pair[1]])),
+                    );
+                }
+            }
+        }
+    }
+    (characters, bytes)
 }
 
 /// A perfect hash: slots that hold the values, and the pilot of each bucket that leads there.

@@ -94,7 +94,9 @@ impl<'p> Counter<'p> {
 
     fn parts(&mut self, parts: &[Part<'_>], counts_reasoning: bool) -> u64 {
         let mut sum = Sum::default();
-        parts.iter().for_each(|part| self.part(part, counts_reasoning, &mut sum));
+        parts
+            .iter()
+            .for_each(|part| self.part(part, counts_reasoning, &mut sum));
         self.scaled(sum.text) + sum.other
     }
 
@@ -141,7 +143,10 @@ impl<'p> Counter<'p> {
         let profile = self.profile;
         let mut tokens = profile.tools_header_tokens;
         for tool in tools {
-            let schema = tool.schema.map(|schema| schema.compact()).unwrap_or_default();
+            let schema = tool
+                .schema
+                .map(|schema| schema.compact())
+                .unwrap_or_default();
             let texts = [&*tool.name, &*tool.description, &*schema];
             let text = texts.into_iter().map(|text| self.text(text)).sum();
             tokens += profile.tool_tokens + self.scaled(text);

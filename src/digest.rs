@@ -27,7 +27,9 @@ pub struct Digester {
 impl Digester {
     /// A digester whose key is derived from `secret`.
     pub fn new(secret: &[u8]) -> Digester {
-        Digester { key: blake3::derive_key(CONTEXT, secret) }
+        Digester {
+            key: blake3::derive_key(CONTEXT, secret),
+        }
     }
 
     /// Identity of `message`: role, name and parts. Linear in its size.
@@ -41,7 +43,9 @@ impl Digester {
         let mut form = Form::default();
         form.field(b'f', family);
         form.nested(b's', |form| form.parts(&request.system));
-        form.nested(b'x', |form| request.tools.iter().for_each(|tool| form.tool(tool)));
+        form.nested(b'x', |form| {
+            request.tools.iter().for_each(|tool| form.tool(tool))
+        });
         self.digest(&form.bytes)
     }
 
@@ -180,6 +184,9 @@ impl Form {
     }
 
     fn tool(&mut self, tool: &Tool<'_>) {
-        self.field(if tool.builtin.is_some() { b'b' } else { b't' }, tool.canonical());
+        self.field(
+            if tool.builtin.is_some() { b'b' } else { b't' },
+            tool.canonical(),
+        );
     }
 }

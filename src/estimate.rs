@@ -131,7 +131,11 @@ pub struct Engine {
 impl Engine {
     /// An engine that knows nothing; engines of equal `secret` make equal digests.
     pub fn new(secret: &[u8], method: Method, store: PrefixStore) -> Engine {
-        Engine { digester: Digester::new(secret), method, store: Mutex::new(store) }
+        Engine {
+            digester: Digester::new(secret),
+            method,
+            store: Mutex::new(store),
+        }
     }
 
     /// Runs `action` on the store, alone.
@@ -144,8 +148,15 @@ impl Engine {
         let resolved = resolve(&request.model, request.dialect);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
-        let mut reading = Reading { request, profile, is_known_model, prefixes: Vec::new() };
-        reading.prefixes = self.digester.prefixes(&self.family(&reading), &reading.request);
+        let mut reading = Reading {
+            request,
+            profile,
+            is_known_model,
+            prefixes: Vec::new(),
+        };
+        reading.prefixes = self
+            .digester
+            .prefixes(&self.family(&reading), &reading.request);
         reading
     }
 
@@ -161,15 +172,34 @@ impl Engine {
         let Some(known) = known else {
             let context = counter.context(&reading.request);
             let counted = context + messages(reading, &mut counter, 0).sum::<u64>();
-            return estimate(reading, &counter, Source::Estimated, 0, counted, message_count);
+            let nothing = KnownTotal {
+                tokens: 0,
+                derived_tokens: 0,
+            };
+            return estimate(
+                reading,
+                &counter,
+                Source::Estimated,
+                nothing,
+                counted,
+                message_count,
+            );
         };
         let counted = messages(reading, &mut counter, known.message_count).sum();
         let dropped = dropped_reasoning(reading, &mut counter, known.message_count);
-        let known_tokens = known.total.tokens.saturating_sub(dropped);
+        let tokens = known.total.tokens.saturating_sub(dropped);
+        let total = KnownTotal {
+            tokens,
+            ..known.total
+        };
         let new_count = message_count - known.message_count;
-        let is_exact = new_count == 0 && known.total.is_billed;
-        let source = if is_exact { Source::Exact } else { Source::Delta };
-        estimate(reading, &counter, source, known_tokens, counted, new_count)
+        let is_exact = new_count == 0 && total.is_billed();
+        let source = if is_exact {
+            Source::Exact
+        } else {
+            Source::Delta
+        };
+        estimate(reading, &counter, source, total, counted, new_count)
     }
 
     /// What was read, counted here without what is known.
@@ -191,8 +221,14 @@ impl Engine {
     pub fn read_reply(&self, messages: &[Message<'_>]) -> Reply {
         let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
         Reply {
-            digests: messages.iter().map(|message| self.digester.message(message)).collect(),
-            has_reasoning: messages.iter().flat_map(|message| &message.parts).any(is_reasoning),
+            digests: messages
+                .iter()
+                .map(|message| self.digester.message(message))
+                .collect(),
+            has_reasoning: messages
+                .iter()
+                .flat_map(|message| &message.parts)
+                .any(is_reasoning),
         }
     }
 
@@ -211,13 +247,23 @@ impl Engine {
         if billed.input_tokens == 0 {
             return Vec::new();
         }
-        let total = KnownTotal { tokens: billed.input_tokens, is_billed: true };
+        let total = KnownTotal {
+            tokens: billed.input_tokens,
+            derived_tokens: 0,
+        };
         let mut entries = vec![(last, total)];
         if !reply.digests.is_empty() && billed.output_tokens > 0 {
             let link = |prefix, &digest| self.digester.link(prefix, digest);
-            let tokens = reply_total(&reading.profile, billed, reply);
+            let derived_tokens = reply_tokens(&reading.profile, billed, reply);
+            let tokens = billed.input_tokens.saturating_add(derived_tokens);
             let prefix = reply.digests.iter().fold(last, link);
-            entries.push((prefix, KnownTotal { tokens, is_billed: false }));
+            entries.push((
+                prefix,
+                KnownTotal {
+                    tokens,
+                    derived_tokens,
+                },
+            ));
         }
         entries
     }
@@ -226,7 +272,11 @@ impl Engine {
         match &self.method {
             Method::Profile => Cow::Borrowed(profile),
             Method::Universal => Cow::Owned(profile.universal()),
-            Method::Characters { milli_characters_per_token, milli_by_provider, factor_permille } => {
+            Method::Characters {
+                milli_characters_per_token,
+                milli_by_provider,
+                factor_permille,
+            } => {
                 let mut overrides = milli_by_provider.iter();
                 let found = overrides.find(|(provider, _)| *provider == profile.provider);
                 let milli = found.map_or(*milli_characters_per_token, |(_, milli)| *milli);
@@ -247,7 +297,9 @@ impl Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("method", &self.method).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("method", &self.method)
+            .finish_non_exhaustive()
     }
 }
 
@@ -274,24 +326,27 @@ fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: us
         return 0;
     }
     let start = then.map_or(0, |turn| turn + 1);
-    all[start..known].iter().map(|message| counter.reasoning(message)).sum()
+    all[start..known]
+        .iter()
+        .map(|message| counter.reasoning(message))
+        .sum()
 }
 
-/// Input and output, less the reasoning that does not come back.
-fn reply_total(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
+/// What an answer costs as input: the output, less the reasoning that does not come back.
+fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
     let hidden = match reply.has_reasoning {
         true => 0,
-        false => billed.reasoning_tokens.min(billed.output_tokens),
+        false => billed.reasoning_tokens,
     };
-    let output_tokens = billed.output_tokens - hidden;
-    billed.input_tokens.saturating_add(output_tokens).saturating_add(profile.reply_tokens)
+    let output_tokens = billed.output_tokens.saturating_sub(hidden);
+    output_tokens.saturating_add(profile.reply_tokens).max(1)
 }
 
 fn estimate(
     reading: &Reading<'_>,
     counter: &Counter<'_>,
     source: Source,
-    known_tokens: u64,
+    known: KnownTotal,
     estimated_tokens: u64,
     new_message_count: usize,
 ) -> Estimate {
@@ -301,21 +356,31 @@ fn estimate(
         quality = "exact";
         assumptions.clear();
     }
+    if quality == "exact" && !known.is_billed() {
+        quality = "calibrated";
+    }
     let profile = &reading.profile;
     let (low, high) = match quality {
         "exact" => (1000, 1000),
-        "heuristic" => (profile.low_permille.min(500), profile.high_permille.max(2000)),
+        "heuristic" => (
+            profile.low_permille.min(500),
+            profile.high_permille.max(2000),
+        ),
         _ => (profile.low_permille, profile.high_permille),
     };
+    // What is not billed yet may be as wrong as a count.
+    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
+    let tokens = known.tokens.saturating_add(estimated_tokens);
+    let certain = tokens - uncertain;
     Estimate {
-        tokens: known_tokens + estimated_tokens,
+        tokens,
         source,
-        known_tokens,
+        known_tokens: known.tokens,
         estimated_tokens,
         new_message_count,
         quality: quality.to_owned(),
-        low: known_tokens + estimated_tokens * low / 1000,
-        high: known_tokens + (estimated_tokens * high).div_ceil(1000),
+        low: certain.saturating_add(uncertain.saturating_mul(low) / 1000),
+        high: certain.saturating_add(uncertain.saturating_mul(high).div_ceil(1000)),
         assumptions,
     }
 }

@@ -14,8 +14,16 @@ pub const ENTRY_BYTES: usize = 128;
 pub struct KnownTotal {
     /// How many.
     pub tokens: u64,
-    /// Billed by the provider, rather than input plus output of the call before.
-    pub is_billed: bool,
+    /// How many of them are the output of the call before, not yet billed as input; 0 if the
+    /// provider has billed them all.
+    pub derived_tokens: u64,
+}
+
+impl KnownTotal {
+    /// Whether the provider has billed all of it as input.
+    pub fn is_billed(self) -> bool {
+        self.derived_tokens == 0
+    }
 }
 
 /// The deepest known prefix of a request.
@@ -70,13 +78,19 @@ impl PrefixStore {
     pub fn record(&mut self, digest: Digest, mut total: KnownTotal, now_seconds: f64) {
         if let Some(found) = self.entries.peek(&digest)
             && now_seconds < found.expires_seconds
-            && found.total.is_billed
-            && !total.is_billed
+            && found.total.is_billed()
+            && !total.is_billed()
         {
             total = found.total;
         }
         let expires_seconds = now_seconds + self.ttl_seconds;
-        self.entries.put(digest, Entry { total, expires_seconds });
+        self.entries.put(
+            digest,
+            Entry {
+                total,
+                expires_seconds,
+            },
+        );
         if self.entries.len() > self.capacity {
             self.entries.pop_lru();
         }
@@ -92,7 +106,10 @@ impl PrefixStore {
             };
             if now_seconds < entry.expires_seconds {
                 self.entries.promote(digest);
-                return Some(KnownPrefix { message_count, total: entry.total });
+                return Some(KnownPrefix {
+                    message_count,
+                    total: entry.total,
+                });
             }
             self.entries.pop(digest);
         }

@@ -184,7 +184,10 @@ fn reasoning_rule(name: &str) -> ReasoningRule {
 }
 
 fn signed(value: Value<'_>) -> i64 {
-    value.as_number_text().and_then(|text| text.parse().ok()).unwrap_or_default()
+    value
+        .as_number_text()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or_default()
 }
 
 /// The profile of a model.
@@ -200,10 +203,19 @@ pub struct Resolved {
 pub fn resolve(model: &str, dialect: Dialect) -> Resolved {
     let name = plain_model_name(model);
     let table = table();
-    let known = table.prefixes.iter().find(|(prefix, _)| name.starts_with(prefix.as_str()));
+    let known = table
+        .prefixes
+        .iter()
+        .find(|(prefix, _)| name.starts_with(prefix.as_str()));
     match known {
-        Some((_, profile)) => Resolved { profile: table.named(profile), is_known_model: true },
-        None => Resolved { profile: table.fallback(dialect), is_known_model: false },
+        Some((_, profile)) => Resolved {
+            profile: table.named(profile),
+            is_known_model: true,
+        },
+        None => Resolved {
+            profile: table.fallback(dialect),
+            is_known_model: false,
+        },
     }
 }
 
@@ -218,8 +230,24 @@ pub fn plain_model_name(model: &str) -> String {
 
 /// Vendors before a Bedrock model id, as in `us.anthropic.claude-...`.
 const VENDORS: [&str; 18] = [
-    "ai21", "amazon", "anthropic", "cohere", "deepseek", "google", "meta", "minimax", "mistral",
-    "moonshot", "moonshotai", "nvidia", "openai", "qwen", "twelvelabs", "writer", "zai", "luma",
+    "ai21",
+    "amazon",
+    "anthropic",
+    "cohere",
+    "deepseek",
+    "google",
+    "meta",
+    "minimax",
+    "mistral",
+    "moonshot",
+    "moonshotai",
+    "nvidia",
+    "openai",
+    "qwen",
+    "twelvelabs",
+    "writer",
+    "zai",
+    "luma",
 ];
 
 /// `name` without `vendor.` or `region.vendor.` in front.
@@ -261,8 +289,12 @@ fn table() -> &'static Table {
     static TABLE_ONCE: OnceLock<Table> = OnceLock::new();
     TABLE_ONCE.get_or_init(|| {
         let document = Document::parse(TABLE, &Limits::default());
-        let mut table = document.as_ref().map_or_else(|_| Table::empty(), |it| read(it.root()));
-        table.prefixes.sort_by_key(|(prefix, _)| (usize::MAX - prefix.len(), prefix.clone()));
+        let mut table = document
+            .as_ref()
+            .map_or_else(|_| Table::empty(), |it| read(it.root()));
+        table
+            .prefixes
+            .sort_by_key(|(prefix, _)| (usize::MAX - prefix.len(), prefix.clone()));
         if table.profiles.is_empty() {
             table.profiles.push(Profile::default());
         }
@@ -272,7 +304,11 @@ fn table() -> &'static Table {
 
 impl Table {
     fn empty() -> Table {
-        Table { profiles: Vec::new(), prefixes: Vec::new(), fallbacks: Vec::new() }
+        Table {
+            profiles: Vec::new(),
+            prefixes: Vec::new(),
+            fallbacks: Vec::new(),
+        }
     }
 }
 
@@ -282,7 +318,8 @@ fn read(root: Value<'_>) -> Table {
         let like = row.get("like").and_then(Value::as_str).unwrap_or_default();
         let base = table.profiles.iter().find(|profile| profile.name == like);
         let mut profile = base.cloned().unwrap_or_default();
-        row.members().for_each(|(key, value)| profile.set(key, value));
+        row.members()
+            .for_each(|(key, value)| profile.set(key, value));
         for prefix in row.get("models").into_iter().flat_map(Value::items) {
             let prefix = prefix.as_str().unwrap_or_default().to_owned();
             table.prefixes.push((prefix, profile.name.clone()));
@@ -291,7 +328,9 @@ fn read(root: Value<'_>) -> Table {
     }
     for (dialect, profile) in root.get("fallbacks").into_iter().flat_map(Value::members) {
         let profile = profile.as_str().unwrap_or_default();
-        table.fallbacks.push((dialect.to_owned(), profile.to_owned()));
+        table
+            .fallbacks
+            .push((dialect.to_owned(), profile.to_owned()));
     }
     table
 }

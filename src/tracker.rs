@@ -25,7 +25,10 @@ pub struct Conversation {
 impl Tracker {
     /// A tracker that knows nothing.
     pub fn new(secret: &[u8], store: PrefixStore) -> Tracker {
-        Tracker { digester: Digester::new(secret), store: Mutex::new(store) }
+        Tracker {
+            digester: Digester::new(secret),
+            store: Mutex::new(store),
+        }
     }
 
     /// The identity of `request` within `family`. Linear in the request.
@@ -43,7 +46,10 @@ impl Tracker {
             return false;
         };
         if tokens > 0 {
-            let total = KnownTotal { tokens, is_billed: true };
+            let total = KnownTotal {
+                tokens,
+                derived_tokens: 0,
+            };
             self.with_store(|store| store.record(digest, total, now_seconds));
         }
         tokens > 0

@@ -106,9 +106,7 @@ class HybridTokenEstimator:
         or cancelled one, is not recorded. Raises as `estimate`.
         """
         billed = read_billed(usage)
-        is_known: bool = self._engine.record(
-            body, model, dialect, *billed, reply, self._clock()
-        )
+        is_known: bool = self._engine.record(body, model, dialect, *billed, reply, self._clock())
         return is_known
 
     def estimate_conversation(self, messages: object, model: object) -> Estimate:

@@ -122,11 +122,9 @@ impl Encoding {
     /// by rank. Byte for byte the published file.
     pub fn rank_file(self) -> Vec<u8> {
         let mut file = Vec::new();
-        for rank in 0..self.vocabulary().ranks() {
-            if let Some(token) = self.vocabulary().token(rank) {
-                push_base64(&mut file, token);
-                file.extend_from_slice(format!(" {rank}\n").as_bytes());
-            }
+        for (rank, token) in self.vocabulary().tokens() {
+            push_base64(&mut file, token);
+            file.extend_from_slice(format!(" {rank}\n").as_bytes());
         }
         file
     }

@@ -2,6 +2,11 @@
 //!
 //! `build.rs` includes this file too: it searches the pilots, the run time only follows them.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "a half of a word is what is meant"
+)]
+
 /// No token is longer.
 pub(crate) const MAX_TOKEN_BYTES: usize = 128;
 
@@ -16,9 +21,20 @@ const LENGTH_SHIFT: u32 = 104;
 /// The key of the first `length` bytes of `text`; `length` is at most [`SHORT_BYTES`].
 #[inline(always)]
 pub(crate) fn pack(text: [u8; 16], length: usize) -> u128 {
-    let text = u128::from_le_bytes(text) & !(u128::MAX << (8 * length));
+    let text = u128::from_le_bytes(text) & MASKS[length];
     text | (length as u128) << LENGTH_SHIFT
 }
+
+/// The low bytes of a word, by their number: a load is faster than a shift of 128 bits.
+static MASKS: [u128; SHORT_BYTES + 1] = {
+    let mut masks = [0; SHORT_BYTES + 1];
+    let mut length = 0;
+    while length <= SHORT_BYTES {
+        masks[length] = !(u128::MAX << (8 * length));
+        length += 1;
+    }
+    masks
+};
 
 /// Hash of a packed key.
 #[inline(always)]
@@ -55,6 +71,22 @@ pub(crate) fn slot(hash: u64, pilot: u16, slots: usize) -> usize {
     let mixed = (hash ^ u64::from(pilot).wrapping_mul(0xA24B_AED4_963E_E407))
         .wrapping_mul(0x9FB2_1C65_1E98_DF25);
     (((mixed >> 32) * slots as u64) >> 32) as usize
+}
+
+/// Eight bits of `hash` that tell most keys from the one in their slot.
+#[inline(always)]
+pub(crate) fn fingerprint(hash: u64) -> u8 {
+    (hash >> 56) as u8
+}
+
+/// Bits of the filter of neighbouring characters.
+pub(crate) const NEIGHBOUR_BITS: u32 = 19;
+
+/// Index of the bit of two neighbouring characters.
+#[inline(always)]
+pub(crate) fn neighbours(left: u32, right: u32) -> usize {
+    let hash = (u64::from(left) << 21 | u64::from(right)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (hash >> (u64::BITS - NEIGHBOUR_BITS)) as usize
 }
 
 /// Both halves of a 128-bit product, so that every input bit reaches every output bit.

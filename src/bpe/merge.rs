@@ -7,13 +7,17 @@
 //!
 //! # How
 //!
+//! **Cells.** A border between two characters that are neighbours in no token is crossed by no
+//! merge. Few characters are neighbours in a token (25,000 pairs in all of `o200k_base`), so that a
+//! long run of Chinese falls into cells of two characters, most of which are tokens.
+//!
 //! **A window** of up to [`WIDE`] bytes follows the definition: one word per byte holds the rank of
 //! the pair that starts there above its position, so that the minimum of the words is the next
 //! pair. A scan for the minimum is quadratic in the window, but a scan of 32 words takes a few
 //! nanoseconds. A wider window, which only text made for the purpose asks for, replaces the scan
 //! by a tournament tree: n log n.
 //!
-//! **A long piece** goes through windows from left to right, by this lemma: if `a` and `b` are
+//! **A long cell** goes through windows from left to right, by this lemma: if `a` and `b` are
 //! encodings, and the last token of `a` and the first of `b` stay apart when their joined text is
 //! encoded, then `a` followed by `b` is the encoding of the joined text. (A merge across the
 //! border would have to happen between the two tokens next to it, or on the way to them; whether
@@ -34,35 +38,39 @@
 
 use super::vocabulary::{NONE, Vocabulary};
 
-/// Window of most pieces that are no token.
-const NARROW: usize = 32;
+/// Widest windows whose spans are bits of a word; most cells fit into the first.
+const NARROW: [usize; 3] = [16, 32, 63];
 
-/// Widest piece that is a single window, whatever it holds.
+/// Widest cell that is a single window, whatever it holds.
 const MIDDLE: usize = 128;
 
 /// Widest window that is scanned.
 const WIDE: usize = 1024;
 
-/// Bytes that a long piece advances by, at least.
-const STEP: usize = 64;
+/// Bytes that a long cell advances by, at least.
+const STEP: usize = 48;
 
 /// Tokens that are given back at first.
 const GIVEN_BACK: usize = 2;
 
-/// Number of tokens of the piece `text[start..end]`.
-#[inline]
+/// Number of tokens of the piece `text[start..end]`, which is no token itself.
 pub(super) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> usize {
-    match end - start {
-        0..=MIDDLE => window(vocabulary, text, start, end, |_, _| ()),
-        _ => {
-            let mut tokens = Vec::new();
-            long_piece(vocabulary, &text[start..end], &mut tokens);
-            tokens.len()
-        }
-    }
+    let mut count = 0;
+    for_each_cell(vocabulary, text, start, end, |from, to, rank| {
+        count += match to - from {
+            _ if rank != NONE => 1,
+            0..=MIDDLE => window(vocabulary, text, from, to, |_, _| ()),
+            _ => {
+                let mut tokens = Vec::new();
+                long_cell(vocabulary, &text[from..to], &mut tokens);
+                tokens.len()
+            }
+        };
+    });
+    count
 }
 
-/// Appends the tokens of the piece `text[start..end]`.
+/// Appends the tokens of the piece `text[start..end]`, which is no token itself.
 pub(super) fn encode(
     vocabulary: &Vocabulary,
     text: &[u8],
@@ -70,19 +78,51 @@ pub(super) fn encode(
     end: usize,
     tokens: &mut Vec<u32>,
 ) {
-    if end - start > MIDDLE {
-        let mut piece = Vec::new();
-        long_piece(vocabulary, &text[start..end], &mut piece);
-        tokens.append(&mut piece);
-    } else {
-        window(vocabulary, text, start, end, |from, to| {
-            tokens.push(vocabulary.rank(text, from, to));
-        });
+    for_each_cell(vocabulary, text, start, end, |from, to, rank| {
+        match to - from {
+            _ if rank != NONE => tokens.push(rank),
+            0..=MIDDLE => {
+                window(vocabulary, text, from, to, |from, to| {
+                    tokens.push(vocabulary.rank(text, from, to));
+                });
+            }
+            _ => {
+                let mut encoded = Vec::new();
+                long_cell(vocabulary, &text[from..to], &mut encoded);
+                tokens.append(&mut encoded);
+            }
+        }
+    });
+}
+
+/// Calls `cell` with range and rank of every cell of the piece `text[start..end]`.
+#[inline(always)]
+fn for_each_cell(
+    vocabulary: &Vocabulary,
+    text: &[u8],
+    start: usize,
+    end: usize,
+    mut cell: impl FnMut(usize, usize, u32),
+) {
+    let mut from = start;
+    while from < end {
+        let to = vocabulary.cell_end(text, from, end);
+        let whole = to - from == end - start;
+        cell(
+            from,
+            to,
+            if whole {
+                NONE
+            } else {
+                vocabulary.rank(text, from, to)
+            },
+        );
+        from = to;
     }
 }
 
-/// Encodes a piece of any length into the empty `tokens`.
-fn long_piece(vocabulary: &Vocabulary, piece: &[u8], tokens: &mut Vec<u32>) {
+/// Encodes a cell of any length into the empty `tokens`.
+fn long_cell(vocabulary: &Vocabulary, piece: &[u8], tokens: &mut Vec<u32>) {
     let (mut at, mut step) = (0, STEP);
     let mut encoded = Vec::new();
     while at < piece.len() {
@@ -159,50 +199,25 @@ fn window(
     end: usize,
     token: impl FnMut(usize, usize),
 ) -> usize {
-    match end - start {
-        0..=NARROW => merge(
-            vocabulary,
-            text,
-            start,
-            end,
-            token,
-            [NONE; NARROW],
-            [0; NARROW],
-            [0; NARROW],
-        ),
-        ..=MIDDLE => merge(
-            vocabulary,
-            text,
-            start,
-            end,
-            token,
-            [NONE; MIDDLE],
-            [0; MIDDLE],
-            [0; MIDDLE],
-        ),
-        ..=WIDE => merge(
-            vocabulary,
-            text,
-            start,
-            end,
-            token,
-            [NONE; WIDE],
-            [0; WIDE],
-            [0; WIDE],
-        ),
-        length => {
-            let links = || vec![0; length];
-            merge(
-                vocabulary,
-                text,
-                start,
-                end,
-                token,
-                Tournament::new(length),
-                links(),
-                links(),
-            )
-        }
+    let length = end - start;
+    let bytes = Window {
+        vocabulary,
+        text,
+        start,
+        length,
+    };
+    if length <= NARROW[0] {
+        bytes.merge([NONE; NARROW[0]], Bits::new(length), token)
+    } else if length <= NARROW[1] {
+        bytes.merge([NONE; NARROW[1]], Bits::new(length), token)
+    } else if length <= NARROW[2] {
+        bytes.merge([NONE; NARROW[2]], Bits::new(length), token)
+    } else if length <= MIDDLE {
+        bytes.merge([NONE; MIDDLE], Links::new(length), token)
+    } else if length <= WIDE {
+        bytes.merge([NONE; WIDE], Links::new(length), token)
+    } else {
+        bytes.merge(Tournament::new(length), Links::new(length), token)
     }
 }
 
@@ -210,8 +225,8 @@ fn window(
 trait Pairs {
     /// Sets the rank of the pair at `position`, [`NONE`] to remove it.
     fn set(&mut self, position: usize, rank: u32);
-    /// Position and rank of the lowest, leftmost pair among the first `length` positions.
-    fn lowest(&self, length: usize) -> Option<(usize, u32)>;
+    /// Position of the lowest, leftmost pair among the first `length` positions.
+    fn lowest(&self, length: usize) -> Option<usize>;
 }
 
 /// Bits of a scanned word that hold the position; ranks have 18 bits.
@@ -221,6 +236,7 @@ const _: () = assert!(WIDE <= 1 << POSITION_BITS && POSITION_BITS + 18 < u32::BI
 
 impl<const N: usize> Pairs for [u32; N] {
     #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "a position is below N")]
     fn set(&mut self, position: usize, rank: u32) {
         self[position] = if rank == NONE {
             NONE
@@ -230,14 +246,17 @@ impl<const N: usize> Pairs for [u32; N] {
     }
 
     #[inline(always)]
-    fn lowest(&self, length: usize) -> Option<(usize, u32)> {
-        let word = self[..length]
-            .iter()
-            .copied()
-            .min()
-            .filter(|&word| word != NONE)?;
-        let position = word & ((1 << POSITION_BITS) - 1);
-        Some((position as usize, word >> POSITION_BITS))
+    fn lowest(&self, length: usize) -> Option<usize> {
+        // A short array is searched whole: its length is known to the compiler.
+        let words = if N <= NARROW[2] {
+            self.as_slice()
+        } else {
+            &self[..length]
+        };
+        #[cfg(test)]
+        steps::add(words.len() / 16 + 1);
+        let word = words.iter().copied().min().filter(|&word| word != NONE)?;
+        Some((word & ((1 << POSITION_BITS) - 1)) as usize)
     }
 }
 
@@ -268,6 +287,8 @@ impl Tournament {
 impl Pairs for Tournament {
     fn set(&mut self, position: usize, rank: u32) {
         self.ranks[position] = rank;
+        #[cfg(test)]
+        steps::add(self.ranks.len().ilog2() as usize);
         let mut node = (position + self.ranks.len()) / 2;
         while node > 0 {
             let (left, right) = (self.winners[2 * node], self.winners[2 * node + 1]);
@@ -280,58 +301,273 @@ impl Pairs for Tournament {
         }
     }
 
-    fn lowest(&self, _: usize) -> Option<(usize, u32)> {
+    fn lowest(&self, _: usize) -> Option<usize> {
         let winner = self.winners[1];
-        Some((winner, self.ranks[winner])).filter(|&(_, rank)| rank != NONE)
+        (self.ranks[winner] != NONE).then_some(winner)
     }
 }
 
-/// The definition, over a list of spans that is linked by position.
-///
-/// `next` and `previous` of a span's first byte are the first byte of the span after and before it.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn merge(
-    vocabulary: &Vocabulary,
-    text: &[u8],
+/// The spans that a window is divided into, by the positions of their first bytes.
+trait Spans {
+    /// Start of the span after that at `start`: the length of the window after the last.
+    fn next(&self, start: usize) -> usize;
+    /// Start of the span before that at `start`, which is not the first.
+    fn previous(&self, start: usize) -> usize;
+    /// Joins the span at `start` to the one before it.
+    fn join(&mut self, start: usize);
+}
+
+/// One bit for every start and one for the end.
+struct Bits(u64);
+
+impl Bits {
+    fn new(length: usize) -> Bits {
+        Bits(u64::MAX >> (NARROW[2] - length))
+    }
+}
+
+impl Spans for Bits {
+    #[inline(always)]
+    fn next(&self, start: usize) -> usize {
+        (self.0 >> start >> 1).trailing_zeros() as usize + start + 1
+    }
+
+    #[inline(always)]
+    fn previous(&self, start: usize) -> usize {
+        (self.0 & ((1 << start) - 1)).ilog2() as usize
+    }
+
+    #[inline(always)]
+    fn join(&mut self, start: usize) {
+        self.0 &= !(1 << start);
+    }
+}
+
+/// The list of starts, linked in both directions.
+struct Links {
+    next: Vec<usize>,
+    previous: Vec<usize>,
+}
+
+impl Links {
+    fn new(length: usize) -> Links {
+        // Nothing is before the first start: its link is never followed.
+        Links {
+            next: (1..=length).collect(),
+            previous: (0..=length).map(|at| at.max(1) - 1).collect(),
+        }
+    }
+}
+
+impl Spans for Links {
+    fn next(&self, start: usize) -> usize {
+        self.next[start]
+    }
+
+    fn previous(&self, start: usize) -> usize {
+        self.previous[start]
+    }
+
+    fn join(&mut self, start: usize) {
+        let (before, after) = (self.previous[start], self.next[start]);
+        self.next[before] = after;
+        self.previous[after] = before;
+    }
+}
+
+/// Bytes to merge.
+struct Window<'a> {
+    vocabulary: &'a Vocabulary,
+    text: &'a [u8],
     start: usize,
-    end: usize,
-    mut token: impl FnMut(usize, usize),
-    mut pairs: impl Pairs,
-    mut next: impl AsMut<[usize]>,
-    mut previous: impl AsMut<[usize]>,
-) -> usize {
-    let (next, previous) = (next.as_mut(), previous.as_mut());
-    let length = end - start;
-    let rank = |from: usize, to: usize| vocabulary.rank(text, start + from, start + to);
-    for at in 0..length {
-        next[at] = at + 1;
-        previous[at] = at.wrapping_sub(1);
-        if at + 1 < length {
-            pairs.set(at, rank(at, at + 2));
+    length: usize,
+}
+
+impl Window<'_> {
+    /// The definition: joins the lowest pair until none is left.
+    #[inline(always)]
+    fn merge(
+        &self,
+        mut pairs: impl Pairs,
+        mut spans: impl Spans,
+        mut token: impl FnMut(usize, usize),
+    ) -> usize {
+        for at in 1..self.length {
+            pairs.set(at - 1, self.rank(at - 1, at + 1));
+        }
+        let mut count = self.length;
+        while let Some(at) = pairs.lowest(self.length) {
+            let joined = spans.next(at);
+            spans.join(joined);
+            pairs.set(joined, NONE);
+            let after = spans.next(at);
+            let rank = if after < self.length {
+                self.rank(at, spans.next(after))
+            } else {
+                NONE
+            };
+            pairs.set(at, rank);
+            if at > 0 {
+                let before = spans.previous(at);
+                pairs.set(before, self.rank(before, after));
+            }
+            count -= 1;
+        }
+        let mut at = 0;
+        while at < self.length {
+            let next = spans.next(at);
+            token(self.start + at, self.start + next);
+            at = next;
+        }
+        count
+    }
+
+    #[inline(always)]
+    fn rank(&self, from: usize, to: usize) -> u32 {
+        self.vocabulary
+            .candidate_rank(self.text, self.start + from, self.start + to)
+    }
+}
+
+/// Work done by this thread: words searched and ranks looked up.
+#[cfg(test)]
+mod steps {
+    use std::cell::Cell;
+
+    thread_local!(static STEPS: Cell<usize> = const { Cell::new(0) });
+
+    pub(super) fn add(steps: usize) {
+        STEPS.set(STEPS.get() + steps);
+    }
+
+    pub(super) fn of(work: impl FnOnce()) -> usize {
+        STEPS.set(0);
+        work();
+        STEPS.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::vocabulary::{CL100K, O200K, R50K};
+    use super::*;
+
+    /// Numbers that look random, below `limit`.
+    fn numbers(mut seed: u64, limit: usize) -> impl Iterator<Item = usize> {
+        std::iter::repeat_with(move || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as usize % limit
+        })
+    }
+
+    /// Text of `length` bytes, from an alphabet of single characters or words.
+    fn text(alphabet: &[&str], length: usize) -> String {
+        let mut text = String::new();
+        let mut picks = numbers(length as u64, alphabet.len());
+        while text.len() < length {
+            text.push_str(alphabet[picks.next().unwrap_or(0)]);
+        }
+        text
+    }
+
+    const ALPHABETS: &[&[&str]] = &[
+        &["a"],
+        &[" "],
+        &["="],
+        &["\n"],
+        &["\u{301}"],
+        &["a", "b"],
+        &["a", "B"],
+        &[" ", "\t"],
+        &["=", "-"],
+        &["a", "e", "i", "o", "u", "n", "t", "s"],
+        &["E", "T", "A", "O", "I", "N"],
+        &["的", "一", "是", "不", "了"],
+        &["ก", "ข", "ไ", "ท", "ย"],
+        &["the", "tion", "ing", "er", "pre", "con"],
+        &[
+            "                                                  ",
+            "\t\t\t\t",
+            "\t",
+        ],
+        &["-----------------------", "=====================", "*"],
+        &["👨\u{200d}👩\u{200d}👧"],
+        &["0", "1", "a", "f"],
+    ];
+
+    fn window_tokens(vocabulary: &Vocabulary, text: &[u8], pairs: impl Pairs) -> Vec<u32> {
+        let window = Window {
+            vocabulary,
+            text,
+            start: 0,
+            length: text.len(),
+        };
+        let mut tokens = Vec::new();
+        window.merge(pairs, Links::new(text.len()), |from, to| {
+            tokens.push(vocabulary.rank(text, from, to));
+        });
+        tokens
+    }
+
+    #[test]
+    fn test_every_way_to_merge_gives_the_same_tokens() {
+        for vocabulary in [&O200K, &CL100K, &R50K] {
+            for alphabet in ALPHABETS {
+                for length in [1, 2, 15, 16, 17, 32, 33, 63, 64, 127, 128, 129, 400, 1000] {
+                    let text = text(alphabet, length);
+                    let text = &text.as_bytes()[..length];
+                    let expected = window_tokens(vocabulary, text, Tournament::new(length));
+                    assert_eq!(window_tokens(vocabulary, text, [NONE; WIDE]), expected);
+                    let mut tokens = Vec::new();
+                    long_cell(vocabulary, text, &mut tokens);
+                    assert_eq!(tokens, expected);
+                    tokens.clear();
+                    window(vocabulary, text, 0, length, |from, to| {
+                        tokens.push(vocabulary.rank(text, from, to));
+                    });
+                    assert_eq!(tokens, expected);
+                }
+            }
         }
     }
-    let mut spans = length;
-    while let Some((at, _)) = pairs.lowest(length) {
-        let joined = next[at];
-        let after = next[joined];
-        spans -= 1;
-        pairs.set(joined, NONE);
-        next[at] = after;
-        if after < length {
-            previous[after] = at;
-            pairs.set(at, rank(at, next[after]));
-        } else {
-            pairs.set(at, NONE);
-        }
-        if at > 0 {
-            pairs.set(previous[at], rank(previous[at], after));
+
+    #[test]
+    fn test_work_is_linear_in_the_piece() {
+        for vocabulary in [&O200K, &CL100K, &R50K] {
+            for alphabet in ALPHABETS {
+                let steps = |length| {
+                    let text = text(alphabet, length);
+                    steps::of(|| assert!(count(vocabulary, text.as_bytes(), 0, text.len()) > 0))
+                };
+                let (one, two, four) = (steps(8_000), steps(16_000), steps(32_000));
+                assert!(
+                    two <= one * 9 / 4 + 1_000,
+                    "{alphabet:?}: {one} {two} {four}"
+                );
+                assert!(
+                    four <= two * 9 / 4 + 1_000,
+                    "{alphabet:?}: {one} {two} {four}"
+                );
+                assert!(four <= 32_000 * 400, "{alphabet:?}: {one} {two} {four}");
+            }
         }
     }
-    let mut at = 0;
-    while at < length {
-        token(start + at, start + next[at]);
-        at = next[at];
+
+    #[test]
+    fn test_a_wide_window_is_n_log_n() {
+        for alphabet in ALPHABETS {
+            let steps = |length| {
+                let text = text(alphabet, length);
+                steps::of(|| {
+                    drop(window_tokens(
+                        &O200K,
+                        text.as_bytes(),
+                        Tournament::new(text.len()),
+                    ))
+                })
+            };
+            let (one, two) = (steps(4_096), steps(8_192));
+            assert!(two <= one * 5 / 2, "{alphabet:?}: {one} {two}");
+        }
     }
-    spans
 }

@@ -48,12 +48,33 @@ pub(super) fn class_at(text: &[u8], at: usize) -> (u8, usize) {
 /// [`class_at`] for a character of two to four bytes.
 #[inline]
 fn wide_class_at(text: &[u8], at: usize, lead: u8) -> (u8, usize) {
-    let lead = usize::from(lead);
+    let (code, length) = wide_character_at(text, at, lead);
+    let code = code as usize;
+    (
+        BLOCKS[usize::from(INDEX[code / BLOCK])][code % BLOCK],
+        length,
+    )
+}
+
+/// Code point and length in bytes of the character at `at`; (0, 1) past the end.
+#[inline(always)]
+pub(super) fn character_at(text: &[u8], at: usize) -> (u32, usize) {
+    match text.get(at) {
+        None => (0, 1),
+        Some(&lead) if lead < 0x80 => (lead.into(), 1),
+        Some(&lead) => wide_character_at(text, at, lead),
+    }
+}
+
+/// [`character_at`] for a character of two to four bytes that starts with `lead`.
+#[inline(always)]
+fn wide_character_at(text: &[u8], at: usize, lead: u8) -> (u32, usize) {
+    let lead = u32::from(lead);
     let tail = |offset: usize| {
         text.get(at + offset)
-            .map_or(0, |&byte| usize::from(byte & 0x3F))
+            .map_or(0, |&byte| u32::from(byte & 0x3F))
     };
-    let (code, length) = if lead < 0xE0 {
+    if lead < 0xE0 {
         ((lead & 0x1F) << 6 | tail(1), 2)
     } else if lead < 0xF0 {
         ((lead & 0x0F) << 12 | tail(1) << 6 | tail(2), 3)
@@ -62,9 +83,5 @@ fn wide_class_at(text: &[u8], at: usize, lead: u8) -> (u8, usize) {
             (lead & 0x07) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3),
             4,
         )
-    };
-    (
-        BLOCKS[usize::from(INDEX[code / BLOCK])][code % BLOCK],
-        length,
-    )
+    }
 }

@@ -11,6 +11,7 @@
 //! (446,189 of them in `o200k_base`) needs 4 MB more and shares no cache line with the pieces.
 
 use super::key;
+use super::unicode::character_at;
 
 /// Rank of what is no token.
 pub(super) const NONE: u32 = u32::MAX;
@@ -25,6 +26,15 @@ pub(super) struct Vocabulary {
     bytes: &'static [u8],
     /// End of each rank's text in `bytes`; a rank that is no token has no text.
     ends: &'static [[u8; 4]],
+    /// Bit set of characters that are neighbours in a token that is UTF-8, by hash: a bit may also
+    /// be set by others, which costs time and nothing else.
+    neighbours: &'static [u8],
+    /// Bit set of bytes on both sides of the start of a character, in a token that is not UTF-8.
+    split_neighbours: &'static [u8],
+    /// Rank of every two bytes.
+    pairs: &'static [[u8; 4]],
+    /// Fingerprint of the key in each slot of `short`.
+    fingerprints: &'static [u8],
     short: &'static [[u8; 16]],
     short_pilots: &'static [[u8; 2]],
     long: &'static [[u8; 4]],
@@ -36,6 +46,15 @@ macro_rules! vocabulary {
         Vocabulary {
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes")),
             ends: table!($name, ".ends"),
+            neighbours: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".neighbours")),
+            split_neighbours: include_bytes!(concat!(
+                env!("OUT_DIR"),
+                "/",
+                $name,
+                ".split_neighbours"
+            )),
+            pairs: table!($name, ".pairs"),
+            fingerprints: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".fingerprints")),
             short: table!($name, ".short"),
             short_pilots: table!($name, ".short_pilots"),
             long: table!($name, ".long"),
@@ -66,9 +85,41 @@ impl Vocabulary {
             return self.long_rank(&text[start..end]);
         }
         let key = key::pack(bytes_at(text, start), length);
+        self.entry_rank(key, self.slot(key::hash_short(key)))
+    }
+
+    /// Rank of `text[start..end]`, or [`NONE`]; the range has at least two bytes.
+    ///
+    /// The same as [`rank`](Self::rank), but faster if the answer is no, as it is for most
+    /// candidates of the merge.
+    #[inline]
+    pub(super) fn candidate_rank(&self, text: &[u8], start: usize, end: usize) -> u32 {
+        let length = end - start;
+        if length == 2 {
+            let pair = u16::from_be_bytes([text[start], text[start + 1]]);
+            return u32::from_le_bytes(self.pairs[usize::from(pair)]);
+        }
+        if length > key::SHORT_BYTES {
+            return self.long_rank(&text[start..end]);
+        }
+        let key = key::pack(bytes_at(text, start), length);
         let hash = key::hash_short(key);
+        let slot = self.slot(hash);
+        if self.fingerprints[slot] == key::fingerprint(hash) {
+            self.entry_rank(key, slot)
+        } else {
+            NONE
+        }
+    }
+
+    #[inline(always)]
+    fn slot(&self, hash: u64) -> usize {
         let pilot = self.short_pilots[key::bucket(hash, self.short_pilots.len())];
-        let slot = key::slot(hash, u16::from_le_bytes(pilot), self.short.len());
+        key::slot(hash, u16::from_le_bytes(pilot), self.short.len())
+    }
+
+    #[inline(always)]
+    fn entry_rank(&self, key: u128, slot: usize) -> u32 {
         let entry = u128::from_le_bytes(self.short[slot]);
         if (entry ^ key) << (u128::BITS - key::RANK_SHIFT) == 0 {
             (entry >> key::RANK_SHIFT) as u32
@@ -93,6 +144,27 @@ impl Vocabulary {
         }
     }
 
+    /// End of the cell at `start`: the first border of characters before `end` that is inside no
+    /// token, else `end`. Merges never cross it.
+    #[inline]
+    pub(super) fn cell_end(&self, text: &[u8], start: usize, end: usize) -> usize {
+        let (mut left, mut length) = character_at(text, start);
+        let mut at = start + length;
+        while at < end {
+            let right;
+            (right, length) = character_at(text, at);
+            let bytes = u16::from_be_bytes([text[at - 1], text[at]]);
+            if !has_bit(self.neighbours, key::neighbours(left, right))
+                && !has_bit(self.split_neighbours, bytes.into())
+            {
+                return at;
+            }
+            left = right;
+            at += length;
+        }
+        end
+    }
+
     /// Text of the token `rank`.
     pub(super) fn token(&self, rank: u32) -> Option<&'static [u8]> {
         let rank = usize::try_from(rank).ok()?;
@@ -103,9 +175,11 @@ impl Vocabulary {
         self.bytes.get(start..end).filter(|token| !token.is_empty())
     }
 
-    /// One more than the highest rank.
-    pub(super) fn ranks(&self) -> u32 {
-        self.ends.len() as u32
+    /// Rank and text of every token, by rank.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = (u32, &'static [u8])> {
+        (0..)
+            .zip(self.ends)
+            .filter_map(|(rank, _)| Some((rank, self.token(rank)?)))
     }
 
     fn end(&self, rank: usize) -> Option<usize> {
@@ -113,6 +187,11 @@ impl Vocabulary {
             .get(rank)
             .map(|&end| u32::from_le_bytes(end) as usize)
     }
+}
+
+#[inline(always)]
+fn has_bit(bits: &[u8], bit: usize) -> bool {
+    bits[bit / 8] >> (bit % 8) & 1 != 0
 }
 
 /// Sixteen bytes from `start`, zeros past the end.

@@ -16,6 +16,7 @@ mod tokens;
 
 pub use base64::{
     Base64End, base64_decoded_len, base64_image_size, decode_base64_chunks, decode_base64_head,
+    is_base64,
 };
 pub use data_url::{DataUrl, MAX_DATA_URL_HEADER_BYTES, parse_data_url, percent_decode_head};
 pub use image::{ImageFormat, PixelSize, image_size};

@@ -24,7 +24,9 @@ fn read() -> HashMap<String, ImageRule> {
 fn rule(entry: Value<'_>) -> Option<ImageRule> {
     let kind = entry.get("kind")?.as_str()?;
     let number = |path: &str| {
-        path.split('.').try_fold(entry, |value, name| value.get(name))?.as_u64()
+        path.split('.')
+            .try_fold(entry, |value, name| value.get(name))?
+            .as_u64()
     };
     ImageRule::from_fields(kind, number).ok()
 }

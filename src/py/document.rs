@@ -73,7 +73,11 @@ impl Body<'_> {
     }
 }
 
-pub(super) fn detached<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
+pub(super) fn detached<T: Send>(
+    py: Python<'_>,
+    bytes: usize,
+    work: impl FnOnce() -> T + Send,
+) -> T {
     match bytes >= DETACH_BYTES {
         true => py.detach(work),
         false => work(),

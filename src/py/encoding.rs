@@ -8,17 +8,17 @@ use pyo3::types::{PyBytes, PyString};
 
 fn encoding(name: &str) -> PyResult<Encoding> {
     Encoding::named(name).ok_or_else(|| {
-        let known: Vec<_> = Encoding::ALL.iter().map(|encoding| encoding.name()).collect();
+        let known: Vec<_> = Encoding::ALL
+            .iter()
+            .map(|encoding| encoding.name())
+            .collect();
         let known = known.join(", ");
         PyValueError::new_err(format!("no encoding is called {name:?}; known are {known}"))
     })
 }
 
 /// What `work` makes of text, or of bytes read as UTF-8 with U+FFFD for what is none.
-fn on_text<T: Send>(
-    text: &Bound<'_, PyAny>,
-    work: impl FnOnce(&str) -> T + Send,
-) -> PyResult<T> {
+fn on_text<T: Send>(text: &Bound<'_, PyAny>, work: impl FnOnce(&str) -> T + Send) -> PyResult<T> {
     let py = text.py();
     if let Some(bytes) = as_bytes(text)? {
         let bytes = bytes.as_bytes();
@@ -26,10 +26,12 @@ fn on_text<T: Send>(
             work(&String::from_utf8_lossy(bytes))
         }));
     }
-    let text = text.cast::<PyString>().map_err(|_| {
-        PyTypeError::new_err("text must be str or bytes")
-    })?;
-    with_text(text, |text, _| super::document::detached(py, text.len(), || work(text)))
+    let text = text
+        .cast::<PyString>()
+        .map_err(|_| PyTypeError::new_err("text must be str or bytes"))?;
+    with_text(text, |text, _| {
+        super::document::detached(py, text.len(), || work(text))
+    })
 }
 
 #[pyfunction]

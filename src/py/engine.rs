@@ -133,7 +133,11 @@ impl PyEngine {
     ) -> PyResult<bool> {
         let dialect = self::dialect(dialect)?;
         let limits = Limits::default();
-        let billed = Billed { input_tokens, output_tokens, reasoning_tokens };
+        let billed = Billed {
+            input_tokens,
+            output_tokens,
+            reasoning_tokens,
+        };
         let entries = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {

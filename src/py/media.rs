@@ -6,7 +6,9 @@ use pyo3::prelude::*;
 
 fn rule(name: &str) -> PyResult<&'static ImageRule> {
     image_rule(name).ok_or_else(|| {
-        PyValueError::new_err(format!("no image rule is called {name:?}; see image_rules()"))
+        PyValueError::new_err(format!(
+            "no image rule is called {name:?}; see image_rules()"
+        ))
     })
 }
 

@@ -27,9 +27,9 @@ mod _core {
     #[pymodule_export]
     use media::{image_size, image_tokens};
     #[pymodule_export]
-    use tracker::PyTracker;
-    #[pymodule_export]
     use request::{view_reply, view_request};
+    #[pymodule_export]
+    use tracker::PyTracker;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

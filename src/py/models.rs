@@ -31,7 +31,10 @@ pub(super) fn estimate<'py>(
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let fields = fields.into_pyobject(py)?;
     let last = PyTuple::new(py, [context_window_tokens])?;
-    let all = fields.as_sequence().concat(last.as_sequence())?.to_tuple()?;
+    let all = fields
+        .as_sequence()
+        .concat(last.as_sequence())?
+        .to_tuple()?;
     class(py, &CLASS, "Estimate")?.call1(all)
 }
 

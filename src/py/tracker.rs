@@ -26,7 +26,10 @@ impl PyTracker {
 impl PyTracker {
     #[new]
     fn new(secret: &[u8], capacity_bytes: usize, ttl_seconds: f64) -> PyTracker {
-        PyTracker(Tracker::new(secret, PrefixStore::new(capacity_bytes, ttl_seconds)))
+        PyTracker(Tracker::new(
+            secret,
+            PrefixStore::new(capacity_bytes, ttl_seconds),
+        ))
     }
 
     fn __len__(&self) -> usize {

@@ -1,1 +1,46 @@
-"""The plain Python twin of the core: oracle of every test, baseline of every benchmark."""
+"""The plain Python twin of the Rust core.
+
+The same names and the same answers as `tokenctx`, written to be read: the oracle of every test,
+the baseline of every benchmark. Needs the extra `test` (blake3, regex); the vocabularies come from
+the core's own tables, which are checked against the published files by their SHA-256.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tokenctx import _estimator, _tracker
+from tokenctx.reference.bpe import count_tokens, encode
+from tokenctx.reference.estimate import Engine
+from tokenctx.reference.media import image_size
+from tokenctx.reference.tracker import Tracker
+
+__all__ = [
+    "ConversationStateTracker",
+    "HybridTokenEstimator",
+    "count_tokens",
+    "encode",
+    "image_size",
+    "image_tokens",
+]
+
+
+class HybridTokenEstimator(_estimator.HybridTokenEstimator):
+    """`tokenctx.HybridTokenEstimator` on the plain Python engine."""
+
+    _core: ClassVar[Any] = Engine
+
+
+class ConversationStateTracker(_tracker.ConversationStateTracker):
+    """`tokenctx.ConversationStateTracker` on the plain Python tracker."""
+
+    _core: ClassVar[Any] = Tracker
+
+
+def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
+    """Input tokens of an image under the rule of this name."""
+    from tokenctx.reference import media
+
+    if rule not in media.image_rules():
+        raise ValueError(f"no image rule is called {rule!r}; see image_rules()")
+    return media.image_tokens(media.image_rules()[rule], width_px, height_px, detail)

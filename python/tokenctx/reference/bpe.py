@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import functools
 import heapq
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 import regex
 
 from tokenctx._core import rank_file
+
+if TYPE_CHECKING:
+    from tokenctx._models import Encoding
 
 _CASE = r"[^\r\n\p{L}\p{N}]?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -43,7 +46,7 @@ PATTERNS: Final = {
 @functools.cache
 def ranks(encoding: str) -> dict[bytes, int]:
     """Rank of every token of `encoding`."""
-    lines = rank_file(encoding).splitlines()
+    lines = rank_file(cast("Encoding", encoding)).splitlines()
     return {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
 
 
@@ -53,17 +56,29 @@ def pattern(encoding: str) -> regex.Pattern[str]:
     return regex.compile(PATTERNS[encoding])
 
 
+def count_tokens(text: str | bytes, *, encoding: str = "o200k_base") -> int:
+    """Number of tokens of `text`; lone surrogates and bytes that are no UTF-8 count as U+FFFD."""
+    return count(plain_text(text), encoding)
+
+
+def encode(text: str | bytes, *, encoding: str = "o200k_base") -> list[int]:
+    """Tokens of `text`, special-token spellings as plain text."""
+    table = ranks(encoding)
+    pieces = (piece.encode() for piece in pattern(encoding).findall(plain_text(text)))
+    return [table[token] for piece in pieces for token in merge(piece, table)]
+
+
+def plain_text(text: str | bytes) -> str:
+    """`text` without lone surrogates."""
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "replace")
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def count(text: str, encoding: str) -> int:
     """Number of tokens of `text`, special-token spellings as plain text."""
     table = ranks(encoding)
     return sum(piece_count(piece.encode(), table) for piece in pattern(encoding).findall(text))
-
-
-def encode(text: str, encoding: str) -> list[int]:
-    """Tokens of `text`, special-token spellings as plain text."""
-    table = ranks(encoding)
-    pieces = (piece.encode() for piece in pattern(encoding).findall(text))
-    return [table[token] for piece in pieces for token in merge(piece, table)]
 
 
 def piece_count(piece: bytes, table: dict[bytes, int]) -> int:
@@ -72,7 +87,7 @@ def piece_count(piece: bytes, table: dict[bytes, int]) -> int:
 
 
 def merge(piece: bytes, table: dict[bytes, int]) -> list[bytes]:
-    """Tokens of one piece: the pair of lowest rank, leftmost first, is joined until none is left."""
+    """Tokens of one piece: the pair of lowest rank, leftmost first, is joined until none is."""
     if piece in table:
         return [piece]
     ends = list(range(1, len(piece) + 1))

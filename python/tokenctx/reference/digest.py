@@ -6,6 +6,7 @@ canonical bytes. What the provider does not see (call ids, cache markers, signat
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import TYPE_CHECKING, Final
 
@@ -43,13 +44,13 @@ def message_digest(key: bytes, message: Message) -> bytes:
 def prefix_digests(key: bytes, family: str, request: Request) -> list[bytes]:
     """Identity of the context (index 0) and of the first k messages (index k), 16 bytes each."""
     digests = (message_digest(key, message) for message in request.messages)
-    return list(
-        itertools.accumulate(
-            digests,
-            lambda prefix, digest: _digest(key, b"p" + prefix + digest),
-            initial=context_digest(key, family, request),
-        )
-    )
+    start = context_digest(key, family, request)
+    return list(itertools.accumulate(digests, functools.partial(link, key), initial=start))
+
+
+def link(key: bytes, prefix: bytes, message: bytes) -> bytes:
+    """Identity of `prefix` and the message after it."""
+    return _digest(key, b"p" + prefix + message)
 
 
 def context_digest(key: bytes, family: str, request: Request) -> bytes:
@@ -93,7 +94,9 @@ def media_bytes(media: Media) -> bytes:
         where = field("u", media.reference)
     else:
         where = field("h", blake3(media.data).digest())
-    return field("M", field("k", media.kind) + field("m", media.mime) + field("d", media.detail) + where)
+    return field(
+        "M", field("k", media.kind) + field("m", media.mime) + field("d", media.detail) + where
+    )
 
 
 def _digest(key: bytes, content: bytes) -> bytes:

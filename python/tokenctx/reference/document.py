@@ -46,9 +46,6 @@ def _base64(value: bytes) -> str:
 
 
 def _decode(body: bytes, anomalies: Anomalies) -> str:
-    if body.startswith(b"\xef\xbb\xbf"):
-        anomalies.add("byte_order_mark")
-        body = body[3:]
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -73,6 +70,9 @@ def _parse(text: str, anomalies: Anomalies) -> Any:
             anomalies.add("duplicate_key")
         return mended
 
+    if text.startswith("\ufeff"):
+        anomalies.add("byte_order_mark")
+        text = text[1:]
     try:
         value = json.loads(text, object_pairs_hook=members, strict=False)
     except RecursionError:
@@ -82,7 +82,7 @@ def _parse(text: str, anomalies: Anomalies) -> Any:
     return _plain(value, anomalies, 0)
 
 
-def _plain(value: Any, anomalies: Anomalies, depth: int) -> Any:  # noqa: C901, PLR0911
+def _plain(value: Any, anomalies: Anomalies, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise RequestError("body is nested too deeply", "too_deep", limit=MAX_DEPTH)
     if isinstance(value, enum.Enum):

@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, cast
 
 from tokenctx._models import Estimate, RequestCount
 from tokenctx.reference.count import Counter, last_user_index
-from tokenctx.reference.digest import derive_key, prefix_digests
-from tokenctx.reference.model import Reasoning, Request
+from tokenctx.reference.digest import derive_key, link, message_digest, prefix_digests
+from tokenctx.reference.model import Reasoning
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
 from tokenctx.reference.profile import Profile, characters, plain_model_name, resolve, universal
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from tokenctx._models import Quality, Source
+    from tokenctx.reference.model import Request
 
+METHODS = ("profile", "universal", "characters")
 GUESSES = ("unknown_", "remote_", "unreadable_", "server_")
 """Beginnings of the assumptions that make a count a guess."""
-
-Method = Literal["profile", "universal", "characters"]
-
-
-@dataclass(frozen=True)
-class Characters:
-    """Settings of the characters method."""
-
-    milli_characters_per_token: int
-    milli_by_provider: Mapping[str, int]
-    factor_permille: int
-
-    def profile(self, profile: Profile) -> Profile:
-        """`profile` with its text counted in characters."""
-        milli = self.milli_by_provider.get(profile.provider, self.milli_characters_per_token)
-        return characters(profile, milli, self.factor_permille)
 
 
 @dataclass(frozen=True)
@@ -49,11 +35,24 @@ class Reading:
 class Engine:
     """Estimates and records; no clock, no randomness: time and secret come from the caller."""
 
-    def __init__(self, *, secret: bytes, capacity_bytes: int, ttl_seconds: float, method: Method = "profile", characters: Characters | None = None) -> None:
+    def __init__(
+        self,
+        secret: bytes,
+        capacity_bytes: int,
+        ttl_seconds: float,
+        method: str,
+        milli_characters_per_token: int,
+        milli_by_provider: dict[str, int],
+        factor_permille: int,
+    ) -> None:
+        if method not in METHODS:
+            raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
         self._key = derive_key(secret)
         self._store = PrefixStore(capacity_bytes, ttl_seconds)
         self._method = method
-        self._characters = characters
+        self._milli = milli_characters_per_token
+        self._milli_by_provider = milli_by_provider
+        self._factor_permille = factor_permille
 
     def __len__(self) -> int:
         return len(self._store)
@@ -62,7 +61,9 @@ class Engine:
         """Forget every known prefix."""
         self._store.clear()
 
-    def estimate(self, body: object, model: str | None, dialect: str | None, now_seconds: float) -> Estimate:
+    def estimate(
+        self, body: object, model: str | None, dialect: str | None, now_seconds: float
+    ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
         reading = self._read(body, model, dialect)
         known = self._store.deepest(reading.digests[1:], now_seconds)
@@ -71,34 +72,33 @@ class Engine:
         index, total = known
         return self._delta(reading, index + 1, total)
 
-    def record(self, body: object, model: str | None, dialect: str | None, input_tokens: int, output_tokens: int, reasoning_tokens: int, reply: object | None, now_seconds: float) -> bool:
-        """Remember the billed total of `body`, and of `body` and `reply`; False for nothing to record."""
-        if input_tokens <= 0:
-            return False
-        reading = self._read(body, model, dialect)
-        if not reading.request.messages:
-            return False
-        self._store.record(reading.digests[-1], KnownTotal(input_tokens), now_seconds)
+    def record(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        input_tokens: int,
+        output_tokens: int,
+        reasoning_tokens: int,
+        reply: object | None,
+        now_seconds: float,
+    ) -> bool:
+        """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
         messages = () if reply is None else read_reply(reply)
+        reading = self._read(body, model, dialect)
+        if input_tokens <= 0 or not reading.request.messages:
+            return False
+        prefix = reading.digests[-1]
+        self._store.record(prefix, KnownTotal(input_tokens), now_seconds)
         if messages and output_tokens > 0:
-            self._record_reply(reading, messages, input_tokens, output_tokens, reasoning_tokens, now_seconds)
+            for message in messages:
+                prefix = link(self._key, prefix, message_digest(self._key, message))
+            parts = [part for message in messages for part in message.parts]
+            comes_back = any(isinstance(part, Reasoning) for part in parts)
+            output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
+            derived = max(1, output_tokens + reading.profile.reply_tokens)
+            self._store.record(prefix, KnownTotal(input_tokens + derived, derived), now_seconds)
         return True
-
-    def _record_reply(self, reading, messages, input_tokens, output_tokens, reasoning_tokens, now_seconds):  # type: ignore[no-untyped-def]
-        comes_back = any(isinstance(part, Reasoning) for message in messages for part in message.parts)
-        request = reading.request
-        longer = Request(
-            dialect=request.dialect,
-            model=request.model,
-            system=request.system,
-            tools=request.tools,
-            messages=request.messages + messages,
-        )
-        digest = prefix_digests(self._key, self._family(reading), longer)[-1]
-        hidden = 0 if comes_back else min(reasoning_tokens, output_tokens)
-        framing = reading.profile.reply_tokens
-        total = max(1, input_tokens + output_tokens - hidden + framing)
-        self._store.record(digest, KnownTotal(total, billed=False), now_seconds)
 
     def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
         """The whole request counted here, without what is known."""
@@ -123,8 +123,9 @@ class Engine:
         profile, is_known = resolve(request.model, request.dialect)
         if self._method == "universal":
             profile = universal(profile)
-        elif self._characters is not None:
-            profile = self._characters.profile(profile)
+        elif self._method == "characters":
+            milli = self._milli_by_provider.get(profile.provider, self._milli)
+            profile = characters(profile, milli, self._factor_permille)
         reading = Reading(request, profile, is_known, [])
         digests = prefix_digests(self._key, self._family(reading), request)
         return Reading(request, profile, is_known, digests)
@@ -157,32 +158,47 @@ class Engine:
     def _delta(self, reading: Reading, known_count: int, total: KnownTotal) -> Estimate:
         counter = Counter(reading.profile)
         new = sum(self._messages(reading, counter, known_count))
-        known = max(0, total.tokens - self._dropped_reasoning(reading, counter, known_count))
+        dropped = self._dropped_reasoning(reading, counter, known_count)
+        known = KnownTotal(max(0, total.tokens - dropped), total.derived_tokens)
         count = len(reading.request.messages) - known_count
-        source = "exact" if count == 0 and total.billed else "delta"
+        source: Source = "exact" if count == 0 and total.is_billed else "delta"
         return self._answer(reading, counter, source, known, new, count)
 
     def _full(self, reading: Reading) -> Estimate:
         counter = Counter(reading.profile)
         tokens = counter.context(reading.request) + sum(self._messages(reading, counter, 0))
-        return self._answer(reading, counter, "estimated", 0, tokens, len(reading.request.messages))
+        count = len(reading.request.messages)
+        return self._answer(reading, counter, "estimated", KnownTotal(0), tokens, count)
 
-    def _answer(self, reading: Reading, counter: Counter, source: str, known: int, counted: int, count: int) -> Estimate:
+    def _answer(
+        self,
+        reading: Reading,
+        counter: Counter,
+        source: Source,
+        known: KnownTotal,
+        counted: int,
+        count: int,
+    ) -> Estimate:
         quality = "exact" if source == "exact" else self._quality(reading, counter)
+        if quality == "exact" and not known.is_billed:
+            quality = "calibrated"
         low, high = reading.profile.low_permille, reading.profile.high_permille
         if quality == "exact":
             low = high = 1000
         elif quality == "heuristic":
             low, high = min(low, 500), max(high, 2000)
+        # What is not billed yet may be as wrong as a count.
+        uncertain = counted + min(known.derived_tokens, known.tokens)
+        certain = known.tokens + counted - uncertain
         return Estimate(
-            tokens=known + counted,
-            source=source,  # type: ignore[arg-type]
-            known_tokens=known,
+            tokens=known.tokens + counted,
+            source=source,
+            known_tokens=known.tokens,
             estimated_tokens=counted,
             new_message_count=count,
-            quality=quality,  # type: ignore[arg-type]
-            low=known + counted * low // 1000,
-            high=known - (-counted * high // 1000),
+            quality=quality,
+            low=certain + uncertain * low // 1000,
+            high=certain - (-uncertain * high // 1000),
             assumptions=() if source == "exact" else self._assumptions(reading, counter),
             dialect=reading.request.dialect,
             model=reading.request.model,
@@ -190,13 +206,13 @@ class Engine:
             context_window_tokens=reading.profile.context_window_tokens,
         )
 
-    def _quality(self, reading: Reading, counter: Counter) -> str:
+    def _quality(self, reading: Reading, counter: Counter) -> Quality:
         guesses = self._assumptions(reading, counter)
         if any(name.startswith(GUESSES) for name in guesses):
             return "heuristic"
         if reading.profile.quality == "exact":
             return "exact" if counter.only_text else "calibrated"
-        return reading.profile.quality
+        return cast("Quality", reading.profile.quality)
 
     def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:
         unknown = set() if reading.is_known_model else {"unknown_model"}

@@ -71,7 +71,7 @@ class Data:
     canonical: str
 
 
-Part = Union[Text, Media, ToolCall, ToolResult, Reasoning, Data]
+Part = Union[Text, Media, ToolCall, ToolResult, Reasoning, Data]  # noqa: UP007  # refers to itself
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,12 @@ MEDIA_TYPES: Final = frozenset(
     "image_url input_image image document file input_file input_audio video_url audio_url "
     "document_url file_url video audio container_upload".split()
 )
-FILE_FORMATS: Final = {"txt": "text/plain", "md": "text/markdown", "csv": "text/csv", "html": "text/html"}
+FILE_FORMATS: Final = {
+    "txt": "text/plain",
+    "md": "text/markdown",
+    "csv": "text/csv",
+    "html": "text/html",
+}
 TEXT_MIMES: Final = frozenset(
     "application/json application/xml application/yaml application/x-ndjson "
     "application/javascript".split()
@@ -104,7 +109,7 @@ def read_call(name: Any, arguments: Any) -> ToolCall:
         if not is_json:
             return ToolCall(string(name), arguments, arguments)
         arguments = parsed
-    if arguments is None:
+    elif arguments is None:
         arguments = {}
     return ToolCall(string(name), compact(arguments), canonical(arguments))
 
@@ -137,7 +142,7 @@ def first(value: dict[str, Any], *keys: str) -> Any:
     return next((value[key] for key in keys if value.get(key) is not None), None)
 
 
-def read_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:  # noqa: C901, PLR0911, PLR0912
+def read_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:
     """Parts of one content block; one of an unknown kind counts as its JSON text."""
     kind = string(block.get("type"))
     if kind in TEXT_TYPES or (kind == "thinking" and "text" in block):
@@ -149,7 +154,9 @@ def read_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> li
     if kind == "tool_result" or kind.endswith("_tool_result") or kind == "tool-result":
         content = first(block, "content", "output", "result")
         is_error = block.get("is_error") is True
-        return [read_result(block.get("toolName"), content, assumptions, nesting, is_error=is_error)]
+        return [
+            read_result(block.get("toolName"), content, assumptions, nesting, is_error=is_error)
+        ]
     if kind in ("thinking", "redacted_thinking", "reasoning", "reasoning_text"):
         text = first(block, "thinking", "text")
         return [Reasoning(joined_text(text), string(block.get("data")))]
@@ -167,7 +174,7 @@ def joined_text(value: Any) -> str:
     return string(value)
 
 
-def read_untyped_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:  # noqa: C901, PLR0911, PLR0912
+def read_untyped_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:
     """Parts of a block that says by its keys what it is: Gemini, Bedrock Converse, VS Code."""
     if isinstance(text := block.get("text"), str):
         return [Reasoning(text) if block.get("thought") is True else Text(text)]
@@ -207,9 +214,13 @@ def read_untyped_block(block: dict[str, Any], assumptions: set[str], nesting: in
     return read_host_block(block, assumptions, nesting)
 
 
-def read_host_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:  # noqa: PLR0911
+def read_host_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:
     """Parts of a VS Code part or a chat-store part; anything else as JSON text."""
-    if not block.keys() - UNBILLED_KEYS - {"thoughtSignature", "thought_signature", "thought", "type"}:
+    if (
+        not block.keys()
+        - UNBILLED_KEYS
+        - {"thoughtSignature", "thought_signature", "thought", "type"}
+    ):
         return []
     if isinstance(value := block.get("value"), str):
         return [Text(value)]
@@ -248,7 +259,9 @@ def read_stored_part(
     return [] if kind == "metadata" else [read_data(block, assumptions)]
 
 
-def read_media_block(kind: str, block: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:
+def read_media_block(
+    kind: str, block: dict[str, Any], assumptions: set[str], nesting: int
+) -> list[Part]:
     """An image, file, audio or document block of the OpenAI, Anthropic, Mistral or AI SDK form."""
     inner = first(block, kind, "source", "file", "image_url", "file_data", "file_url", "data")
     fields = {**block, **inner} if isinstance(inner, dict) else block
@@ -263,7 +276,10 @@ def read_media_block(kind: str, block: dict[str, Any], assumptions: set[str], ne
     family = kind_of_block(kind)
     mime = string(first(fields, "mediaType", "media_type", "mimeType", "mime_type", "format"))
     about = About(
-        family, plain_mime(mime, family), string(fields.get("detail")), string(first(fields, "filename", "title"))
+        family,
+        plain_mime(mime, family),
+        string(fields.get("detail")),
+        string(first(fields, "filename", "title")),
     )
     if isinstance(inner, str) and looks_remote(kind, inner):
         return [remote_media(inner, about, assumptions)]
@@ -283,7 +299,9 @@ def looks_remote(kind: str, text: str) -> bool:
     return is_reference or kind.endswith("_url") or kind == "container_upload"
 
 
-def read_converse_media(kind: str, media: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:
+def read_converse_media(
+    kind: str, media: dict[str, Any], assumptions: set[str], nesting: int
+) -> list[Part]:
     """An image, document, video or audio block of Bedrock Converse."""
     source = media.get("source")
     source = source if isinstance(source, dict) else {}
@@ -349,7 +367,7 @@ def remote_media(where: Any, about: About, assumptions: set[str]) -> Media:
 
 def plain_mime(mime: str, kind: MediaKind) -> str:
     """A MIME type in lower case without parameters; a bare format becomes one of its kind."""
-    mime = mime.split(";")[0].strip(MIME_SPACE).translate(ASCII_LOWER)
+    mime = mime.split(";", 1)[0].strip(MIME_SPACE).translate(ASCII_LOWER)
     if "/" in mime or not mime:
         return {"image/jpg": "image/jpeg"}.get(mime, mime)
     if kind == "file":

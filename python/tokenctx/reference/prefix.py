@@ -15,10 +15,19 @@ ENTRY_BYTES: Final = 128
 
 @dataclass(frozen=True)
 class KnownTotal:
-    """Input tokens of a prefix; `billed` unless it is input plus output of the call before."""
+    """Input tokens of a prefix.
+
+    `derived_tokens` of them are the output of the call before, not yet billed as input; 0 if the
+    provider has billed them all.
+    """
 
     tokens: int
-    billed: bool = True
+    derived_tokens: int = 0
+
+    @property
+    def is_billed(self) -> bool:
+        """Whether the provider has billed all of it as input."""
+        return self.derived_tokens == 0
 
 
 class PrefixStore:
@@ -36,14 +45,16 @@ class PrefixStore:
         """Remember `known` for the prefix; a billed total is not replaced by a derived one."""
         found = self._entries.get(digest)
         is_fresh = found is not None and now_seconds < found[1]
-        if found is not None and is_fresh and found[0].billed and not known.billed:
+        if found is not None and is_fresh and found[0].is_billed and not known.is_billed:
             known = found[0]
         self._entries[digest] = known, now_seconds + self._ttl_seconds
         self._entries.move_to_end(digest)
         if len(self._entries) > self._capacity:
             self._entries.popitem(last=False)
 
-    def deepest(self, digests: Sequence[bytes], now_seconds: float) -> tuple[int, KnownTotal] | None:
+    def deepest(
+        self, digests: Sequence[bytes], now_seconds: float
+    ) -> tuple[int, KnownTotal] | None:
         """Index and total of the last of `digests` that is known and not expired."""
         for index in range(len(digests) - 1, -1, -1):
             found = self._entries.get(digests[index])

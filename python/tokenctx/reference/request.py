@@ -103,7 +103,7 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
         model=named,
         system=read_system(fields, assumptions),
         tools=read_tools(tools, assumptions),
-        messages=read_messages(message_list(fields, found, assumptions), assumptions),
+        messages=read_messages(message_list(fields, assumptions), assumptions),
         tool_choice=read_tool_choice(fields),
         response_schema=read_response_schema(fields),
         thinking=read_thinking(fields),
@@ -179,7 +179,7 @@ def dialect_of_block(block: dict[str, Any]) -> Dialect | None:
     return "bedrock-converse" if CONVERSE_KEYS & block.keys() else None
 
 
-def message_list(fields: dict[str, Any], dialect: Dialect, assumptions: set[str]) -> list[Any]:
+def message_list(fields: dict[str, Any], assumptions: set[str]) -> list[Any]:
     """The messages of a body, in whatever field they are."""
     found = first(fields, "messages", "contents", "input", "prompt")
     if isinstance(found, list):
@@ -188,7 +188,10 @@ def message_list(fields: dict[str, Any], dialect: Dialect, assumptions: set[str]
         return [fields]
     if found is None and isinstance(fields.get("message"), str):
         history = fields.get("chat_history")
-        return [*(history if isinstance(history, list) else []), {"role": "user", "content": fields["message"]}]
+        return [
+            *(history if isinstance(history, list) else []),
+            {"role": "user", "content": fields["message"]},
+        ]
     if isinstance(found, (str, dict)):
         is_message = isinstance(found, dict) and ("role" in found or "parts" in found)
         return [found if is_message else {"role": "user", "content": found}]
@@ -201,7 +204,9 @@ def message_list(fields: dict[str, Any], dialect: Dialect, assumptions: set[str]
 
 def read_system(fields: dict[str, Any], assumptions: set[str]) -> tuple[Part, ...]:
     """Parts of the system prompt that stands outside of the messages."""
-    value = first(fields, "system", "instructions", "systemInstruction", "system_instruction", "preamble")
+    value = first(
+        fields, "system", "instructions", "systemInstruction", "system_instruction", "preamble"
+    )
     if isinstance(value, dict) and "parts" in value:
         value = value["parts"]
     return merge_text(read_content(value, assumptions))
@@ -333,7 +338,9 @@ def read_tool(item: Any) -> list[Tool]:
 
 def define(tool: dict[str, Any]) -> Tool:
     """A tool of the client's own."""
-    schema = first(tool, "parameters", "input_schema", "inputSchema", "parametersJsonSchema", "format")
+    schema = first(
+        tool, "parameters", "input_schema", "inputSchema", "parametersJsonSchema", "format"
+    )
     if isinstance(schema, dict) and isinstance(schema.get("json"), dict):
         schema = schema["json"]
     name, description = string(tool.get("name")), string(tool.get("description"))
@@ -365,7 +372,10 @@ def read_tool_choice(fields: dict[str, Any]) -> str:
 
 def read_response_schema(fields: dict[str, Any]) -> str:
     """Compact JSON of the structured output's schema, empty when there is none."""
-    text, config = fields.get("text"), first(fields, "generationConfig", "generation_config", "output_config")
+    text, config = (
+        fields.get("text"),
+        first(fields, "generationConfig", "generation_config", "output_config"),
+    )
     form = first(fields, "response_format", "output_format")
     if form is None and isinstance(text, dict):
         form = text.get("format")
@@ -399,9 +409,17 @@ def read_reply(body: object) -> tuple[Message, ...]:
             return ()
         choices, candidates = value.get("choices"), value.get("candidates")
         if isinstance(choices, list):
-            value = choices[0].get("message") if len(choices) == 1 and isinstance(choices[0], dict) else None
+            value = (
+                choices[0].get("message")
+                if len(choices) == 1 and isinstance(choices[0], dict)
+                else None
+            )
         elif isinstance(candidates, list):
-            value = candidates[0].get("content") if len(candidates) == 1 and isinstance(candidates[0], dict) else None
+            value = (
+                candidates[0].get("content")
+                if len(candidates) == 1 and isinstance(candidates[0], dict)
+                else None
+            )
         elif isinstance(output := value.get("output"), dict):
             value = output.get("message")
         elif isinstance(output, list):
