@@ -11,7 +11,7 @@ INSTALL = 'tokenctx: the command needs typer and rich; install them: pip install
 def main() -> None:
     """Run the command and leave with its exit code: 0, 1 (a file failed) or 2 (bad usage)."""
     try:
-        from tokenctx._commands import app  # noqa: PLC0415  # typer and rich are optional
+        from tokenctx._commands import app  # typer and rich are optional
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise

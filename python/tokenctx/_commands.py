@@ -6,7 +6,7 @@ import json
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path  # noqa: TC003  # typer reads annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tokenctx import __version__
 from tokenctx._errors import Error
-from tokenctx._estimator import Method  # noqa: TC001  # typer reads annotations at run time
+from tokenctx._estimator import Method  # noqa: TC001
 from tokenctx._inputs import Count, Kind, Options, counts, kind_of, read_input
 from tokenctx._models import Dialect, Encoding  # noqa: TC001
 from tokenctx._recordings import Conversation, Json, Recording, RecordingError, read_recording
@@ -55,16 +55,17 @@ def _print_version(is_asked: bool) -> None:  # noqa: FBT001  # typer's callback
 
 @app.callback()
 def _main(
-    version: Annotated[  # noqa: ARG001
+    *,
+    version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,  # noqa: FBT002
+    ] = False,
 ) -> None:
     pass
 
 
 @app.command("count")
-def count_command(  # noqa: PLR0913
+def count_command(
     files: Annotated[list[str], typer.Argument(help="Files to count; - is standard input.")],
     *,
     kind: Annotated[
@@ -77,9 +78,7 @@ def count_command(  # noqa: PLR0913
     dialect: Annotated[
         Dialect | None, typer.Option(help="Request format. [default: detected]")
     ] = None,
-    method: Annotated[
-        Method | None, typer.Option(help="How to count. [default: profile]")
-    ] = None,
+    method: Annotated[Method | None, typer.Option(help="How to count. [default: profile]")] = None,
     messages: Annotated[bool, typer.Option("--messages", help="Each message, each line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one per input.")] = False,
 ) -> None:
@@ -207,13 +206,15 @@ def _replayed(recording: Recording, provider: str | None) -> Report:
             if provider in {None, conversation.provider}:
                 report.add(conversation, keeps_turns=keeps_turns)
             advance_to(number)
+    if report.total.conversations == 0:
+        raise RecordingError(f"no conversation of provider {provider or 'any'} is in this file")
     return report
 
 
 def _show(recording: Recording, report: Report, *, verbose: bool) -> None:
     screen = console()
     if recording.about:
-        screen.print(Text(recording.about))
+        screen.print(Text(recording.about), soft_wrap=True)
     if recording.conversation_count == 1:
         table = turn_table()
         for turn in report.turns:
@@ -229,7 +230,7 @@ def _show(recording: Recording, report: Report, *, verbose: bool) -> None:
         screen.print(conversations)
     screen.print(table)
     for line in _notes(recording, report):
-        screen.print(Text(line))
+        screen.print(Text(line), soft_wrap=True)
 
 
 def _notes(recording: Recording, report: Report) -> Iterator[str]:

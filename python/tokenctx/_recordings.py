@@ -4,17 +4,19 @@ Three shapes are read; a name that ends in `.gz` is unpacked.
 
 **Session**, our own: one JSON object.
 
-    {"about": "...", "dialect": "anthropic", "model": "...", "context": {"system": ..., "tools": ...},
-     "turns": [{"new_messages": [...], "usage": {...}, "reply": {...}}, {"request": {...}, ...}]}
+    {"about": "...", "provider": "...", "dialect": "anthropic", "model": "...",
+     "context": {"system": [...], "tools": [...]},
+     "turns": [{"new_messages": [...], "usage": {...}, "reply": {...}},
+               {"request": {...}, "usage": {...}, "reply": null}]}
 
-A turn has either `request`, the whole body, or `new_messages`, what was added to the turn before it.
-The body of the latter is `context` with the messages of the turn before, its reply, and the new
-ones. `usage` is the provider's object; `reply` is the assistant's message, or null.
+A turn has either `request`, the whole body, or `new_messages`: the body is then `context` with the
+messages of the turn before, its reply, and the new ones. `usage` is the provider's object; `reply`
+is the assistant's message, or null.
 
-**Calls**: JSON lines, one recorded call each: `request`, `usage`, `model`, `provider`, `api`,
-`conversation_id`, `turn`, and `prev`: the billed tokens of the first `n_items` messages, and whether
-system prompt and tools were the same. Media that were too large to keep are stand-ins
-(`{"_image": {...}}`); they become bytes of the same identity and picture size.
+**Calls**: JSON lines, one recorded call each: `request`, `usage`, `input_tokens`, `model`,
+`provider`, `api`, `conversation_id`, `turn`, and `prev`: the billed tokens of the first `n_items`
+messages, and whether system prompt and tools were the same. Media that were too large to keep are
+stand-ins (`{"_image": {...}}`); they become bytes of the same identity and picture size.
 
 **Steps**: JSON lines, one conversation each: `steps` of `new_messages`, `reply`, `usage`.
 """
@@ -24,13 +26,16 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from tokenctx._models import Dialect
 from tokenctx._usage import Billed, read_billed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tokenctx._models import Dialect
 
 Relation = Literal["extends", "first", "context", "messages", "model", "compacted"]
 """What a turn is to the recorded calls before it: it extends one, or the reason why it does not."""
@@ -45,7 +50,9 @@ API_DIALECTS: Final[dict[str, Dialect]] = {
     "google.generateContent": "gemini",
     "bedrock.converse": "bedrock-converse",
 }
-UNBILLED_FIELDS: Final = frozenset({"cache_control", "id", "call_id", "tool_call_id", "tool_use_id"})
+UNBILLED_FIELDS: Final = frozenset(
+    {"cache_control", "id", "call_id", "tool_call_id", "tool_use_id"}
+)
 STAND_INS: Final = ("_image", "_file", "_media")
 BASE64_FIELDS: Final = frozenset({"data", "bytes"})
 PNG_HEAD: Final = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
