@@ -76,10 +76,12 @@ def show_count(screen: Console, count: Count, *, with_messages: bool) -> None:
             for number, tokens in enumerate(count.message_tokens or (), 1)
         ]
     rows += [("assumed", words(assumption)) for assumption in count.assumptions]
-    grid = Table.grid(padding=(0, 2))
+    _show_rows(screen, rows)
+
+
+def _show_rows(screen: Console, rows: Iterable[tuple[str, str]]) -> None:
     for name, value in rows:
-        grid.add_row(f"  {name}", Text(value))
-    screen.print(grid)
+        screen.print(Text(f"  {name:<13} {value}"), soft_wrap=True)
 
 
 def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
@@ -100,15 +102,14 @@ def show_lines(screen: Console, name: str, counts: Sequence[Count]) -> None:
     """A file of many requests in one block."""
     tokens = [count.tokens for count in counts]
     screen.print(Text.assemble((name, "bold"), f"  jsonl, {len(counts):,} requests"))
-    grid = Table.grid(padding=(0, 2))
-    grid.add_row("  tokens", f"{sum(tokens):,}")
+    rows = [("tokens", f"{sum(tokens):,}")]
     if tokens:
         median = quantile(tokens, 0.5)
-        grid.add_row("  each", f"{min(tokens):,} .. {max(tokens):,}, median {median:,}")
-    for name_of in sorted({assumption for count in counts for assumption in count.assumptions}):
-        number = sum(name_of in count.assumptions for count in counts)
-        grid.add_row("  assumed", Text(f"in {number:,}: {words(name_of)}"))
-    screen.print(grid)
+        rows.append(("each", f"{min(tokens):,} .. {max(tokens):,}, median {median:,}"))
+    for assumption in sorted({name for count in counts for name in count.assumptions}):
+        number = sum(assumption in count.assumptions for count in counts)
+        rows.append(("assumed", f"in {number:,}: {words(assumption)}"))
+    _show_rows(screen, rows)
 
 
 # Replays
