@@ -96,9 +96,9 @@ impl View {
     }
 
     fn media(&mut self, media: &Media<'_>) {
-        let (reference, malformed) = match media.content {
-            Content::Remote(place) => (place, ""),
-            Content::Malformed(text) => ("", text),
+        let (reference, malformed) = match &media.content {
+            Content::Remote(place) => (&**place, ""),
+            Content::Malformed(text) => ("", *text),
             _ => ("", ""),
         };
         self.field("{", "part", "media");
@@ -108,7 +108,7 @@ impl View {
         self.field(",", "detail", &media.detail);
         self.field(",", "name", &media.name);
         self.field(",", "malformed", malformed);
-        self.field(",", "blake3", &content_hash(media.content));
+        self.field(",", "blake3", &content_hash(&media.content));
     }
 
     fn field(&mut self, before: &str, name: &str, text: &str) {
@@ -145,7 +145,7 @@ impl View {
 }
 
 /// BLAKE3 of the decoded bytes in hexadecimal; empty if they are not in the request.
-fn content_hash(content: Content<'_>) -> String {
+fn content_hash(content: &Content<'_>) -> String {
     let mut hasher = blake3::Hasher::new();
     match content {
         Content::Remote(_) => return String::new(),

@@ -44,6 +44,7 @@ ROLES: Final = {
     "assistant": "assistant",
     "model": "assistant",
     "ai": "assistant",
+    "chatbot": "assistant",
     "tool": "tool",
     "function": "tool",
 }
@@ -63,6 +64,10 @@ KIND_NAMES: Final = {
     Reasoning: "reasoning",
     Data: "data",
 }
+MESSAGE_KEYS: Final = frozenset(
+    "role content parts message reasoning_content reasoning thinking reasoning_details tool_calls "
+    "function_call refusal images".split()
+)
 SERVER_STATE_KEYS: Final = (
     "previous_response_id",
     "conversation",
@@ -188,7 +193,10 @@ def message_list(fields: dict[str, Any], dialect: Dialect, assumptions: set[str]
         return [fields]
     if found is None and isinstance(fields.get("message"), str):
         history = fields.get("chat_history")
-        return [*(history if isinstance(history, list) else []), {"role": "user", "content": fields["message"]}]
+        return [
+            *(history if isinstance(history, list) else []),
+            {"role": "user", "content": fields["message"]},
+        ]
     if isinstance(found, (str, dict)):
         is_message = isinstance(found, dict) and ("role" in found or "parts" in found)
         return [found if is_message else {"role": "user", "content": found}]
@@ -201,7 +209,9 @@ def message_list(fields: dict[str, Any], dialect: Dialect, assumptions: set[str]
 
 def read_system(fields: dict[str, Any], assumptions: set[str]) -> tuple[Part, ...]:
     """Parts of the system prompt that stands outside of the messages."""
-    value = first(fields, "system", "instructions", "systemInstruction", "system_instruction", "preamble")
+    value = first(
+        fields, "system", "instructions", "systemInstruction", "system_instruction", "preamble"
+    )
     if isinstance(value, dict) and "parts" in value:
         value = value["parts"]
     return merge_text(read_content(value, assumptions))
@@ -222,6 +232,8 @@ def read_message(item: Any, assumptions: set[str]) -> Message:
     kind = item.get("type")
     if "role" not in item and isinstance(kind, str) and kind != "message":
         return read_item(kind, item, assumptions)
+    if not MESSAGE_KEYS & item.keys():
+        return Message("user", merge_text(read_content(item, assumptions)))
     role = read_role(item.get("role"), assumptions)
     parts = read_reasoning(item)
     content = read_content(first(item, "content", "parts", "message"), assumptions)
@@ -333,7 +345,9 @@ def read_tool(item: Any) -> list[Tool]:
 
 def define(tool: dict[str, Any]) -> Tool:
     """A tool of the client's own."""
-    schema = first(tool, "parameters", "input_schema", "inputSchema", "parametersJsonSchema", "format")
+    schema = first(
+        tool, "parameters", "input_schema", "inputSchema", "parametersJsonSchema", "format"
+    )
     if isinstance(schema, dict) and isinstance(schema.get("json"), dict):
         schema = schema["json"]
     name, description = string(tool.get("name")), string(tool.get("description"))
@@ -365,7 +379,10 @@ def read_tool_choice(fields: dict[str, Any]) -> str:
 
 def read_response_schema(fields: dict[str, Any]) -> str:
     """Compact JSON of the structured output's schema, empty when there is none."""
-    text, config = fields.get("text"), first(fields, "generationConfig", "generation_config", "output_config")
+    text, config = (
+        fields.get("text"),
+        first(fields, "generationConfig", "generation_config", "output_config"),
+    )
     form = first(fields, "response_format", "output_format")
     if form is None and isinstance(text, dict):
         form = text.get("format")
@@ -399,9 +416,17 @@ def read_reply(body: object) -> tuple[Message, ...]:
             return ()
         choices, candidates = value.get("choices"), value.get("candidates")
         if isinstance(choices, list):
-            value = choices[0].get("message") if len(choices) == 1 and isinstance(choices[0], dict) else None
+            value = (
+                choices[0].get("message")
+                if len(choices) == 1 and isinstance(choices[0], dict)
+                else None
+            )
         elif isinstance(candidates, list):
-            value = candidates[0].get("content") if len(candidates) == 1 and isinstance(candidates[0], dict) else None
+            value = (
+                candidates[0].get("content")
+                if len(candidates) == 1 and isinstance(candidates[0], dict)
+                else None
+            )
         elif isinstance(output := value.get("output"), dict):
             value = output.get("message")
         elif isinstance(output, list):
