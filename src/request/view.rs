@@ -1,4 +1,5 @@
 //! A request as JSON text: what was read, for tests and for people who debug.
+use super::data::Data;
 use super::model::{Content, Media, Message, Part, Request, Tool, ToolChoice};
 use crate::json::write_string;
 use crate::media::{decode_base64_chunks, percent_decode_head};
@@ -72,8 +73,7 @@ impl View {
             Part::ToolCall(call) => {
                 self.field("{", "part", "tool_call");
                 self.field(",", "name", &call.name);
-                self.field(",", "arguments", &call.arguments.compact());
-                self.field(",", "canonical", &call.arguments.canonical());
+                self.data("arguments", &call.arguments);
             }
             Part::ToolResult(result) => {
                 self.field("{", "part", "tool_result");
@@ -88,11 +88,15 @@ impl View {
             }
             Part::Data(data) => {
                 self.field("{", "part", "data");
-                self.field(",", "json", &data.compact());
-                self.field(",", "canonical", &data.canonical());
+                self.data("json", data);
             }
         }
         self.0.push('}');
+    }
+
+    fn data(&mut self, name: &str, data: &Data<'_>) {
+        self.field(",", name, &data.compact());
+        self.field(",", "canonical", &data.canonical());
     }
 
     fn media(&mut self, media: &Media<'_>) {

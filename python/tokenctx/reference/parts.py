@@ -143,7 +143,7 @@ def first(value: dict[str, Any], *keys: str) -> Any:
     return next((value[key] for key in keys if value.get(key) is not None), None)
 
 
-def read_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:  # noqa: C901, PLR0911, PLR0912
+def read_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> list[Part]:
     """Parts of one content block; one of an unknown kind counts as its JSON text."""
     kind = string(block.get("type"))
     if kind in TEXT_TYPES or (kind == "thinking" and "text" in block):
@@ -386,7 +386,7 @@ def remote_media(where: Any, about: About, assumptions: set[str]) -> Media:
 
 def plain_mime(mime: str, kind: MediaKind) -> str:
     """A MIME type in lower case without parameters; a bare format becomes one of its kind."""
-    mime = mime.split(";")[0].strip(MIME_SPACE).translate(ASCII_LOWER)
+    mime = mime.partition(";")[0].strip(MIME_SPACE).translate(ASCII_LOWER)
     if "/" in mime or not mime:
         return {"image/jpg": "image/jpeg"}.get(mime, mime)
     if kind == "file":

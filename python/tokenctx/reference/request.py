@@ -108,7 +108,7 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
         model=named,
         system=read_system(fields, assumptions),
         tools=read_tools(tools, assumptions),
-        messages=read_messages(message_list(fields, found, assumptions), assumptions),
+        messages=read_messages(message_list(fields, assumptions), assumptions),
         tool_choice=read_tool_choice(fields),
         response_schema=read_response_schema(fields),
         thinking=read_thinking(fields),
@@ -184,7 +184,7 @@ def dialect_of_block(block: dict[str, Any]) -> Dialect | None:
     return "bedrock-converse" if CONVERSE_KEYS & block.keys() else None
 
 
-def message_list(fields: dict[str, Any], dialect: Dialect, assumptions: set[str]) -> list[Any]:
+def message_list(fields: dict[str, Any], assumptions: set[str]) -> list[Any]:
     """The messages of a body, in whatever field they are."""
     found = first(fields, "messages", "contents", "input", "prompt")
     if isinstance(found, list):
