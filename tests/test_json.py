@@ -297,7 +297,7 @@ class Counter:
         return self.count
 
 
-UNREADABLE: list[tuple[object, object]] = [
+UNREADABLE: list[object] = [
     object(),
     HostileModel(),
     HostileMapping(),

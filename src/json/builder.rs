@@ -302,11 +302,15 @@ impl<'t> Builder<'t> {
     /// Pairs of (first, later) key nodes that are equal, in document order.
     fn equal_keys_by_pairs(&self, object: Open) -> Vec<(u32, u32)> {
         let mut seen = [(0, ""); FEW_KEYS];
+        let mut len = 0;
         let mut equal = Vec::new();
-        for (nth, (node, key)) in self.keys(object).take(FEW_KEYS).enumerate() {
-            match seen[..nth].iter().find(|(_, other)| *other == key) {
+        for (node, key) in self.keys(object).take(FEW_KEYS) {
+            match seen[..len].iter().find(|(_, other)| *other == key) {
                 Some(&(first, _)) => equal.push((first, node)),
-                None => seen[nth] = (node, key),
+                None => {
+                    seen[len] = (node, key);
+                    len += 1;
+                }
             }
         }
         equal

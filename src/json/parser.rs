@@ -1,13 +1,13 @@
 //! The parser: one loop over the values, no recursion.
+//!
+//! Tried: to search the first 8, 16 or 32 bytes of a string one by one, since keys are short.
+//! Measured on 900 KB of chat with a backslash every 38 bytes: 10 to 20 % slower than `memchr2`
+//! from the first byte on.
 use super::builder::Builder;
 use super::tape::{Span, Tape};
 use super::{Anomalies, Limits};
 use crate::Error;
 use memchr::memchr2;
-
-/// Strings up to here are searched byte by byte: most keys end sooner than a call of the vector
-/// search pays.
-const SHORT_STRING: usize = 16;
 
 /// The document in `text`, less the text itself.
 pub(super) fn parse(text: &str, limits: &Limits) -> Result<Tape, Error> {
@@ -252,13 +252,7 @@ impl Parser<'_> {
 
     /// Where the next quote or backslash is.
     fn quote_or_backslash(&self) -> Result<usize, Error> {
-        let rest = &self.bytes[self.at..];
-        let head = &rest[..rest.len().min(SHORT_STRING)];
-        let is_wanted = |&b: &u8| b == b'"' || b == b'\\';
-        let place = head.iter().position(is_wanted).or_else(|| {
-            let place = memchr2(b'"', b'\\', &rest[head.len()..]);
-            place.map(|place| head.len() + place)
-        });
+        let place = memchr2(b'"', b'\\', &self.bytes[self.at..]);
         let offset = self.bytes.len();
         place.map_or(
             Err(Error::Truncated { offset }),

@@ -1,7 +1,7 @@
 //! From the argument `body` to a document: JSON text is parsed, objects are read.
 //!
 //! Strings of objects are copied into the document. To borrow them would mean to keep every
-//! object alive and unchanged beside it; a copy of 900 KB takes less than a tenth of reading it.
+//! object alive and unchanged beside it, to save part of the 0.14 ms that a body of 900 KB takes.
 use super::errors::guard;
 use super::object::{
     Replacement, as_bytes, is_mapping, iterate, members, replacement, unless_raised, with_text,
