@@ -33,10 +33,7 @@ impl Digester {
     }
 
     /// Identity of each of `messages`: role, name and parts. Linear in their size.
-    pub fn messages(
-        &self,
-        messages: &[Message<'_>],
-    ) -> impl ExactSizeIterator<Item = Digest> {
+    pub fn messages(&self, messages: &[Message<'_>]) -> impl ExactSizeIterator<Item = Digest> {
         let mut form = Form::default();
         messages.iter().map(move |message| {
             form.bytes.clear();
