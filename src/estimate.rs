@@ -221,10 +221,7 @@ impl Engine {
     pub fn read_reply(&self, messages: &[Message<'_>]) -> Reply {
         let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
         Reply {
-            digests: messages
-                .iter()
-                .map(|message| self.digester.message(message))
-                .collect(),
+            digests: self.digester.messages(messages).collect(),
             has_reasoning: messages
                 .iter()
                 .flat_map(|message| &message.parts)
