@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 
 UNREADABLE = (Error, OSError, EOFError, zlib.error)
 """What a file can do to us; BadGzipFile is an OSError."""
-NO_RECORDING = (*UNREADABLE, RecordingError, KeyError, TypeError, ValueError)
+NO_RECORDING = (
+    *UNREADABLE,
+    *(RecordingError, AttributeError, KeyError, RecursionError, TypeError, ValueError),
+)
+"""What a file can do that has the right fields with the wrong things in them."""
 
 app = typer.Typer(
     add_completion=False,
@@ -113,9 +117,9 @@ def _complain(name: str, error: BaseException) -> None:
 def _reason(error: BaseException) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    if isinstance(error, (KeyError, TypeError)):
-        return f"not a recording that can be replayed: {error}"
-    return str(error)
+    if isinstance(error, (Error, RecordingError, EOFError, zlib.error)):
+        return str(error)
+    return f"a field of this recording is missing or of the wrong type: {error}"
 
 
 def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bool) -> None:

@@ -126,7 +126,8 @@ def read_recording(path: Path) -> Recording:
             "this is no recording: neither a JSON object with `turns`, nor JSON lines with "
             "`request` and `usage` or with `steps`"
         )
-    lines = [_line(number, line) for number, line in enumerate(content.splitlines(), 1) if line]
+    numbered = enumerate(content.split(b"\n"), 1)
+    lines = [_line(number, line) for number, line in numbered if line.strip()]
     return _steps_recording(lines) if "steps" in head else _calls_recording(lines)
 
 
@@ -138,7 +139,7 @@ def _content(path: Path) -> bytes:
 def _parse(text: bytes) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -272,7 +273,8 @@ def _predecessor(call: Json, before: list[Json]) -> tuple[Relation, tuple[bytes,
 
 
 def _truncated(body: Json, messages: list[Json]) -> Json:
-    field = next(name for name in MESSAGE_FIELDS if isinstance(body.get(name), list))
+    lists = (name for name in MESSAGE_FIELDS if isinstance(body.get(name), list))
+    field = next(lists, MESSAGE_FIELDS[0])
     return {**body, field: messages}
 
 
