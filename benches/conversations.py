@@ -56,7 +56,7 @@ def prose(random_: random.Random, chars: int) -> str:
 
 def code(random_: random.Random, chars: int) -> str:
     """Code-like text with indentation, digits and punctuation."""
-    lines = []
+    lines: list[str] = []
     while sum(map(len, lines)) < chars:
         name, value = random_.choice(WORDS), random_.randrange(10**6)
         lines.append(

@@ -96,4 +96,4 @@ def test_estimate(benchmark: BenchmarkFixture, group: str, implementation: str) 
     assert work["rust"]() == work["reference"]()
     benchmark.group = group
     rounds = 50 if implementation == "rust" else 3
-    benchmark.pedantic(work[implementation], rounds=rounds, warmup_rounds=1)
+    benchmark.pedantic(work[implementation], rounds=rounds, warmup_rounds=1)  # type: ignore[no-untyped-call]

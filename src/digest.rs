@@ -178,7 +178,7 @@ impl Form {
     fn content(&mut self, content: &Content<'_>) {
         let mut hasher = blake3::Hasher::new();
         match content {
-            Content::Remote(place) => return self.field(b'u', place),
+            Content::Remote(place) => return self.field(b'u', place.as_bytes()),
             Content::Malformed(text) => return self.field(b'w', text),
             Content::Bytes(bytes) => {
                 hasher.update(bytes);
