@@ -282,15 +282,15 @@ fn window(
         length,
     };
     if length <= NARROW[0] {
-        bytes.merge([NONE; NARROW[0]], Bits::new(length), token)
+        bytes.merge([NO_PAIR; NARROW[0]], Bits::new(length), token)
     } else if length <= NARROW[1] {
-        bytes.merge([NONE; NARROW[1]], Bits::new(length), token)
+        bytes.merge([NO_PAIR; NARROW[1]], Bits::new(length), token)
     } else if length <= NARROW_MAX {
-        bytes.merge([NONE; NARROW_MAX], Bits::new(length), token)
+        bytes.merge([NO_PAIR; NARROW_MAX], Bits::new(length), token)
     } else if length <= MIDDLE {
-        bytes.merge([NONE; MIDDLE], Links::new(length), token)
+        bytes.merge([NO_PAIR; MIDDLE], Links::new(length), token)
     } else if length <= WIDE {
-        bytes.merge([NONE; WIDE], Links::new(length), token)
+        bytes.merge([NO_PAIR; WIDE], Links::new(length), token)
     } else {
         bytes.merge(Tournament::new(length), Links::new(length), token)
     }
@@ -307,16 +307,19 @@ trait Pairs {
 /// Bits of a scanned word that hold the position; ranks have 18 bits.
 const POSITION_BITS: u32 = 10;
 
+/// Word of a position without a pair. Words are signed: SSE2 compares no others.
+const NO_PAIR: i32 = i32::MAX;
+
 const _: () = assert!(WIDE <= 1 << POSITION_BITS && POSITION_BITS + 18 < u32::BITS);
 
-impl<const N: usize> Pairs for [u32; N] {
+impl<const N: usize> Pairs for [i32; N] {
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a position is below N")]
     fn set(&mut self, position: usize, rank: u32) {
         self[position] = if rank == NONE {
-            NONE
+            NO_PAIR
         } else {
-            rank << POSITION_BITS | position as u32
+            (rank << POSITION_BITS | position as u32).cast_signed()
         };
     }
 
@@ -330,8 +333,8 @@ impl<const N: usize> Pairs for [u32; N] {
         };
         #[cfg(test)]
         steps::add(words.len() / 16 + 1);
-        let word = words.iter().copied().min().filter(|&word| word != NONE)?;
-        Some((word & ((1 << POSITION_BITS) - 1)) as usize)
+        let word = words.iter().fold(NO_PAIR, |lowest, &word| lowest.min(word));
+        (word != NO_PAIR).then_some(word.cast_unsigned() as usize % (1 << POSITION_BITS))
     }
 }
 
@@ -592,7 +595,7 @@ mod tests {
                     let text = text(alphabet, length);
                     let text = &text.as_bytes()[..length];
                     let expected = window_tokens(vocabulary, text, Tournament::new(length));
-                    assert_eq!(window_tokens(vocabulary, text, [NONE; WIDE]), expected);
+                    assert_eq!(window_tokens(vocabulary, text, [NO_PAIR; WIDE]), expected);
                     let mut tokens = Vec::new();
                     long_cell(vocabulary, text, &mut tokens);
                     assert_eq!(tokens, expected);
