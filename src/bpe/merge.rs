@@ -19,22 +19,27 @@
 //!
 //! **A long cell** goes through windows from left to right, by this lemma: if `a` and `b` are
 //! encodings, and the last token of `a` and the first of `b` stay apart when their joined text is
-//! encoded, then `a` followed by `b` is the encoding of the joined text. (A merge across the
-//! border would have to happen between the two tokens next to it, or on the way to them; whether
-//! it does depends on those two texts alone.) So, given the encoding of everything before a window,
-//! the last tokens are given back, encoded again together with the window, and kept if the
-//! first new token stays apart from the last one that was not given back. If it does not, more is
-//! given back, twice as much every time, and the next windows are made as wide as what was given
-//! back, so that the work stays n log n however the text is made.
+//! encoded, then `a` followed by `b` is the encoding of the joined text. (The joins inside of each
+//! token, and their order, are the same in both; a join across a border would have to happen
+//! between spans of the two tokens next to it, and whether it does depends on those two alone.)
+//! So a window is encoded by itself and kept if its first token stays apart from the last token
+//! before it. If it does not, tokens are given back and encoded again with the window, twice as
+//! many every time, and the next windows are made as wide as what was given back, so that the work
+//! stays n log n however the text is made. The last tokens of a window, which the text after it
+//! may change, are left to the next.
 //!
-//! **A repeated token** is taken without a window: if a token stays apart from itself, it may be
-//! appended as often as the text repeats it. Runs of one character are read at memory speed.
+//! **A guess** may save a window, by the same lemma: a token that once followed the last one and
+//! is what the text goes on with, or the longest token of a run of one byte. Periodic text is read
+//! at the speed of comparing bytes.
 //!
 //! # Tried and lost
 //!
-//! A binary heap over a linked list for pieces above 40 bytes: 70 to 130 ms/MB on runs and random
-//! letters against 1 to 60 here. Longest match with backtracking is as fast as this on random
-//! letters, but needs a trie of 4 MB for `o200k_base` or many hash probes for each match.
+//! - A binary heap over a linked list for pieces above 40 bytes: 70 to 130 ms/MB on runs and
+//!   random letters (prototype, 2026-11-20) against 1 to 60 here.
+//! - Longest match with backtracking: as fast on random letters by the published figures, but it
+//!   needs a trie of 4 MB for `o200k_base` or many probes of the hash table for each match.
+//! - Deciding whether two tokens stay apart by merging their text: twice the time on long tokens.
+//! - A linked list of 32 positions in the narrow windows: 1.1 to 1.3 times the time of bits.
 
 use super::key::MAX_TOKEN_BYTES;
 use super::vocabulary::{NONE, Vocabulary};
@@ -129,12 +134,14 @@ fn for_each_cell(
 /// Encodes a cell of any length into the empty `tokens`.
 fn long_cell(vocabulary: &Vocabulary, piece: &[u8], tokens: &mut Vec<u32>) {
     let (mut at, mut step) = (0, STEP);
+    let mut followers = Followers([(NONE, NONE); 256]);
     loop {
-        at = repeat(vocabulary, piece, at, tokens);
+        at = guess(vocabulary, piece, at, tokens, &mut followers);
         if at == piece.len() {
             return;
         }
         let end = piece.len().min(at + step);
+        let known = tokens.len().saturating_sub(1);
         let start = append_window(vocabulary, piece, at, end, tokens);
         step = (step / 2).max(at - start).max(STEP);
         let settled = at;
@@ -148,6 +155,7 @@ fn long_cell(vocabulary: &Vocabulary, piece: &[u8], tokens: &mut Vec<u32>) {
                 at -= last;
             }
         }
+        followers.learn(tokens.get(known..).unwrap_or_default());
     }
 }
 
@@ -181,32 +189,50 @@ fn append_window(
     }
 }
 
-/// Appends tokens of runs of one byte, and the last token as often as the text at `at` repeats it;
-/// returns where that ends.
-fn repeat(vocabulary: &Vocabulary, piece: &[u8], mut at: usize, tokens: &mut Vec<u32>) -> usize {
+/// Appends tokens that need no window; returns where that ends.
+fn guess(
+    vocabulary: &Vocabulary,
+    piece: &[u8],
+    mut at: usize,
+    tokens: &mut Vec<u32>,
+    followers: &mut Followers,
+) -> usize {
     loop {
-        if let Some(&last) = tokens.last() {
-            let length = byte_length(vocabulary, &[last]);
-            let token = &piece[at - length..at];
-            if piece[at..].starts_with(token) && stay_apart(vocabulary, piece, at, last, last) {
-                while piece[at..].starts_with(token) {
-                    tokens.push(last);
-                    at += length;
-                }
-            }
+        let last = tokens.last().copied();
+        let follower = last.and_then(|last| followers.of(last));
+        if let Some((token, text)) = follower.and_then(|f| Some((f, vocabulary.token(f)?)))
+            && piece[at..].starts_with(text)
+        {
+            tokens.push(token);
+            at += text.len();
+            continue;
         }
         let Some(end) = run_token_end(vocabulary, piece, at) else {
             return at;
         };
         let run = vocabulary.rank(piece, at, end);
-        if tokens
-            .last()
-            .is_some_and(|&last| !stay_apart(vocabulary, piece, at, last, run))
-        {
+        if last.is_some_and(|last| !stay_apart(vocabulary, piece, at, last, run)) {
             return at;
         }
+        followers.learn(&[last.unwrap_or(NONE), run]);
         tokens.push(run);
         at = end;
+    }
+}
+
+/// For some tokens, one that was seen next to it: so the two stay apart.
+struct Followers([(u32, u32); 256]);
+
+impl Followers {
+    fn learn(&mut self, encoded: &[u32]) {
+        for pair in encoded.windows(2) {
+            self.0[pair[0] as usize % self.0.len()] = (pair[0], pair[1]);
+        }
+    }
+
+    fn of(&self, token: u32) -> Option<u32> {
+        let (left, right) = self.0[token as usize % self.0.len()];
+        (left == token).then_some(right)
     }
 }
 

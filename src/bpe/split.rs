@@ -234,7 +234,7 @@ fn ascii_letters_end(text: &[u8], mut at: usize, ignored: u8) -> usize {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * EACH;
     while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk()) {
-        let bytes = u64::from_le_bytes(*chunk) | EACH * u64::from(ignored);
+        let bytes = u64::from_le_bytes(*chunk) | (EACH * u64::from(ignored));
         let low = bytes & !HIGH;
         // The high bit of each sum is set from `a` on, and from the byte after `z` on.
         let from_a = low + EACH * (0x80 - u64::from(b'a'));
