@@ -26,6 +26,8 @@ pub(super) struct Vocabulary {
     bytes: &'static [u8],
     /// End of each rank's text in `bytes`; a rank that is no token has no text.
     ends: &'static [[u8; 4]],
+    /// Length of the left part of each rank's last join; 0 for single bytes.
+    splits: &'static [u8],
     /// Bit set of characters that are neighbours in a token that is UTF-8, by hash: a bit may also
     /// be set by others, which costs time and nothing else.
     neighbours: &'static [u8],
@@ -46,6 +48,7 @@ macro_rules! vocabulary {
         Vocabulary {
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes")),
             ends: table!($name, ".ends"),
+            splits: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".splits")),
             neighbours: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".neighbours")),
             split_neighbours: include_bytes!(concat!(
                 env!("OUT_DIR"),
@@ -173,6 +176,15 @@ impl Vocabulary {
             .checked_sub(1)
             .map_or(Some(0), |previous| self.end(previous))?;
         self.bytes.get(start..end).filter(|token| !token.is_empty())
+    }
+
+    /// Length of the left of the two parts whose join is the token `rank`; `None` for a byte.
+    #[inline]
+    pub(super) fn split(&self, rank: u32) -> Option<usize> {
+        self.splits
+            .get(rank as usize)
+            .map(|&left| usize::from(left))
+            .filter(|&left| left > 0)
     }
 
     /// Rank and text of every token, by rank.
