@@ -333,4 +333,6 @@ def test_every_recorded_turn_that_extends_a_recorded_one_is_known(name: str, at_
     print(json.dumps(figures.as_json(), indent=1))  # noqa: T201
     assert figures.missed == 0
     assert figures.sources["delta"] + figures.sources["exact"] >= at_least
-    assert figures.reasons["messages"] <= 8
+    assert figures.known("extends") == figures.relations["extends"]
+    assert figures.relations["messages"] <= 9
+    assert figures.reasons["messages"] <= 1

@@ -282,7 +282,7 @@ def _billed(call: Json) -> Billed:
     """What was billed: of the raw usage, or the recorder's own total where we cannot read that."""
     billed = read_billed(call.get("usage") or {})
     total = call.get("input_tokens")
-    return billed._replace(input_tokens=total) if isinstance(total, int) else billed
+    return billed._replace(input_tokens=max(0, total)) if isinstance(total, int) else billed
 
 
 def _restored(value: Any, field: str = "") -> Any:
@@ -299,9 +299,9 @@ def _restored(value: Any, field: str = "") -> Any:
 
 def _media(about: Json, *, is_bare: bool) -> str:
     """Base64, or a data URL, of bytes with the size and identity that `about` states."""
-    width, height = about.get("width"), about.get("height")
+    width, height = cast("tuple[int, int]", (about.get("width"), about.get("height")))
     content = str(about.get("sha256", "")).encode()
-    if isinstance(width, int) and isinstance(height, int):
+    if all(isinstance(side, int) and 0 < side < 1 << 32 for side in (width, height)):
         size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
         content = PNG_HEAD + size + PNG_TAIL + content
     text = base64.b64encode(content).decode()
@@ -338,7 +338,7 @@ def _step_turns(line: Json) -> Iterator[Turn]:
         state = "compacted" if is_cut else state if models else "first"
         models = {model} if is_cut else models | {model}
         reply = step.get("reply") if step.get("output_final", True) else None
-        tokens = Billed(step["input_tokens"], step.get("output_tokens") or 0, 0)
+        tokens = read_billed({name: step.get(name) for name in ("input_tokens", "output_tokens")})
         yield Turn(
             _dump({"model": model, "messages": messages}), model, dialect, tokens, state, reply
         )

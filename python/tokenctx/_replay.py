@@ -80,12 +80,13 @@ class Figures:
     """Sums over replayed turns.
 
     Errors are absolute, in percent of the billed tokens, over `delta` turns only, so that both ways
-    of counting are compared on the same calls. Times are in microseconds: the full counts are those
-    of the same turns and of the estimated ones.
+    of counting are compared on the same calls. Times are in microseconds, of the full counts over
+    all turns. `reasons` are the relations of the estimated turns.
     """
 
     conversations: int = 0
     sources: Counter[str] = field(default_factory=Counter)
+    relations: Counter[Relation] = field(default_factory=Counter)
     reasons: Counter[Relation] = field(default_factory=Counter)
     delta_errors: list[float] = field(default_factory=list)
     recount_errors: list[float] = field(default_factory=list)
@@ -102,10 +103,15 @@ class Figures:
         """Turns that extend a recorded call and were not recognised."""
         return self.reasons["extends"]
 
+    def known(self, relation: Relation) -> int:
+        """Turns of `relation` that were `exact` or `delta`."""
+        return self.relations[relation] - self.reasons[relation]
+
     def add(self, turn: ReplayedTurn, *, has_context: bool) -> None:
         """Count `turn` in; without its context a full count is not comparable."""
         source = turn.estimate.source
         self.sources[source] += 1
+        self.relations[turn.relation] += 1
         self.recount_us.append(turn.recount_us)
         if source == "estimated":
             self.reasons[turn.relation] += 1
@@ -116,6 +122,9 @@ class Figures:
             if has_context:
                 self.recount_errors.append(abs(turn.recount_error_percent))
 
+    def _known_of(self, relation: Relation) -> dict[str, int]:
+        return {"turns": self.relations[relation], "known": self.known(relation)}
+
     def as_json(self) -> dict[str, Any]:
         """The figures as JSON values; null where there is nothing to measure."""
         return {
@@ -123,6 +132,8 @@ class Figures:
             "turns": self.turns,
             **{source: self.sources[source] for source in ("exact", "delta", "estimated")},
             "missed": self.missed,
+            "extending": self._known_of("extends"),
+            "extending_but_messages_differ": self._known_of("messages"),
             "estimated_because": {REASONS[name]: count for name, count in self.reasons.items()},
             "delta_error_percent": _spread(self.delta_errors),
             "full_recount_error_percent": _spread(self.recount_errors),

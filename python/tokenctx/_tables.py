@@ -180,8 +180,13 @@ def total_line(figures: Figures) -> str:
 
 
 def reason_lines(figures: Figures) -> list[str]:
-    """Why turns were counted in full, most frequent first."""
-    return [
+    """What was recognised of the turns that had to be, and why the others were counted in full."""
+    extending, differing = figures.relations["extends"], figures.relations["messages"]
+    lines = [f"extends a recorded call: {figures.known('extends'):,} of {extending:,} known"]
+    if differing:
+        known = figures.known("messages")
+        lines.append(f"should extend one, but messages differ: {known:,} of {differing:,} known")
+    return lines + [
         f"estimated: {count:,} x {REASONS[reason]}"
         for reason, count in figures.reasons.most_common()
     ]
