@@ -151,6 +151,12 @@ impl Engine {
         action(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Forgets all that is known.
+    pub fn clear(&self) {
+        self.with_store(PrefixStore::clear);
+        self.memo.clear();
+    }
+
     /// The profile and prefix digests of `request`. Linear in the request.
     pub fn read<'d>(&self, request: Request<'d>) -> Reading<'d> {
         let resolved = resolve(&request.model, request.dialect);
