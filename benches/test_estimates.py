@@ -58,7 +58,7 @@ def estimate_cold(module: types.ModuleType) -> Work:
 
 
 def recount(module: types.ModuleType) -> Work:
-    """480 messages of 930 KB counted from the first to the last by an estimator that knows nothing."""
+    """480 messages of 930 KB counted from the first to the last; nothing is known."""
     body = encoded(agent_conversation())
     return lambda: estimator(module).count_request(body)
 
