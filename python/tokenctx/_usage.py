@@ -10,9 +10,9 @@ _USAGE_FIELDS: Final = (
     "usageMetadata",
     "usage_metadata",
     "amazon-bedrock-invocationMetrics",
-    "tokens",
+    "billed_units",
 )
-"""Where the counts are in a body; the last is Cohere's, inside of its usage: with the template."""
+"""Where the counts are in a body; the last is Cohere's, inside of its usage."""
 _INPUT_FIELDS: Final = (
     "prompt_tokens",
     "input_tokens",
