@@ -133,8 +133,8 @@ SEEDS: Final[list[Any]] = [
     [{"role": 1, "content": [{"value": CANARY}, {"callId": "1", "content": [{"value": CANARY}]}]}],
 ]
 WORDS: Final = (
-    b'{ } [ ] , : " \\ \\u \\ud800 \\udc00 null true false NaN -Infinity 1e999 -0 0.1e-7 // /* \0 \xff'
-    b" \xed\xa0\x80 \xef\xbb\xbf \xc0\x80 messages content role type text data source image_url"
+    b'{ } [ ] , : " \\ \\u \\ud800 \\udc00 null true false NaN -Infinity 1e999'
+    b" -0 0.1e-7 // /* \0 \xff \xed\xa0\x80 \xef\xbb\xbf \xc0\x80 messages content role type text data source image_url"
     b" tool_calls arguments data:image/png;base64, data:, file_id input parts contents"
 ).split(b" ")
 VALUES: Final[list[Any]] = [

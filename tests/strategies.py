@@ -109,8 +109,8 @@ TYPES: Final = (
 KEYS: Final = (
     "messages contents input prompt message chat_history system instructions systemInstruction "
     "system_instruction preamble tools functions toolConfig tool_config toolChoice tool_choice "
-    "function_call functionCallingConfig mode response_format output_format text format json_schema "
-    "schema generationConfig output_config responseSchema thinking model modelId "
+    "function_call functionCallingConfig mode response_format output_format text format "
+    "json_schema schema generationConfig output_config responseSchema thinking model modelId "
     "generateContentRequest previous_response_id conversation cachedContent inferenceConfig "
     "anthropic_version role content parts name type id call_id callId status cache_control $mid "
     "tool_calls function arguments args parameters custom tool_call_id tool_use_id toolResult "

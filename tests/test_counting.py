@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ENCODINGS = ("o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "r50k_base")
 COUNT = 2000
 ATOMS = [
-    *("'s 'S 'T 're 'VE 'm 'll 'Ll 'd 'x ' '' ’s".split(" ")),
+    *("'s 'S 'T 're 'VE 'm 'll 'Ll 'd 'x ' '' \u2019s".split(" ")),
     "'\u017f",
     "\u017f",
     "\u212a",
@@ -32,10 +32,8 @@ ATOMS = [
     *(" ", "  ", "   ", " " * 40, "\u00a0", "\u1680", "\u2000", "\u200a", "\u2028", "\u2029"),
     *("\u202f", "\u205f", "\u3000", "\u200b", "\u200d", "\ufeff", "\u180e", "\u0000"),
     *("\u0301", "\u0e31", "\u0903", "\u20dd", "\u093f", "e\u0301", "\u01c5", "\u02b0", "\u00aa"),
-    *("0 1 12 123 1234 ٣ ५ 𝟗 ½ ² Ⅷ ㊿ 〇 一".split()),
-    *(
-        "a A b B aB Ab ABC abc hello World HTTPServer İ ß ẞ ﬁ ǅ Ω ё 漢字 かな 한국어 العربية".split()
-    ),
+    *("0 1 12 123 1234 ٣ ५ \U0001d7d7 ½ ² Ⅷ ㊿ \u3007 一".split()),
+    *("a A b aB Ab ABC abc hello World HTTPServer İ ß ẞ ﬁ ǅ Ω ё 漢字 かな 한국어 العربية".split()),
     *('. , / // /\n - — = == ( ) { } [ ] " \\ _ __ # @ € « »'.split(" ")),
     *("😀 👩‍👩‍👧 🇩🇪 👍🏽 ❤️".split()),
     *("<|endoftext|>", "<|endofprompt|>", "<|start|>", "<|fim_prefix|>", "<|reserved_200013|>"),

@@ -475,8 +475,11 @@ def test_a_model_without_a_name_is_unknown(estimator: Any) -> None:
 
 @pytest.mark.parametrize(
     "usage",
-    [0, -5, None, {}, {"usage": None}, {"prompt_tokens": None}, {"prompt_tokens": 0}, "500", 7.5]
-    + [{"usage": {}}, {"usageMetadata": {"promptTokenCount": 0}}, {"input_tokens": "9"}],
+    [
+        *(0, -5, None, "500", 7.5, {}, {"usage": None}, {"usage": {}}),
+        *({"prompt_tokens": None}, {"prompt_tokens": 0}, {"input_tokens": "9"}),
+        {"usageMetadata": {"promptTokenCount": 0}},
+    ],
 )
 def test_a_call_without_input_tokens_is_not_recorded(estimator: Any, usage: Any) -> None:
     body = chat(user("hi"))
