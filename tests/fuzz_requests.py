@@ -134,7 +134,8 @@ SEEDS: Final[list[Any]] = [
 ]
 WORDS: Final = (
     b'{ } [ ] , : " \\ \\u \\ud800 \\udc00 null true false NaN -Infinity 1e999'
-    b" -0 0.1e-7 // /* \0 \xff \xed\xa0\x80 \xef\xbb\xbf \xc0\x80 messages content role type text data source image_url"
+    b" -0 0.1e-7 // /* \0 \xff \xed\xa0\x80 \xef\xbb\xbf \xc0\x80"
+    b" messages content role type text data source image_url"
     b" tool_calls arguments data:image/png;base64, data:, file_id input parts contents"
 ).split(b" ")
 VALUES: Final[list[Any]] = [
@@ -195,10 +196,13 @@ def damaged(random_: random.Random, text: bytes, others: list[bytes]) -> bytes:
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """Each container in `value` with each of its keys."""
-    found, pending = [], [value]
+    """Each container in `value`, which may hold itself, with each of its keys."""
+    found, pending, seen = [], [value], set()
     while pending:
         parent = pending.pop()
+        if id(parent) in seen:
+            continue
+        seen.add(id(parent))
         if isinstance(parent, dict):
             members = list(parent.items())
         elif isinstance(parent, list):
@@ -284,7 +288,7 @@ class Target:
 
 def made(seed: int, texts: list[bytes]) -> tuple[bytes, Any]:
     """The input of this number: text, and the objects that are tried instead of it, or None."""
-    random_ = random.Random(seed)  # noqa: S311
+    random_ = random.Random(seed)
     text = random_.choice(texts)
     if random_.randrange(2):
         return damaged(random_, text, texts), None

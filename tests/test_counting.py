@@ -10,7 +10,7 @@ import pytest
 import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiktoken_ext import openai_public
+from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
 import tokenctx
 from strategies import ASSIGNED
@@ -134,7 +134,8 @@ def test_the_reference_encodes_alike(encoding: Any, text: str) -> None:
 def test_bytes_are_read_as_utf_8(encoding: Any, content: bytes) -> None:
     text = content.decode("utf-8", "replace")
     expected = tokenctx.encode(text, encoding=encoding)
-    for kind in (bytes, bytearray, memoryview):
+    kinds: tuple[Any, ...] = (bytes, bytearray, memoryview)
+    for kind in kinds:
         assert tokenctx.encode(kind(content), encoding=encoding) == expected
     assert bpe.encode(content, encoding=encoding) == expected
 

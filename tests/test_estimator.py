@@ -10,7 +10,7 @@ import signal
 import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -20,6 +20,9 @@ import tokenctx
 import tokenctx.reference
 from tokenctx._usage import Billed, read_billed
 from tokenctx.reference.profile import profiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CANARY = "canary-7f3a"
 TOOL = {
@@ -282,12 +285,13 @@ def test_the_next_turn_starts_from_input_and_output(
     call = CALLS[dialect]
     if form == "sdk" and dialect not in SDK:
         pytest.skip("the SDK of Bedrock answers with dicts")
-    reply = {
+    forms: dict[str, Callable[[], Any]] = {
         "response": lambda: call.response,
         "message": lambda: message_of(call.response),
         "json": lambda: json.dumps(call.response),
         "sdk": lambda: SDK[dialect](call.response),
-    }[form]()
+    }
+    reply = forms[form]()
     usage = reply if form == "sdk" else call.response
     assert estimator.record(call.request, usage, reply=reply)
     assert len(estimator) == 2
@@ -306,12 +310,13 @@ def test_a_request_of_sdk_objects_is_the_request(estimator: Any, dialect: str) -
     call = CALLS[dialect]
     estimator.record(call.request, call.response, reply=call.response)
     response = SDK[dialect](call.response)
-    answer = {
+    answers: dict[str, Callable[[], list[Any]]] = {
         "openai-chat": lambda: [response.choices[0].message],
         "openai-responses": lambda: list(response.output),
         "anthropic": lambda: [{"role": "assistant", "content": response.content}],
         "gemini": lambda: [response.candidates[0].content],
-    }[dialect]()
+    }
+    answer = answers[dialect]()
     name = next(name for name in ("messages", "contents", "input") if name in call.request)
     turns = call.next_request[name]
     request = {**call.next_request, name: [turns[0], *answer, turns[2]]}
@@ -955,7 +960,7 @@ BROKEN = [
 @pytest.mark.parametrize("body", BROKEN, ids=range(len(BROKEN)))
 def test_errors_are_typed_and_hold_no_payload(body: bytes) -> None:
     estimator, tracker = tokenctx.HybridTokenEstimator(), tokenctx.ConversationStateTracker()
-    attempts = [
+    attempts: list[Callable[[], object]] = [
         lambda: estimator.estimate(body),
         lambda: estimator.count_request(body),
         lambda: estimator.record(body, 5),
