@@ -17,6 +17,7 @@ pub struct Counter<'p> {
     encoding: Option<Encoding>,
     assumptions: Assumptions,
     counted_only_text: bool,
+    counted_names: bool,
 }
 
 /// Text in tokens of the encoding, still to be scaled, and tokens of all else.
@@ -34,6 +35,7 @@ impl<'p> Counter<'p> {
             encoding: Encoding::named(&profile.encoding),
             assumptions: Assumptions::new(),
             counted_only_text: true,
+            counted_names: false,
         }
     }
 
@@ -56,6 +58,11 @@ impl<'p> Counter<'p> {
     /// Whether nothing but text was counted so far.
     pub fn counted_only_text(&self) -> bool {
         self.counted_only_text
+    }
+
+    /// Whether names of media were counted, which are no part of a message's identity.
+    pub fn counted_names(&self) -> bool {
+        self.counted_names
     }
 
     /// Tokens of all but the messages: request framing, system prompt, tools, options.
@@ -188,6 +195,7 @@ impl<'p> Counter<'p> {
     fn media(&mut self, media: &Media<'_>) -> u64 {
         let (assumption, price) = match media.kind {
             _ if self.profile.name == "universal" => {
+                self.counted_names = true;
                 return self.text(&media.name) + self.text(&media.mime);
             }
             MediaKind::Image => return self.image(media),

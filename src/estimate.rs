@@ -342,7 +342,7 @@ impl Engine {
         }
         let mut own = Counter::new(profile);
         let tokens = own.message(message, counts_reasoning);
-        if own.assumptions().is_empty() {
+        if own.assumptions().is_empty() && !own.counted_names() {
             let is_only_text = own.counted_only_text();
             self.memo.put(
                 key,
@@ -361,6 +361,8 @@ impl Engine {
 fn method_of(profile: &Profile) -> u64 {
     let mut hasher = DefaultHasher::new();
     profile.name.hash(&mut hasher);
+    // The characters method has one name for all models, but the rules of each for images.
+    profile.image_rule.hash(&mut hasher);
     (profile.text_numerator, profile.text_denominator).hash(&mut hasher);
     hasher.finish() & !1
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import os
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CANARY = "canary-7f3a"
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\4\0\0\0\3\0\x08\x06\0\0\0"
 TOOL = {
     "name": "get_weather",
     "description": "Weather of a city",
@@ -1108,6 +1110,41 @@ def in_child(estimator: Any, tracker: Any, body: bytes) -> int:
         finally:
             os._exit(4)
     return os.waitpid(child, 0)[1]
+
+
+# A count that was made before is the count
+
+
+def files(*names: str) -> list[dict[str, Any]]:
+    """Messages that differ by the name of a file, which is no part of their identity."""
+    data = "data:application/pdf;base64,JVBERi0x"
+    made = [{"file_data": data, "filename": name} for name in names]
+    return [user([{"type": "file", "file": file}]) for file in made]
+
+
+def test_counts_by_metadata_are_of_the_message_itself(implementation: Any) -> None:
+    """The memo of counts gave the first name's count for all."""
+    names = ("", "a.pdf", "", "a longer name of a file.pdf", "a.pdf")
+    shared = implementation.HybridTokenEstimator(method="universal")
+    alone = [
+        implementation.HybridTokenEstimator(method="universal").estimate_message(message, "gpt-4o")
+        for message in files(*names)
+    ]
+    assert [shared.estimate_message(message, "gpt-4o") for message in files(*names)] == alone
+
+
+@pytest.mark.parametrize("method", ["profile", "universal", "characters"])
+def test_counts_of_one_message_are_of_each_model(implementation: Any, method: str) -> None:
+    """The memo of counts gave the first model's image tokens for all, by the characters method."""
+    data = "data:image/png;base64," + base64.b64encode(PNG).decode()
+    message = user(["look", {"type": "image_url", "image_url": {"url": data}}])
+    models = ("gpt-4o", "gpt-4o-mini", "gpt-5", "claude-sonnet-4-5", "gemini-2.5-pro", "x", "gpt-4o")
+    shared = implementation.HybridTokenEstimator(method=method)
+    alone = [
+        implementation.HybridTokenEstimator(method=method).estimate_message(message, model)
+        for model in models
+    ]
+    assert [shared.estimate_message(message, model) for model in models] == alone
 
 
 # Laws
