@@ -1138,7 +1138,15 @@ def test_counts_of_one_message_are_of_each_model(implementation: Any, method: st
     """The memo of counts gave the first model's image tokens for all, by the characters method."""
     data = "data:image/png;base64," + base64.b64encode(PNG).decode()
     message = user(["look", {"type": "image_url", "image_url": {"url": data}}])
-    models = ("gpt-4o", "gpt-4o-mini", "gpt-5", "claude-sonnet-4-5", "gemini-2.5-pro", "x", "gpt-4o")
+    models = (
+        "gpt-4o",
+        "gpt-4o-mini",
+        "gpt-5",
+        "claude-sonnet-4-5",
+        "gemini-2.5-pro",
+        "x",
+        "gpt-4o",
+    )
     shared = implementation.HybridTokenEstimator(method=method)
     alone = [
         implementation.HybridTokenEstimator(method=method).estimate_message(message, model)
