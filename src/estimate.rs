@@ -3,7 +3,7 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
-use crate::count::{Counter, counts_reasoning, last_user_index};
+use crate::count::{Counter, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::prefix::{KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
@@ -167,11 +167,11 @@ impl Engine {
 
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
     pub fn answer(&self, reading: &Reading<'_>, known: Option<KnownPrefix>) -> Estimate {
-        let mut counter = Counter::new(&reading.profile);
+        let mut counter = Counter::new(&reading.profile, &reading.request);
         let message_count = reading.request.messages.len();
         let Some(known) = known else {
             let context = counter.context(&reading.request);
-            let counted = context + messages(reading, &mut counter, 0).sum::<u64>();
+            let counted = context + counter.messages(&reading.request.messages, 0).sum::<u64>();
             let nothing = KnownTotal {
                 tokens: 0,
                 derived_tokens: 0,
@@ -185,7 +185,9 @@ impl Engine {
                 message_count,
             );
         };
-        let counted = messages(reading, &mut counter, known.message_count).sum();
+        let counted = counter
+            .messages(&reading.request.messages, known.message_count)
+            .sum();
         let dropped = dropped_reasoning(reading, &mut counter, known.message_count);
         let tokens = known.total.tokens.saturating_sub(dropped);
         let total = KnownTotal {
@@ -204,9 +206,9 @@ impl Engine {
 
     /// What was read, counted here without what is known.
     pub fn count(&self, reading: &Reading<'_>) -> RequestCount {
-        let mut counter = Counter::new(&reading.profile);
+        let mut counter = Counter::new(&reading.profile, &reading.request);
         let context_tokens = counter.context(&reading.request);
-        let message_tokens: Vec<u64> = messages(reading, &mut counter, 0).collect();
+        let message_tokens: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
         let assumptions = assumptions(reading, &counter);
         RequestCount {
             tokens: context_tokens + message_tokens.iter().sum::<u64>(),
@@ -298,21 +300,6 @@ impl std::fmt::Debug for Engine {
             .field("method", &self.method)
             .finish_non_exhaustive()
     }
-}
-
-/// Tokens of each message from `start` on.
-fn messages<'a>(
-    reading: &'a Reading<'_>,
-    counter: &'a mut Counter<'_>,
-    start: usize,
-) -> impl Iterator<Item = u64> + 'a {
-    let all = &reading.request.messages;
-    let turn = last_user_index(all);
-    let rule = reading.profile.reasoning;
-    all.iter()
-        .enumerate()
-        .skip(start)
-        .map(move |(index, message)| counter.message(message, counts_reasoning(rule, index, turn)))
 }
 
 /// Reasoning that the known total holds and that a new turn of the user drops.

@@ -10,6 +10,7 @@ pub mod digest;
 mod error;
 pub mod estimate;
 pub mod json;
+pub mod layout;
 pub mod media;
 pub mod prefix;
 pub mod profile;
