@@ -1,9 +1,11 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
 use crate::bpe::Encoding;
+use crate::layout::{self, LayoutRule};
 use crate::media::{self, Detail, PixelSize};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{
-    Assumptions, Content, Media, MediaKind, Message, Part, Request, Tool, ToolChoice,
+    Assumptions, CallForm, Content, Media, MediaKind, Message, Part, Request, Tool, ToolCall,
+    ToolChoice, ToolResult,
 };
 
 /// What counts as the size of an image that cannot be read; the reason is in `image_rules.json`.
@@ -15,9 +17,14 @@ pub struct Counter<'p> {
     profile: &'p Profile,
     /// `None`: text is counted in characters.
     encoding: Option<Encoding>,
+    /// `None`: tools, schema and calls cost what the profile's linear rules say.
+    rule: Option<&'p LayoutRule>,
+    /// What the header of each answer costs for an output schema.
+    reply_schema_tokens: u64,
+    /// Whether the results that come next belong to calls in one wrapper.
+    is_wrapped: bool,
     assumptions: Assumptions,
     counted_only_text: bool,
-    counted_names: bool,
 }
 
 /// Text in tokens of the encoding, still to be scaled, and tokens of all else.
@@ -28,26 +35,28 @@ struct Sum {
 }
 
 impl<'p> Counter<'p> {
-    /// A counter that has counted nothing yet.
-    pub fn new(profile: &'p Profile) -> Counter<'p> {
-        Counter {
+    /// A counter for `request` that has counted nothing yet.
+    pub fn new(profile: &'p Profile, request: &Request<'_>) -> Counter<'p> {
+        let mut counter = Counter {
             profile,
             encoding: Encoding::named(&profile.encoding),
+            rule: profile.layout_rule(request.dialect),
+            reply_schema_tokens: 0,
+            is_wrapped: false,
             assumptions: Assumptions::new(),
             counted_only_text: true,
-            counted_names: false,
+        };
+        counter.reply_schema_tokens = counter.reply_schema(request);
+        counter
+    }
+
+    /// The header of an answer names the output schema, unless the model may call tools.
+    fn reply_schema(&self, request: &Request<'_>) -> u64 {
+        let named = self.rule.map_or(0, |rule| rule.reply_schema_tokens);
+        match named > 0 && request.response_schema.is_some() && request.tools.is_empty() {
+            true => plus(self.scaled(self.text(&request.schema_name)), named),
+            false => 0,
         }
-    }
-
-    /// Takes over what another counter had to assume.
-    pub fn absorb(&mut self, other: &Counter<'_>) {
-        self.assumptions.extend(&other.assumptions);
-        self.counted_only_text &= other.counted_only_text;
-    }
-
-    /// Takes over that a message was counted elsewhere, without assumptions.
-    pub fn note(&mut self, is_only_text: bool) {
-        self.counted_only_text &= is_only_text;
     }
 
     /// What had to be assumed so far.
@@ -60,17 +69,15 @@ impl<'p> Counter<'p> {
         self.counted_only_text
     }
 
-    /// Whether names of media were counted, which are no part of a message's identity.
-    pub fn counted_names(&self) -> bool {
-        self.counted_names
-    }
-
     /// Tokens of all but the messages: request framing, system prompt, tools, options.
     pub fn context(&mut self, request: &Request<'_>) -> u64 {
         let profile = self.profile;
         let mut tokens = profile.request_tokens;
         if !request.system.is_empty() {
             tokens += profile.system_tokens + self.parts(&request.system, false);
+        }
+        if let Some(rule) = self.rule {
+            return tokens + self.layout(rule, request);
         }
         if !request.tools.is_empty() {
             tokens += self.tools(&request.tools) + self.choice(&request.tool_choice);
@@ -86,17 +93,208 @@ impl<'p> Counter<'p> {
         tokens
     }
 
-    /// Tokens of one message with its framing.
-    pub fn message(&mut self, message: &Message<'_>, counts_reasoning: bool) -> u64 {
+    /// Tokens of `messages` from `start` on, one by one, each with its framing.
+    ///
+    /// Reasoning is billed by the profile's rule.
+    pub fn messages<'a>(
+        &'a mut self,
+        messages: &'a [Message<'_>],
+        start: usize,
+    ) -> impl Iterator<Item = u64> + 'a {
+        let turn = last_user_index(messages);
+        let rule = self.profile.reasoning;
+        let is_result = |message: &&Message<'_>| message.role == "tool";
+        let before = messages[..start].iter().rev().find(|it| !is_result(it));
+        self.is_wrapped = before.is_some_and(|message| self.wraps(message));
+        (start..messages.len()).map(move |index| {
+            let counts_reasoning = counts_reasoning(rule, index, turn);
+            self.message(messages, index, counts_reasoning)
+        })
+    }
+
+    /// Whether the calls of `message` stand in one wrapper.
+    fn wraps(&self, message: &Message<'_>) -> bool {
+        self.rule.is_some_and(|rule| rule.wrapper_tokens > 0) && calls(message).nth(1).is_some()
+    }
+
+    fn message(&mut self, all: &[Message<'_>], index: usize, counts_reasoning: bool) -> u64 {
+        let message = &all[index];
+        let mut sum = Sum::default();
+        if message.role != "tool" {
+            self.is_wrapped = self.wraps(message);
+        }
+        let has_frame = self.rule.is_none() || !is_only_reasoning(message);
+        if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
+            sum.other += self.frame(message);
+        }
+        let mut results = message.parts.iter().filter(|part| is_result(part)).count();
+        let is_first = !is_tool(all.get(index.wrapping_sub(1)), message);
+        let is_last = !is_tool(all.get(index + 1), message);
+        let mut nth = 0;
+        for part in &message.parts {
+            match (part, self.rule) {
+                (Part::ToolCall(call), Some(rule)) if !self.is_wrapped => {
+                    self.call(rule, call, all, index, &mut sum);
+                }
+                (Part::ToolCall(_), Some(_)) => self.counted_only_text = false,
+                (Part::ToolResult(result), Some(_)) if self.is_wrapped => {
+                    results -= 1;
+                    let open = if is_first && nth == 0 { '[' } else { ' ' };
+                    let close = if is_last && results == 0 { ']' } else { ',' };
+                    nth += 1;
+                    self.wrapped_result(result, open, close, &mut sum);
+                }
+                _ => self.part(part, counts_reasoning, &mut sum),
+            }
+        }
+        if let (true, Some(rule)) = (self.is_wrapped && message.role != "tool", self.rule) {
+            let calls: Vec<_> = calls(message).collect();
+            sum.text += self.text(&layout::wrapper_text(&calls));
+            sum.other = plus(sum.other, rule.wrapper_tokens);
+        }
+        self.scaled(sum.text) + sum.other
+    }
+
+    /// Tokens that stand around a message.
+    fn frame(&self, message: &Message<'_>) -> u64 {
         let profile = self.profile;
         let mut tokens = profile.message_tokens;
         if message.role == "assistant" {
-            tokens += profile.assistant_tokens;
+            tokens += profile.assistant_tokens + self.reply_schema_tokens;
         }
         if !message.name.is_empty() {
-            tokens += profile.name_tokens + self.scaled(self.text(&message.name));
+            let name = self.scaled(self.text(&message.name));
+            tokens = plus(tokens + name, profile.name_tokens);
         }
-        tokens + self.parts(&message.parts, counts_reasoning)
+        tokens
+    }
+
+    /// A call that stands by itself; its name is billed with it and with its result.
+    fn call(
+        &mut self,
+        rule: &LayoutRule,
+        call: &ToolCall<'_>,
+        all: &[Message<'_>],
+        index: usize,
+        sum: &mut Sum,
+    ) {
+        self.counted_only_text = false;
+        let is_call = |message: &Message<'_>| calls(message).next().is_some();
+        let follows = index > 0 && is_call(&all[index - 1]);
+        let is_alone = !follows && !all.get(index + 1).is_some_and(is_call);
+        let mut tokens = match call.form {
+            CallForm::Legacy => rule.legacy_call_tokens,
+            CallForm::Item if is_alone => rule.call_tokens + rule.item_id_tokens,
+            _ => rule.call_tokens,
+        };
+        if follows {
+            tokens += rule.next_call_tokens;
+        }
+        sum.other = plus(sum.other, tokens);
+        let dotted = rule.dotted_name_count.clamp(0, 2).unsigned_abs();
+        sum.text += dotted * self.dotted(&call.name) + (2 - dotted) * self.text(&call.name);
+        sum.text += self.text(&call.arguments.compact());
+    }
+
+    /// A result among those of a wrapper, which are one JSON array with a space after each comma.
+    ///
+    /// No token spans a space that follows something else, so the elements can be counted alone.
+    fn wrapped_result(&mut self, result: &ToolResult<'_>, open: char, close: char, sum: &mut Sum) {
+        self.counted_only_text = false;
+        let mut text = String::new();
+        for part in &result.parts {
+            match part {
+                Part::Text(more) => text.push_str(more),
+                Part::Data(data) => data.write_compact(&mut text),
+                _ => self.part(part, false, sum),
+            }
+        }
+        let text = format!("{open}{}{close}", layout::result_text(&text));
+        sum.text += self.text(&text);
+    }
+
+    /// Tokens of `name` as it stands behind a dot, as in `functions.name`.
+    fn dotted(&self, name: &str) -> u64 {
+        self.text(&format!(".{name}"))
+    }
+
+    /// Tokens of tools, output schema and options in the OpenAI layout.
+    fn layout(&mut self, rule: &LayoutRule, request: &Request<'_>) -> u64 {
+        let mut tokens = rule.request_tokens;
+        if request.is_pro && rule.pro_tokens > 0 {
+            self.counted_only_text = false;
+            tokens += rule.pro_tokens;
+        }
+        let own = |tool: &&Tool<'_>| tool.builtin.is_none();
+        let first = request.tools.iter().find(own);
+        let system = leading_system(request);
+        let mut blocks = Vec::new();
+        if let Some(tool) = first {
+            let layout = self.profile.layout;
+            blocks.push(layout::tools_text(layout, request.tools.iter().filter(own)));
+            tokens += match system {
+                Some(_) => rule.tools_with_system_tokens,
+                None => rule.tools_tokens,
+            };
+            if !tool.description.is_empty() {
+                tokens += rule.described_tokens;
+            }
+            tokens += self.layout_choice(rule, request);
+        }
+        if let Some(schema) = &request.response_schema {
+            let (name, description) = (&request.schema_name, &request.schema_description);
+            blocks.push(layout::schema_text(name, description, schema));
+            tokens += match (first, system) {
+                (Some(_), _) => rule.schema_with_tools_tokens,
+                (None, Some(_)) => rule.schema_with_system_tokens,
+                (None, None) => rule.schema_tokens,
+            };
+            if rule.prompt_has_reply_schema {
+                tokens = tokens.saturating_add_unsigned(self.reply_schema_tokens);
+            }
+        }
+        let builtin = request.tools.iter().filter(|tool| !own(tool));
+        let mut text: u64 = builtin.map(|tool| self.text(&tool.name)).sum();
+        self.counted_only_text &= request.tools.is_empty() && blocks.is_empty();
+        if !blocks.is_empty() {
+            let block = blocks.join("\n\n");
+            match system.filter(|_| rule.joins_system) {
+                Some(system) => text += self.joined(system, &block),
+                None => {
+                    text += self.text(&block);
+                    tokens = tokens.saturating_add_unsigned(self.profile.message_tokens);
+                }
+            }
+        }
+        plus(self.scaled(text), tokens)
+    }
+
+    fn layout_choice(&self, rule: &LayoutRule, request: &Request<'_>) -> i64 {
+        let own = |tool: &&Tool<'_>| tool.builtin.is_none();
+        let mut tools = request.tools.iter().filter(own);
+        let forced = match (&request.tool_choice, tools.next(), tools.next()) {
+            (ToolChoice::None, _, _) => return rule.none_choice_tokens,
+            (ToolChoice::Tool(name), _, _) => name,
+            (ToolChoice::Required, Some(tool), None) if rule.forces_lone_tool => &tool.name,
+            _ => return 0,
+        };
+        match rule.forced_choice_tokens {
+            0 => 0,
+            tokens => tokens.saturating_add_unsigned(self.scaled(self.dotted(forced))),
+        }
+    }
+
+    /// What `block` adds behind `system` and a blank line.
+    ///
+    /// Only the end of `system` can share a token with it: from a space that follows something
+    /// else on, since no token spans such a place.
+    fn joined(&self, system: &[Part<'_>], block: &str) -> u64 {
+        let end = match system.last() {
+            Some(Part::Text(text)) => end_of(text),
+            _ => "",
+        };
+        let both = self.text(&format!("{end}\n\n{block}"));
+        both.saturating_sub(self.text(end))
     }
 
     /// Tokens of the reasoning in `message`.
@@ -174,7 +372,7 @@ impl<'p> Counter<'p> {
 
     fn choice(&self, choice: &ToolChoice<'_>) -> u64 {
         match choice {
-            ToolChoice::Free => 0,
+            ToolChoice::Free | ToolChoice::None => 0,
             ToolChoice::Required => self.profile.required_choice_tokens,
             ToolChoice::Tool(name) => {
                 self.profile.forced_choice_tokens + self.scaled(self.text(name))
@@ -195,7 +393,6 @@ impl<'p> Counter<'p> {
     fn media(&mut self, media: &Media<'_>) -> u64 {
         let (assumption, price) = match media.kind {
             _ if self.profile.name == "universal" => {
-                self.counted_names = true;
                 return self.text(&media.name) + self.text(&media.mime);
             }
             MediaKind::Image => return self.image(media),
@@ -243,12 +440,56 @@ pub fn last_user_index(messages: &[Message<'_>]) -> Option<usize> {
 }
 
 /// Whether `rule` bills the reasoning in message `index`, the user's last turn being `turn`.
-pub fn counts_reasoning(rule: ReasoningRule, index: usize, turn: Option<usize>) -> bool {
+fn counts_reasoning(rule: ReasoningRule, index: usize, turn: Option<usize>) -> bool {
     match rule {
         ReasoningRule::All => true,
         ReasoningRule::Never => false,
         ReasoningRule::Loop => turn.is_none_or(|turn| index > turn),
     }
+}
+
+/// The system prompt or system message that the prompt begins with.
+fn leading_system<'r, 'd>(request: &'r Request<'d>) -> Option<&'r [Part<'d>]> {
+    if !request.system.is_empty() {
+        return Some(&request.system);
+    }
+    let first = request.messages.first();
+    let first = first.filter(|first| matches!(&*first.role, "system" | "developer"));
+    first.map(|first| &*first.parts)
+}
+
+/// `text` from its last space on that follows something else than white space.
+fn end_of(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let is_cut = |place: &usize| bytes[*place] == b' ' && bytes[place - 1].is_ascii_graphic();
+    let place = (1..bytes.len()).rev().find(is_cut);
+    &text[place.unwrap_or(0)..]
+}
+
+fn calls<'m, 'd>(message: &'m Message<'d>) -> impl Iterator<Item = &'m ToolCall<'d>> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::ToolCall(call) => Some(call),
+        _ => None,
+    })
+}
+
+fn is_result(part: &Part<'_>) -> bool {
+    matches!(part, Part::ToolResult(_))
+}
+
+fn is_only_reasoning(message: &Message<'_>) -> bool {
+    let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
+    !message.parts.is_empty() && message.parts.iter().all(is_reasoning)
+}
+
+/// Whether both are messages of results.
+fn is_tool(neighbor: Option<&Message<'_>>, message: &Message<'_>) -> bool {
+    message.role == "tool" && neighbor.is_some_and(|neighbor| neighbor.role == "tool")
+}
+
+/// `tokens` and a number that may be negative, at least 0.
+fn plus(tokens: u64, more: i64) -> u64 {
+    tokens.saturating_add_signed(more)
 }
 
 fn permille(tokens: u64, permille: u64) -> u64 {

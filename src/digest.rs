@@ -215,10 +215,6 @@ impl Hasher for DigestHasher {
         }
     }
 
-    fn write_u64(&mut self, number: u64) {
-        self.0 ^= number;
-    }
-
     /// The length of the array, the same for all.
     fn write_usize(&mut self, _length: usize) {}
 

@@ -3,18 +3,13 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
-use crate::count::{Counter, counts_reasoning, last_user_index};
+use crate::count::{Counter, last_user_index};
 use crate::digest::{Digest, Digester};
-use crate::memo::{CountMemo, Counted, Key};
 use crate::prefix::{KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
 use crate::request::{Assumptions, Message, Part, Request};
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
-
-/// Memory for the counts of about 65,000 messages.
-const MEMO_BYTES: usize = 8 << 20;
 
 /// Beginnings of the assumptions that make a count a guess.
 const GUESSES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
@@ -105,7 +100,6 @@ pub struct Reading<'d> {
     /// What it is counted with.
     pub profile: Cow<'static, Profile>,
     is_known_model: bool,
-    messages: Vec<Digest>,
     prefixes: Vec<Digest>,
 }
 
@@ -132,7 +126,6 @@ pub struct Engine {
     digester: Digester,
     method: Method,
     store: Mutex<PrefixStore>,
-    memo: CountMemo,
 }
 
 impl Engine {
@@ -142,7 +135,6 @@ impl Engine {
             digester: Digester::new(secret),
             method,
             store: Mutex::new(store),
-            memo: CountMemo::new(MEMO_BYTES),
         }
     }
 
@@ -154,7 +146,6 @@ impl Engine {
     /// Forgets all that is known.
     pub fn clear(&self) {
         self.with_store(PrefixStore::clear);
-        self.memo.clear();
     }
 
     /// The profile and prefix digests of `request`. Linear in the request.
@@ -163,14 +154,11 @@ impl Engine {
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
-        let messages: Vec<_> = self.digester.messages(&request.messages).collect();
-        let context = self.digester.context(&family, &request);
-        let prefixes = self.digester.chain(context, messages.iter().copied());
+        let prefixes = self.digester.prefixes(&family, &request);
         Reading {
             request,
             profile,
             is_known_model,
-            messages,
             prefixes,
         }
     }
@@ -182,11 +170,11 @@ impl Engine {
 
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
     pub fn answer(&self, reading: &Reading<'_>, known: Option<KnownPrefix>) -> Estimate {
-        let mut counter = Counter::new(&reading.profile);
+        let mut counter = Counter::new(&reading.profile, &reading.request);
         let message_count = reading.request.messages.len();
         let Some(known) = known else {
             let context = counter.context(&reading.request);
-            let counted = context + self.messages(reading, &mut counter, 0).sum::<u64>();
+            let counted = context + counter.messages(&reading.request.messages, 0).sum::<u64>();
             let nothing = KnownTotal {
                 tokens: 0,
                 derived_tokens: 0,
@@ -200,8 +188,8 @@ impl Engine {
                 message_count,
             );
         };
-        let counted = self
-            .messages(reading, &mut counter, known.message_count)
+        let counted = counter
+            .messages(&reading.request.messages, known.message_count)
             .sum();
         let dropped = dropped_reasoning(reading, &mut counter, known.message_count);
         let tokens = known.total.tokens.saturating_sub(dropped);
@@ -221,9 +209,9 @@ impl Engine {
 
     /// What was read, counted here without what is known.
     pub fn count(&self, reading: &Reading<'_>) -> RequestCount {
-        let mut counter = Counter::new(&reading.profile);
+        let mut counter = Counter::new(&reading.profile, &reading.request);
         let context_tokens = counter.context(&reading.request);
-        let message_tokens: Vec<u64> = self.messages(reading, &mut counter, 0).collect();
+        let message_tokens: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
         let assumptions = assumptions(reading, &counter);
         RequestCount {
             tokens: context_tokens + message_tokens.iter().sum::<u64>(),
@@ -306,65 +294,6 @@ impl Engine {
             _ => format!("{}/{}", profile.name, plain_model_name(&request.model)),
         }
     }
-
-    /// Tokens of each message from `start` on.
-    fn messages<'a>(
-        &'a self,
-        reading: &'a Reading<'_>,
-        counter: &'a mut Counter<'_>,
-        start: usize,
-    ) -> impl Iterator<Item = u64> + 'a {
-        let all = &reading.request.messages;
-        let turn = last_user_index(all);
-        let method = method_of(&reading.profile);
-        (start..all.len()).map(move |index| {
-            let counts = counts_reasoning(reading.profile.reasoning, index, turn);
-            let key = Key {
-                message: reading.messages[index],
-                method: method ^ u64::from(counts),
-            };
-            self.message(key, &all[index], counts, &reading.profile, counter)
-        })
-    }
-
-    /// Tokens of one message, from the memo if it was counted before.
-    fn message(
-        &self,
-        key: Key,
-        message: &Message<'_>,
-        counts_reasoning: bool,
-        profile: &Profile,
-        counter: &mut Counter<'_>,
-    ) -> u64 {
-        if let Some(known) = self.memo.get(&key) {
-            counter.note(known.is_only_text);
-            return known.tokens;
-        }
-        let mut own = Counter::new(profile);
-        let tokens = own.message(message, counts_reasoning);
-        if own.assumptions().is_empty() && !own.counted_names() {
-            let is_only_text = own.counted_only_text();
-            self.memo.put(
-                key,
-                Counted {
-                    tokens,
-                    is_only_text,
-                },
-            );
-        }
-        counter.absorb(&own);
-        tokens
-    }
-}
-
-/// What tells the counts of two profiles apart in the memo; its lowest bit is free.
-fn method_of(profile: &Profile) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    profile.name.hash(&mut hasher);
-    // The characters method has one name for all models, but the rules of each for images.
-    profile.image_rule.hash(&mut hasher);
-    (profile.text_numerator, profile.text_denominator).hash(&mut hasher);
-    hasher.finish() & !1
 }
 
 impl std::fmt::Debug for Engine {

@@ -3,6 +3,7 @@
 //! The table is `profiles.json`, shared with the Python reference; its fields are described in
 //! DESIGN.md. It is read on first use.
 use crate::json::{Document, Limits, Value};
+use crate::layout::{Layout, LayoutRule};
 use crate::request::Dialect;
 use std::sync::OnceLock;
 
@@ -34,7 +35,7 @@ pub struct Profile {
     pub request_tokens: u64,
     pub message_tokens: u64,
     pub assistant_tokens: u64,
-    pub name_tokens: u64,
+    pub name_tokens: i64,
     pub system_tokens: u64,
     pub tools_tokens: u64,
     pub tools_header_tokens: u64,
@@ -48,6 +49,9 @@ pub struct Profile {
     pub call_tokens: u64,
     pub call_name_count: u64,
     pub result_tokens: u64,
+    pub layout: Layout,
+    pub chat: LayoutRule,
+    pub responses: LayoutRule,
     pub reasoning: ReasoningRule,
     pub opaque_permille: u64,
     pub opaque_offset_tokens: i64,
@@ -88,6 +92,9 @@ impl Default for Profile {
             call_tokens: 0,
             call_name_count: 1,
             result_tokens: 0,
+            layout: Layout::Linear,
+            chat: LayoutRule::default(),
+            responses: LayoutRule::default(),
             reasoning: ReasoningRule::Loop,
             opaque_permille: 0,
             opaque_offset_tokens: 0,
@@ -119,7 +126,7 @@ impl Profile {
             "request_tokens" => self.request_tokens = number(),
             "message_tokens" => self.message_tokens = number(),
             "assistant_tokens" => self.assistant_tokens = number(),
-            "name_tokens" => self.name_tokens = number(),
+            "name_tokens" => self.name_tokens = signed(value),
             "system_tokens" => self.system_tokens = number(),
             "tools_tokens" => self.tools_tokens = number(),
             "tools_header_tokens" => self.tools_header_tokens = number(),
@@ -133,6 +140,9 @@ impl Profile {
             "call_tokens" => self.call_tokens = number(),
             "call_name_count" => self.call_name_count = number(),
             "result_tokens" => self.result_tokens = number(),
+            "layout" => self.layout = Layout::named(&text()),
+            "chat" => set_rule(&mut self.chat, value),
+            "responses" => set_rule(&mut self.responses, value),
             "reasoning" => self.reasoning = reasoning_rule(&text()),
             "opaque_permille" => self.opaque_permille = number(),
             "opaque_offset_tokens" => self.opaque_offset_tokens = signed(value),
@@ -146,6 +156,15 @@ impl Profile {
             "context_window_tokens" => self.context_window_tokens = value.as_u64(),
             "max_output_tokens" => self.max_output_tokens = value.as_u64(),
             _ => {}
+        }
+    }
+
+    /// The numbers of the prompt layout for an API; none if the layout is not known.
+    pub fn layout_rule(&self, dialect: Dialect) -> Option<&LayoutRule> {
+        match (self.layout, dialect) {
+            (Layout::Linear, _) => None,
+            (_, Dialect::OpenAiResponses) => Some(&self.responses),
+            _ => Some(&self.chat),
         }
     }
 
@@ -173,6 +192,12 @@ impl Profile {
             ..self.universal()
         }
     }
+}
+
+fn set_rule(rule: &mut LayoutRule, members: Value<'_>) {
+    members
+        .members()
+        .for_each(|(key, value)| rule.set(key, value));
 }
 
 fn reasoning_rule(name: &str) -> ReasoningRule {

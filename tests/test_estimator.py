@@ -1123,7 +1123,7 @@ def files(*names: str) -> list[dict[str, Any]]:
 
 
 def test_counts_by_metadata_are_of_the_message_itself(implementation: Any) -> None:
-    """The memo of counts gave the first name's count for all."""
+    """A name is no part of the identity, but the method `universal` counts it."""
     names = ("", "a.pdf", "", "a longer name of a file.pdf", "a.pdf")
     shared = implementation.HybridTokenEstimator(method="universal")
     alone = [
@@ -1135,7 +1135,7 @@ def test_counts_by_metadata_are_of_the_message_itself(implementation: Any) -> No
 
 @pytest.mark.parametrize("method", ["profile", "universal", "characters"])
 def test_counts_of_one_message_are_of_each_model(implementation: Any, method: str) -> None:
-    """The memo of counts gave the first model's image tokens for all, by the characters method."""
+    """The characters method takes the price of an image from the model."""
     data = "data:image/png;base64," + base64.b64encode(PNG).decode()
     message = user(["look", {"type": "image_url", "image_url": {"url": data}}])
     models = (

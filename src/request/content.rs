@@ -1,7 +1,7 @@
 //! Content of a message, whatever the dialect: its blocks are told apart by type or by shape.
 use super::data::Data;
 use super::field::{first, has, joined_text, object, string};
-use super::model::{Assumptions, Part, ToolCall, ToolResult};
+use super::model::{Assumptions, CallForm, Part, ToolCall, ToolResult};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
@@ -123,7 +123,15 @@ impl<'a, 'd> Reader<'a, 'd> {
         self.parts.push(Part::ToolCall(ToolCall {
             name: name.into(),
             arguments,
+            form: CallForm::Plain,
         }));
+    }
+
+    /// Sets how the call that was appended last stands in the body.
+    pub(super) fn form(&mut self, form: CallForm) {
+        if let Some(Part::ToolCall(call)) = self.parts.last_mut() {
+            call.form = form;
+        }
     }
 
     /// Appends a tool result of Anthropic or the AI SDK.

@@ -44,6 +44,14 @@ impl<'d> Data<'d> {
         Data(Source::Text(text))
     }
 
+    /// The value in the body that it is, if it is one as a whole.
+    pub(crate) fn node(&self) -> Option<Value<'d>> {
+        match self.0 {
+            Source::Value(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// Appends the compact JSON text, keys in the given order.
     pub fn write_compact(&self, out: &mut String) {
         self.write(Order::Given, out);

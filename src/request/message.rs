@@ -3,7 +3,7 @@ use super::content::Reader;
 use super::dialect::is_integer;
 use super::field::{array, first, join, joined_text, object, present, string};
 use super::media::About;
-use super::model::{Assumptions, MediaKind, Message, Part, ToolResult};
+use super::model::{Assumptions, CallForm, MediaKind, Message, Part, ToolResult};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
@@ -213,6 +213,7 @@ fn read_calls<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
     }
     if let Some(legacy) = object(fields.function_call) {
         reader.call(string(legacy.get("name")), legacy.get("arguments"));
+        reader.form(CallForm::Legacy);
     }
     reader.text(string(fields.refusal));
 }
@@ -227,6 +228,9 @@ fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Assumptions) 
         let name = Some(string(item.get("name"))).filter(|name| !name.is_empty());
         let arguments = first(item, &["arguments", "input", "action"]);
         reader.call(name.unwrap_or(builtin), arguments);
+        if !string(item.get("id")).is_empty() {
+            reader.form(CallForm::Item);
+        }
         "assistant"
     } else if kind == "reasoning" {
         let opaque = string(item.get("encrypted_content"));

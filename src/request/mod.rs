@@ -32,8 +32,8 @@ mod view;
 pub use content::MAX_NESTING;
 pub use data::Data;
 pub use model::{
-    Assumptions, Content, Dialect, Media, MediaKind, Message, Part, Request, Tool, ToolCall,
-    ToolChoice, ToolResult,
+    Assumptions, CallForm, Content, Dialect, Media, MediaKind, Message, Part, Request, Tool,
+    ToolCall, ToolChoice, ToolResult,
 };
 pub use view::{reply_view, request_view};
 
@@ -56,6 +56,7 @@ pub fn read_request<'d>(
     if option::has_server_state(fields) {
         assumptions.insert("server_state");
     }
+    let (schema_name, schema_description) = option::read_output_format(fields);
     let named = model.unwrap_or_else(|| string(first(fields, &["model", "modelId"])));
     Request {
         dialect: dialect.unwrap_or_else(|| dialect::detect_dialect(body)),
@@ -65,7 +66,10 @@ pub fn read_request<'d>(
         messages: read_messages(body, fields, &mut assumptions),
         tool_choice: option::read_tool_choice(fields),
         response_schema: option::read_response_schema(fields),
+        schema_name: schema_name.into(),
+        schema_description: schema_description.into(),
         has_thinking: option::read_thinking(fields),
+        is_pro: option::read_pro(fields),
         assumptions,
     }
 }

@@ -69,8 +69,14 @@ pub struct Request<'d> {
     pub tool_choice: ToolChoice<'d>,
     /// The structured output's schema.
     pub response_schema: Option<Data<'d>>,
+    /// The name of the structured output, where the dialect gives one.
+    pub schema_name: Cow<'d, str>,
+    /// What the client says of the structured output.
+    pub schema_description: Cow<'d, str>,
     /// Whether extended thinking with a budget is switched on.
     pub has_thinking: bool,
+    /// Whether a mode of reasoning with a hidden prompt is asked for.
+    pub is_pro: bool,
     /// What was odd or had to be guessed on reading.
     pub assumptions: Assumptions,
 }
@@ -83,6 +89,8 @@ pub type Assumptions = BTreeSet<&'static str>;
 pub enum ToolChoice<'d> {
     /// The model decides, or nothing is said.
     Free,
+    /// No tool.
+    None,
     /// Any tool, but some tool.
     Required,
     /// The tool of this name.
@@ -129,6 +137,19 @@ pub struct ToolCall<'d> {
     pub name: Cow<'d, str>,
     /// Its arguments.
     pub arguments: Data<'d>,
+    /// How it stands in the body: neither identity nor part of the view.
+    pub form: CallForm,
+}
+
+/// How a tool call stands in the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallForm {
+    /// As any dialect has it.
+    Plain,
+    /// As an item with an id of the provider's own.
+    Item,
+    /// As a `function_call` of Chat.
+    Legacy,
 }
 
 /// What a tool call returned.

@@ -41,13 +41,10 @@ pub(super) fn read_tool_choice(fields: Value<'_>) -> ToolChoice<'_> {
         let kind = Some(string(choice.get("type"))).filter(|kind| !kind.is_empty());
         word = kind.or(keys.min()).unwrap_or_default();
     }
-    let is_required = ["any", "required"]
-        .iter()
-        .any(|known| known.eq_ignore_ascii_case(word));
-    if is_required {
-        ToolChoice::Required
-    } else {
-        ToolChoice::Free
+    match word.to_ascii_lowercase().as_str() {
+        "any" | "required" => ToolChoice::Required,
+        "none" => ToolChoice::None,
+        _ => ToolChoice::Free,
     }
 }
 
@@ -82,6 +79,24 @@ fn schema_of_form(form: Option<Value<'_>>) -> Option<Data<'_>> {
     let form = object(form)?;
     let inner = object(form.get("json_schema")).unwrap_or(form);
     first(inner, &["schema"]).map(Data::value)
+}
+
+/// Name and description of the output format that OpenAI dialects ask for.
+pub(super) fn read_output_format(fields: Value<'_>) -> (&str, &str) {
+    let text = object(fields.get("text"));
+    let form = present(fields.get("response_format"))
+        .or_else(|| present(text.and_then(|text| text.get("format"))));
+    let Some(form) = object(form) else {
+        return ("", "");
+    };
+    let inner = object(form.get("json_schema")).unwrap_or(form);
+    (string(inner.get("name")), string(inner.get("description")))
+}
+
+/// Whether the reasoning mode `pro` is asked for.
+pub(super) fn read_pro(fields: Value<'_>) -> bool {
+    let reasoning = object(fields.get("reasoning"));
+    reasoning.is_some_and(|reasoning| string(reasoning.get("mode")) == "pro")
 }
 
 /// Whether extended thinking with a budget is switched on.

@@ -31,6 +31,7 @@ impl View {
         self.list(",", "messages", &request.messages, View::message);
         let (prefix, name) = match &request.tool_choice {
             ToolChoice::Free => ("", ""),
+            ToolChoice::None => ("none", ""),
             ToolChoice::Required => ("required", ""),
             ToolChoice::Tool(name) => ("tool:", &**name),
         };

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference import bpe
+from tokenctx.reference import bpe, layout
+from tokenctx.reference.document import compact
 from tokenctx.reference.media import (
     DETAILS,
     MAX_SIDE_PX,
@@ -12,24 +13,34 @@ from tokenctx.reference.media import (
     image_size,
     image_tokens,
 )
-from tokenctx.reference.model import Data, Media, Message, Reasoning, Text, ToolCall, ToolResult
+from tokenctx.reference.model import Data, Media, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tokenctx.reference.model import Part, Request, Tool
-    from tokenctx.reference.profile import Profile
+    from tokenctx.reference.model import Message, Part, Request, Tool
+    from tokenctx.reference.profile import LayoutRule, Profile
 DEFAULT_SIZE_PX: Final = (1024, 1024)
 """Width and height of an image whose size is not known; the reason is in `image_rules.json`."""
 
 
 class Counter:
-    """Counts with one profile and collects what it had to assume."""
+    """Counts one request with one profile and collects what it had to assume."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, request: Request) -> None:
         self.profile = profile
+        self.request = request
+        self.rule = profile.layout_rule(request.dialect)
         self.assumptions: set[str] = set()
         self.only_text = True
+        self.reply_schema_tokens = self._reply_schema()
+
+    def _reply_schema(self) -> int:
+        """The header of an answer names the output schema, unless the model may call tools."""
+        named = 0 if self.rule is None else self.rule.reply_schema_tokens
+        if named <= 0 or not self.request.response_schema or self.request.tools:
+            return 0
+        return max(0, named + self.scaled(self.text(self.request.schema_name)))
 
     def text(self, text: str) -> int:
         """Tokens of `text` in the profile's encoding, before scaling."""
@@ -46,6 +57,8 @@ class Counter:
         profile, tokens = self.profile, self.profile.request_tokens
         if request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
+        if self.rule is not None:
+            return tokens + self._layout(self.rule)
         if request.tools:
             tokens += self.tools(request.tools) + self.choice(request.tool_choice)
         if request.response_schema:
@@ -71,14 +84,142 @@ class Counter:
             return self.profile.forced_choice_tokens + self.scaled(self.text(choice[5:]))
         return 0
 
-    def message(self, message: Message, *, counts_reasoning: bool) -> int:
+    def _layout(self, rule: LayoutRule) -> int:
+        """Tokens of tools, output schema and options in the OpenAI layout."""
+        request, tokens = self.request, rule.request_tokens
+        if request.pro and rule.pro_tokens > 0:
+            self.only_text = False
+            tokens += rule.pro_tokens
+        own = [tool for tool in request.tools if not tool.builtin]
+        system = leading_system(request)
+        blocks = []
+        if own:
+            texts = [(tool.name, tool.description, tool.schema) for tool in own]
+            is_2023 = self.profile.layout == "openai-2023"
+            blocks.append(layout.tools_text(texts, is_2023=is_2023))
+            tokens += rule.tools_tokens if system is None else rule.tools_with_system_tokens
+            tokens += rule.described_tokens if own[0].description else 0
+            tokens += self._layout_choice(rule, own)
+        if request.response_schema:
+            name, description = request.schema_name, request.schema_description
+            blocks.append(layout.schema_text(name, description, request.response_schema))
+            if own:
+                tokens += rule.schema_with_tools_tokens
+            else:
+                tokens += rule.schema_tokens if system is None else rule.schema_with_system_tokens
+            tokens += self.reply_schema_tokens if rule.prompt_has_reply_schema else 0
+        text = sum(self.text(tool.name) for tool in request.tools if tool.builtin)
+        self.only_text &= not request.tools and not blocks
+        if blocks:
+            block = "\n\n".join(blocks)
+            if system is not None and rule.joins_system:
+                end = system[-1].text if system and isinstance(system[-1], Text) else ""
+                text += self.text(f"{end}\n\n{block}") - self.text(end)
+            else:
+                text += self.text(block)
+                tokens += self.profile.message_tokens
+        return max(0, self.scaled(text) + tokens)
+
+    def _layout_choice(self, rule: LayoutRule, own: list[Tool]) -> int:
+        choice = self.request.tool_choice
+        if choice == "none":
+            return rule.none_choice_tokens
+        forced = choice[5:] if choice.startswith("tool:") else None
+        if choice == "required" and rule.forces_lone_tool and len(own) == 1:
+            forced = own[0].name
+        if forced is None or rule.forced_choice_tokens == 0:
+            return 0
+        return rule.forced_choice_tokens + self.scaled(self.text("." + forced))
+
+    def messages(self, start: int) -> list[int]:
+        """Tokens of the messages from `start` on, one by one, each with its framing."""
+        messages, rule = self.request.messages, self.profile.reasoning
+        turn = last_user_index(messages, len(messages))
+        return [
+            self.message(index, counts_reasoning=_counts_reasoning(rule, index, turn))
+            for index in range(start, len(messages))
+        ]
+
+    def message(self, index: int, *, counts_reasoning: bool) -> int:
         """Tokens of one message with its framing."""
+        messages = self.request.messages
+        message = messages[index]
+        if self.rule is None:
+            return self._frame(message) + self.parts(
+                message.parts, counts_reasoning=counts_reasoning
+            )
+        parts = [part for part in message.parts if not isinstance(part, ToolCall)]
+        calls = [part for part in message.parts if isinstance(part, ToolCall)]
+        if message.role == "tool" and self._is_wrapped(index):
+            return self._wrapped_results(index, parts, counts_reasoning=counts_reasoning)
+        texts, others = self._parts(parts, counts_reasoning=counts_reasoning)
+        if not message.parts or not all(isinstance(part, Reasoning) for part in message.parts):
+            others += self._frame(message)
+        if calls:
+            self.only_text = False
+        if len(calls) > 1 and self.rule.wrapper_tokens > 0 and message.role != "tool":
+            texts += self.text(_wrapper_text(calls))
+            others = max(0, others + self.rule.wrapper_tokens)
+        else:
+            for call in calls:
+                name_texts, tokens = self._call(self.rule, call, index)
+                texts, others = texts + name_texts, max(0, others + tokens)
+        return self.scaled(texts) + others
+
+    def _frame(self, message: Message) -> int:
+        """Tokens that stand around a message."""
         profile, tokens = self.profile, self.profile.message_tokens
         if message.role == "assistant":
-            tokens += profile.assistant_tokens
+            tokens += profile.assistant_tokens + self.reply_schema_tokens
         if message.name:
             tokens += profile.name_tokens + self.scaled(self.text(message.name))
-        return tokens + self.parts(message.parts, counts_reasoning=counts_reasoning)
+        return max(0, tokens)
+
+    def _call(self, rule: LayoutRule, call: ToolCall, index: int) -> tuple[int, int]:
+        """A call that stands by itself; its name is billed with it and with its result."""
+        messages = self.request.messages
+        follows = index > 0 and _has_call(messages[index - 1])
+        leads = index + 1 < len(messages) and _has_call(messages[index + 1])
+        tokens = rule.legacy_call_tokens if call.form == "legacy" else rule.call_tokens
+        if call.form == "item" and not follows and not leads:
+            tokens += rule.item_id_tokens
+        if follows:
+            tokens += rule.next_call_tokens
+        dotted = min(max(0, rule.dotted_name_count), 2)
+        names = dotted * self.text("." + call.name) + (2 - dotted) * self.text(call.name)
+        return names + self.text(call.arguments), tokens
+
+    def _is_wrapped(self, index: int) -> bool:
+        """Whether the results in message `index` belong to calls in one wrapper."""
+        messages = self.request.messages
+        while index >= 0 and messages[index].role == "tool":
+            index -= 1
+        if index < 0 or self.rule is None or self.rule.wrapper_tokens <= 0:
+            return False
+        return sum(isinstance(part, ToolCall) for part in messages[index].parts) > 1
+
+    def _wrapped_results(self, index: int, parts: list[Part], *, counts_reasoning: bool) -> int:
+        """Results of a wrapper: elements of one JSON array with a space after each comma."""
+        messages, self.only_text = self.request.messages, False
+        is_first = messages[index - 1].role != "tool"
+        is_last = index + 1 == len(messages) or messages[index + 1].role != "tool"
+        results = [part for part in parts if isinstance(part, ToolResult)]
+        others = [part for part in parts if not isinstance(part, ToolResult)]
+        texts, tokens = self._parts(others, counts_reasoning=counts_reasoning)
+        tokens += self._frame(messages[index]) if is_first else 0
+        for nth, result in enumerate(results):
+            text = "".join(
+                part.text if isinstance(part, Text) else part.json
+                for part in result.parts
+                if isinstance(part, (Text, Data))
+            )
+            rest = [part for part in result.parts if not isinstance(part, (Text, Data))]
+            inner = self._parts(rest, counts_reasoning=False)
+            before = "[" if is_first and nth == 0 else " "
+            behind = "]" if is_last and nth + 1 == len(results) else ","
+            texts += inner[0] + self.text(before + layout.result_text(text) + behind)
+            tokens += inner[1]
+        return self.scaled(texts) + tokens
 
     def parts(self, parts: Iterable[Part], *, counts_reasoning: bool) -> int:
         """Tokens of parts; their text is scaled as a whole."""
@@ -151,6 +292,31 @@ def last_user_index(messages: tuple[Message, ...], end: int) -> int:
         if message.role == "user" and not is_result:
             return index
     return -1
+
+
+def leading_system(request: Request) -> tuple[Part, ...] | None:
+    """The system prompt or system message that the prompt begins with."""
+    if request.system:
+        return request.system
+    if request.messages and request.messages[0].role in ("system", "developer"):
+        return request.messages[0].parts
+    return None
+
+
+def _has_call(message: Message) -> bool:
+    return any(isinstance(part, ToolCall) for part in message.parts)
+
+
+def _wrapper_text(calls: list[ToolCall]) -> str:
+    uses = (
+        f'{{"recipient_name":{compact("functions." + call.name)},"parameters":{call.arguments}}}'
+        for call in calls
+    )
+    return f'{{"tool_uses":[{",".join(uses)}]}}'
+
+
+def _counts_reasoning(rule: str, index: int, turn: int) -> bool:
+    return rule == "all" or (rule == "loop" and index > turn)
 
 
 def _permille(tokens: int, permille: int) -> int:

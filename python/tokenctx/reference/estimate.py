@@ -103,9 +103,9 @@ class Engine:
     def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
         """The whole request counted here, without what is known."""
         reading = self._read(body, model, dialect)
-        counter = Counter(reading.profile)
+        counter = Counter(reading.profile, reading.request)
         context = counter.context(reading.request)
-        messages = self._messages(reading, counter, 0)
+        messages = counter.messages(0)
         return RequestCount(
             tokens=context + sum(messages),
             context_tokens=context,
@@ -136,17 +136,6 @@ class Engine:
             return reading.profile.name
         return f"{reading.profile.name}/{plain_model_name(reading.request.model)}"
 
-    def _messages(self, reading: Reading, counter: Counter, start: int) -> list[int]:
-        messages = reading.request.messages
-        turn = last_user_index(messages, len(messages))
-        return [
-            counter.message(
-                messages[index],
-                counts_reasoning=_counts_reasoning(reading.profile.reasoning, index, turn),
-            )
-            for index in range(start, len(messages))
-        ]
-
     def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> int:
         """Reasoning that the known total holds and that a new turn of the user drops."""
         messages = reading.request.messages
@@ -156,8 +145,8 @@ class Engine:
         return sum(counter.reasoning(messages[index]) for index in range(then + 1, known))
 
     def _delta(self, reading: Reading, known_count: int, total: KnownTotal) -> Estimate:
-        counter = Counter(reading.profile)
-        new = sum(self._messages(reading, counter, known_count))
+        counter = Counter(reading.profile, reading.request)
+        new = sum(counter.messages(known_count))
         dropped = self._dropped_reasoning(reading, counter, known_count)
         known = KnownTotal(max(0, total.tokens - dropped), total.derived_tokens)
         count = len(reading.request.messages) - known_count
@@ -165,8 +154,8 @@ class Engine:
         return self._answer(reading, counter, source, known, new, count)
 
     def _full(self, reading: Reading) -> Estimate:
-        counter = Counter(reading.profile)
-        tokens = counter.context(reading.request) + sum(self._messages(reading, counter, 0))
+        counter = Counter(reading.profile, reading.request)
+        tokens = counter.context(reading.request) + sum(counter.messages(0))
         count = len(reading.request.messages)
         return self._answer(reading, counter, "estimated", KnownTotal(0), tokens, count)
 
@@ -217,7 +206,3 @@ class Engine:
     def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:
         unknown = set() if reading.is_known_model else {"unknown_model"}
         return tuple(sorted(reading.request.assumptions | counter.assumptions | unknown))
-
-
-def _counts_reasoning(rule: str, index: int, turn: int) -> bool:
-    return rule == "all" or (rule == "loop" and index > turn)

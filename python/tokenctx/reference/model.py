@@ -9,6 +9,8 @@ Dialect = Literal[
     "openai-chat", "openai-responses", "anthropic", "gemini", "bedrock-converse", "vscode"
 ]
 MediaKind = Literal["image", "file", "audio", "video"]
+CallForm = Literal["plain", "item", "legacy"]
+"""`item`: with an id of the provider's own; `legacy`: a `function_call` of Chat."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class ToolCall:
     """Compact JSON, keys in the given order; text that is not JSON as it is."""
     canonical: str
     """The same with sorted keys."""
+    form: CallForm = "plain"
+    """How it stands in the body: neither identity nor part of the view."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +110,12 @@ class Request:
     tools: tuple[Tool, ...] = ()
     messages: tuple[Message, ...] = ()
     tool_choice: str = ""
-    """`required`, `tool:` and the name of the forced tool, or empty: the model is free."""
+    """`required`, `none`, `tool:` and the name of the forced tool, or empty: the model is free."""
     response_schema: str = ""
     """Compact JSON of the structured output's schema."""
+    schema_name: str = ""
+    schema_description: str = ""
     thinking: bool = False
+    pro: bool = False
+    """Whether a mode of reasoning with a hidden prompt is asked for."""
     assumptions: frozenset[str] = field(default_factory=frozenset)

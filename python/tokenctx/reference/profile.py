@@ -16,6 +16,35 @@ VENDORS: Final = frozenset(
 )
 """Vendors before a Bedrock model id, as in `us.anthropic.claude-...`."""
 
+LAYOUTS: Final = ("openai", "openai-2023")
+APIS: Final = ("chat", "responses")
+
+
+@dataclass(frozen=True)
+class LayoutRule:
+    """Tokens of one API beside the rendered text; the fields are described in DESIGN.md."""
+
+    joins_system: bool = False
+    request_tokens: int = 0
+    tools_tokens: int = 0
+    tools_with_system_tokens: int = 0
+    described_tokens: int = 0
+    schema_tokens: int = 0
+    schema_with_system_tokens: int = 0
+    schema_with_tools_tokens: int = 0
+    reply_schema_tokens: int = 0
+    prompt_has_reply_schema: bool = False
+    none_choice_tokens: int = 0
+    forced_choice_tokens: int = 0
+    forces_lone_tool: bool = False
+    call_tokens: int = 0
+    legacy_call_tokens: int = 0
+    dotted_name_count: int = 0
+    item_id_tokens: int = 0
+    next_call_tokens: int = 0
+    wrapper_tokens: int = 0
+    pro_tokens: int = 0
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -44,6 +73,9 @@ class Profile:
     call_tokens: int = 0
     call_name_count: int = 1
     result_tokens: int = 0
+    layout: str = "linear"
+    chat: LayoutRule = LayoutRule()
+    responses: LayoutRule = LayoutRule()
     reasoning: str = "loop"
     opaque_permille: int = 0
     opaque_offset_tokens: int = 0
@@ -56,6 +88,12 @@ class Profile:
     high_permille: int = 2000
     context_window_tokens: int | None = None
     max_output_tokens: int | None = None
+
+    def layout_rule(self, dialect: str) -> LayoutRule | None:
+        """The numbers of the prompt layout for an API; none if the layout is not known."""
+        if self.layout not in LAYOUTS:
+            return None
+        return self.responses if dialect == "openai-responses" else self.chat
 
 
 @functools.cache
@@ -72,8 +110,15 @@ def profiles() -> dict[str, Profile]:
     found: dict[str, dict[str, Any]] = {}
     for row in _table()["profiles"]:
         base = found.get(row.get("like", ""), {})
-        found[row["name"]] = {**base, **{key: row[key] for key in row if key in known}}
-    return {name: Profile(**row) for name, row in found.items()}
+        merged = {**base, **{key: row[key] for key in row if key in known}}
+        for api in APIS:
+            merged[api] = {**base.get(api, {}), **row.get(api, {})}
+        found[row["name"]] = merged
+    return {name: Profile(**_with_rules(row)) for name, row in found.items()}
+
+
+def _with_rules(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, **{api: LayoutRule(**row[api]) for api in APIS}}
 
 
 @functools.cache

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast, get_args
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from blake3 import blake3
 
 from tokenctx._errors import RequestError
-from tokenctx.reference.document import Anomalies, canonical, compact, load
+from tokenctx.reference.document import Anomalies, ascii_lower, canonical, compact, load
 from tokenctx.reference.model import (
     Data,
     Dialect,
@@ -35,6 +36,9 @@ from tokenctx.reference.parts import (
     read_result,
     string,
 )
+
+if TYPE_CHECKING:
+    from tokenctx.reference.model import CallForm
 
 ROLES: Final = {
     "system": "system",
@@ -111,7 +115,10 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
         messages=read_messages(message_list(fields, assumptions), assumptions),
         tool_choice=read_tool_choice(fields),
         response_schema=read_response_schema(fields),
+        schema_name=string(output_format(fields).get("name")),
+        schema_description=string(output_format(fields).get("description")),
         thinking=read_thinking(fields),
+        pro=read_pro(fields),
         assumptions=frozenset(assumptions),
     )
 
@@ -285,7 +292,8 @@ def read_calls(item: dict[str, Any], assumptions: set[str]) -> list[Part]:
         else:
             calls.append(read_data(call, assumptions))
     if isinstance(legacy := item.get("function_call"), dict):
-        calls.append(read_call(legacy.get("name"), legacy.get("arguments")))
+        call = read_call(legacy.get("name"), legacy.get("arguments"))
+        calls.append(replace(call, form="legacy"))
     if isinstance(refusal := item.get("refusal"), str):
         calls.append(Text(refusal))
     return calls
@@ -298,7 +306,9 @@ def read_item(kind: str, item: dict[str, Any], assumptions: set[str]) -> Message
         return Message("tool", (read_result("", output, assumptions, 0),))
     if kind in ("function_call", "custom_tool_call") or kind.endswith("_call"):
         name = string(item.get("name")) or kind.removesuffix("_call")
-        return Message("assistant", (read_call(name, first(item, "arguments", "input", "action")),))
+        call = read_call(name, first(item, "arguments", "input", "action"))
+        form: CallForm = "item" if string(item.get("id")) else "plain"
+        return Message("assistant", (replace(call, form=form),))
     if kind == "reasoning":
         opaque = string(item.get("encrypted_content"))
         text = joined_text(first(item, "content", "summary"))
@@ -361,7 +371,7 @@ def builtin(name: str, definition: dict[str, Any]) -> Tool:
 
 
 def read_tool_choice(fields: dict[str, Any]) -> str:
-    """`required`, `tool:` and a name, or empty text when the model is free."""
+    """`required`, `none`, `tool:` and a name, or empty text when the model is free."""
     choice = first(fields, "tool_choice", "function_call")
     config = first(fields, "toolConfig", "tool_config")
     if choice is None and isinstance(config, dict):
@@ -374,7 +384,8 @@ def read_tool_choice(fields: dict[str, Any]) -> str:
         if isinstance(name, str) and name:
             return "tool:" + name
         choice = string(choice.get("type")) or min(choice, default="")
-    return "required" if string(choice).lower() in ("any", "required") else ""
+    word = ascii_lower(string(choice))
+    return "none" if word == "none" else "required" if word in ("any", "required") else ""
 
 
 def read_response_schema(fields: dict[str, Any]) -> str:
@@ -396,6 +407,23 @@ def read_response_schema(fields: dict[str, Any]) -> str:
     inner = form.get("json_schema")
     schema = first(inner if isinstance(inner, dict) else form, "schema")
     return "" if schema is None else compact(schema)
+
+
+def output_format(fields: dict[str, Any]) -> dict[str, Any]:
+    """The named format of the output that OpenAI dialects ask for; empty when there is none."""
+    text, form = fields.get("text"), fields.get("response_format")
+    if form is None and isinstance(text, dict):
+        form = text.get("format")
+    if not isinstance(form, dict):
+        return {}
+    inner = form.get("json_schema")
+    return inner if isinstance(inner, dict) else form
+
+
+def read_pro(fields: dict[str, Any]) -> bool:
+    """Whether the reasoning mode `pro` is asked for."""
+    reasoning = fields.get("reasoning")
+    return isinstance(reasoning, dict) and reasoning.get("mode") == "pro"
 
 
 def read_thinking(fields: dict[str, Any]) -> bool:
@@ -468,6 +496,7 @@ def part_view(part: Part) -> dict[str, Any]:
     """A part as plain JSON values, its kind first."""
     kind = KIND_NAMES[type(part)]
     fields = dict(vars(part))
+    fields.pop("form", None)
     if isinstance(part, ToolResult):
         fields["parts"] = list(map(part_view, part.parts))
     if isinstance(part, Media):
