@@ -123,7 +123,7 @@ impl<'p> Counter<'p> {
         if message.role != "tool" {
             self.is_wrapped = self.wraps(message);
         }
-        let has_frame = self.rule.is_none() || !is_only_reasoning(message);
+        let has_frame = self.rule.is_none() || counts_reasoning || !is_only_reasoning(message);
         if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
             sum.other += self.frame(message);
         }

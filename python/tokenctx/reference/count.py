@@ -148,12 +148,13 @@ class Counter:
             return self._frame(message) + self.parts(
                 message.parts, counts_reasoning=counts_reasoning
             )
-        parts = [part for part in message.parts if not isinstance(part, ToolCall)]
+        parts: list[Part] = [part for part in message.parts if not isinstance(part, ToolCall)]
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
         if message.role == "tool" and self._is_wrapped(index):
             return self._wrapped_results(index, parts, counts_reasoning=counts_reasoning)
         texts, others = self._parts(parts, counts_reasoning=counts_reasoning)
-        if not message.parts or not all(isinstance(part, Reasoning) for part in message.parts):
+        is_reasoning = all(isinstance(part, Reasoning) for part in message.parts)
+        if counts_reasoning or not message.parts or not is_reasoning:
             others += self._frame(message)
         if calls:
             self.only_text = False
