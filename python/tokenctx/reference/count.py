@@ -30,7 +30,7 @@ class Counter:
     def __init__(self, profile: Profile, request: Request) -> None:
         self.profile = profile
         self.request = request
-        self.rule = profile.layout_rule(request.dialect)
+        self.rule = profile.layout_rule(request.dialect, request.model)
         self.assumptions: set[str] = set()
         self.only_text = True
         self.reply_schema_tokens = self._reply_schema()
@@ -58,7 +58,7 @@ class Counter:
         if request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
         if self.rule is not None:
-            return tokens + self._layout(self.rule)
+            return max(0, tokens + self._layout(self.rule))
         if request.tools:
             tokens += self.tools(request.tools) + self.choice(request.tool_choice)
         if request.response_schema:
@@ -118,7 +118,7 @@ class Counter:
             else:
                 text += self.text(block)
                 tokens += self.profile.message_tokens
-        return max(0, self.scaled(text) + tokens)
+        return self.scaled(text) + tokens
 
     def _layout_choice(self, rule: LayoutRule, own: list[Tool]) -> int:
         choice = self.request.tool_choice
