@@ -40,7 +40,7 @@ impl<'p> Counter<'p> {
         let mut counter = Counter {
             profile,
             encoding: Encoding::named(&profile.encoding),
-            rule: profile.layout_rule(request.dialect),
+            rule: profile.layout_rule(request.dialect, &request.model),
             reply_schema_tokens: 0,
             is_wrapped: false,
             assumptions: Assumptions::new(),
@@ -77,7 +77,7 @@ impl<'p> Counter<'p> {
             tokens += profile.system_tokens + self.parts(&request.system, false);
         }
         if let Some(rule) = self.rule {
-            return tokens + self.layout(rule, request);
+            return plus(tokens, self.layout(rule, request));
         }
         if !request.tools.is_empty() {
             tokens += self.tools(&request.tools) + self.choice(&request.tool_choice);
@@ -123,7 +123,7 @@ impl<'p> Counter<'p> {
         if message.role != "tool" {
             self.is_wrapped = self.wraps(message);
         }
-        let has_frame = self.rule.is_none() || !is_only_reasoning(message);
+        let has_frame = self.rule.is_none() || counts_reasoning || !is_only_reasoning(message);
         if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
             sum.other += self.frame(message);
         }
@@ -219,7 +219,7 @@ impl<'p> Counter<'p> {
     }
 
     /// Tokens of tools, output schema and options in the OpenAI layout.
-    fn layout(&mut self, rule: &LayoutRule, request: &Request<'_>) -> u64 {
+    fn layout(&mut self, rule: &LayoutRule, request: &Request<'_>) -> i64 {
         let mut tokens = rule.request_tokens;
         if request.is_pro && rule.pro_tokens > 0 {
             self.counted_only_text = false;
@@ -266,7 +266,7 @@ impl<'p> Counter<'p> {
                 }
             }
         }
-        plus(self.scaled(text), tokens)
+        tokens.saturating_add_unsigned(self.scaled(text))
     }
 
     fn layout_choice(&self, rule: &LayoutRule, request: &Request<'_>) -> i64 {
