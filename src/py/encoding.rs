@@ -2,19 +2,32 @@
 use super::errors::guard;
 use super::object::{as_bytes, with_text};
 use crate::bpe::Encoding;
+use crate::claude::ClaudeFamily;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 fn encoding(name: &str) -> PyResult<Encoding> {
-    Encoding::named(name).ok_or_else(|| {
-        let known: Vec<_> = Encoding::ALL
-            .iter()
-            .map(|encoding| encoding.name())
-            .collect();
-        let known = known.join(", ");
-        PyValueError::new_err(format!("no encoding is called {name:?}; known are {known}"))
+    Encoding::named(name).ok_or_else(|| match ClaudeFamily::named(name) {
+        Some(_) => PyValueError::new_err(format!(
+            "{name} counts tokens but has none to show; {}",
+            known(bpe_names())
+        )),
+        None => unknown(name),
     })
+}
+
+fn unknown(name: &str) -> PyErr {
+    let names = bpe_names().chain(ClaudeFamily::ALL.map(ClaudeFamily::name));
+    PyValueError::new_err(format!("no encoding is called {name:?}; {}", known(names)))
+}
+
+fn known(names: impl Iterator<Item = &'static str>) -> String {
+    format!("known are {}", names.collect::<Vec<_>>().join(", "))
+}
+
+fn bpe_names() -> impl Iterator<Item = &'static str> {
+    Encoding::ALL.into_iter().map(Encoding::name)
 }
 
 /// What `work` makes of text, or of bytes read as UTF-8 with U+FFFD for what is none.
@@ -37,7 +50,10 @@ fn on_text<T: Send>(text: &Bound<'_, PyAny>, work: impl FnOnce(&str) -> T + Send
 #[pyfunction]
 #[pyo3(signature = (text, *, encoding = "o200k_base"))]
 pub(super) fn count_tokens(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<u64> {
-    let encoding = self::encoding(encoding)?;
+    if let Some(family) = ClaudeFamily::named(encoding) {
+        return guard(|| on_text(text, |text| family.count(text)));
+    }
+    let encoding = Encoding::named(encoding).ok_or_else(|| unknown(encoding))?;
     guard(|| on_text(text, |text| encoding.count(text)))
 }
 
