@@ -31,6 +31,7 @@ const DIGITS: u32 = kind::DIGIT | kind::BORDER_DIGIT;
 const NUMBERS: u32 = kind::NUMBER | kind::DECIMAL;
 const HARD: u32 = kind::IDEOGRAPH | kind::SYMBOL | NUMBERS | kind::SELECTOR;
 
+const SPACE_CODE: u32 = b' ' as u32;
 const APOSTROPHE: u8 = b'\'';
 
 /// The rest of a word that may follow an apostrophe.
@@ -78,7 +79,7 @@ impl<'a> Marker<'a> {
         let mut at = 0;
         let first = Character::at(self.text, 0);
         // The frame's `<bow>` is paid for if nothing uses it up.
-        if self.absorbs_space && !first.is(kind::WORD | CLUMP) && first.code != b' '.into() {
+        if self.absorbs_space && !first.is(kind::WORD | CLUMP) && first.code != SPACE_CODE {
             self.tokens += 1;
         }
         while at < self.text.len() {
@@ -108,7 +109,7 @@ impl<'a> Marker<'a> {
     #[inline(always)]
     fn space(&mut self, at: usize, first: Character) -> usize {
         self.after_symbolic = false;
-        let single = first.code == b' '.into() && !Character::at(self.text, at + 1).is(kind::SPACE);
+        let single = first.code == SPACE_CODE && !Character::at(self.text, at + 1).is(kind::SPACE);
         if single {
             self.seam = self.after_eow;
             self.tokens += u64::from(!self.after_eow);
@@ -135,7 +136,7 @@ impl<'a> Marker<'a> {
                 at += space.length;
             }
             self.tokens += self.vocabulary.run(ladder, (at - start) / space.length);
-            self.after_space = space.code == b' '.into();
+            self.after_space = space.code == SPACE_CODE;
         }
         self.after_eow = false;
         at

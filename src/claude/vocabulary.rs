@@ -48,7 +48,7 @@ pub(super) static V4_7: Vocabulary = Vocabulary {
 };
 
 /// The state before any text.
-pub(super) const ROOT: u64 = 0;
+
 
 /// White space that has a ladder.
 #[derive(Clone, Copy)]
