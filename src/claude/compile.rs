@@ -439,9 +439,14 @@ fn write_automaton(out: &Path, pieces: &Pieces, kinds: &[u32]) {
             (states[slot].unwrap_or(0) | u64::from(label)).to_le_bytes()
         })
         .collect();
+    let root = |byte: u8| nodes[0].children.get(&byte).map_or(0, |&child| slots[child]);
+    let roots: Vec<u8> = (0..=u8::MAX)
+        .flat_map(|byte| table.as_chunks::<8>().0[root(byte)])
+        .collect();
     let masks: Vec<u8> = masks.iter().flat_map(|mask| mask.to_le_bytes()).collect();
     let family = FAMILIES[pieces.family];
     write_table(out, &format!("claude_{family}.states"), &table);
+    write_table(out, &format!("claude_{family}.roots"), &roots);
     write_table(out, &format!("claude_{family}.masks"), &masks);
 }
 

@@ -20,6 +20,7 @@ pub(crate) const BASE_BITS: u32 = 20;
 pub(crate) const BASE_SHIFT: u32 = 8;
 pub(crate) const FAIL_SHIFT: u32 = 28;
 pub(crate) const MASK_SHIFT: u32 = 48;
+#[allow(dead_code)]
 pub(crate) const MASK_BITS: u32 = 16;
 
 /// Base of a state without children: no state has its slots.

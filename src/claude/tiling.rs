@@ -48,28 +48,22 @@ impl Tiling {
         self.end_character(character.length, character.cost(self.vocabulary.number));
     }
 
-    /// Appends any text.
-    pub(super) fn text(&mut self, text: &str) {
-        let text = text.as_bytes();
-        let mut at = 0;
-        while at < text.len() {
-            let character = Character::at(text, at);
-            self.character(character, text, at);
-            at += character.length;
-        }
-    }
-
     /// The position after a character of `length` bytes that costs `cost` tokens alone.
     #[inline(always)]
     fn end_character(&mut self, length: usize, cost: u64) {
         let before = self.least[self.at % MEMORY];
         self.at = self.at.wrapping_add(length);
         let mut least = before + cost;
-        let mut ends = self.vocabulary.ends(self.state);
+        let [mut ends, mut far_ends] = self.vocabulary.ends(self.state);
         while ends != 0 {
             let piece = ends.trailing_zeros() as usize + 1;
             least = least.min(self.least[self.at.wrapping_sub(piece) % MEMORY] + 1);
             ends &= ends - 1;
+        }
+        while far_ends != 0 {
+            let piece = far_ends.trailing_zeros() as usize + 65;
+            least = least.min(self.least[self.at.wrapping_sub(piece) % MEMORY] + 1);
+            far_ends &= far_ends - 1;
         }
         self.least[self.at % MEMORY] = least;
     }

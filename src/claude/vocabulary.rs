@@ -29,6 +29,8 @@ pub(super) struct Vocabulary {
     /// Its place in shared tables.
     pub(super) number: usize,
     states: &'static [[u8; 8]],
+    /// The state after each byte if nothing before it matters.
+    roots: &'static [[u8; 8]],
     masks: &'static [[u8; 16]],
     ladders: &'static [[u8; 2]],
 }
@@ -36,6 +38,7 @@ pub(super) struct Vocabulary {
 pub(super) static V3: Vocabulary = Vocabulary {
     number: 0,
     states: table!("claude_v3.states"),
+    roots: table!("claude_v3.roots"),
     masks: table!("claude_v3.masks"),
     ladders: table!("claude_v3.ladders"),
 };
@@ -43,12 +46,10 @@ pub(super) static V3: Vocabulary = Vocabulary {
 pub(super) static V4_7: Vocabulary = Vocabulary {
     number: 1,
     states: table!("claude_v4_7.states"),
+    roots: table!("claude_v4_7.roots"),
     masks: table!("claude_v4_7.masks"),
     ladders: table!("claude_v4_7.ladders"),
 };
-
-/// The state before any text.
-
 
 /// White space that has a ladder.
 #[derive(Clone, Copy)]
@@ -60,8 +61,7 @@ pub(super) enum Ladder {
 }
 
 impl Vocabulary {
-    /// The root as a packed state.
-    #[inline(always)]
+    /// The state before any text.
     pub(super) fn root(&self) -> u64 {
         u64::from_le_bytes(self.states[0])
     }
@@ -69,32 +69,27 @@ impl Vocabulary {
     /// The state after one more byte. Amortised constant: a failure undoes an earlier step.
     #[inline(always)]
     pub(super) fn step(&self, mut state: u64, byte: u8) -> u64 {
-        const BASES: u64 = (1 << layout::BASE_BITS) - 1;
+        const SLOTS: u64 = (1 << layout::BASE_BITS) - 1;
         loop {
-            let slot = (state >> layout::BASE_SHIFT & BASES) as usize ^ usize::from(byte);
-            if let Some(next) = self.states.get(slot) {
-                let next = u64::from_le_bytes(*next);
-                if next as u8 == byte {
-                    return next;
-                }
+            let slot = (state >> layout::BASE_SHIFT & SLOTS) as usize ^ usize::from(byte);
+            let next = self.states.get(slot).map_or(0, |s| u64::from_le_bytes(*s));
+            if next as u8 == byte {
+                return next;
             }
-            let root = self.root();
-            if state == root {
-                return root;
+            let fail = (state >> layout::FAIL_SHIFT & SLOTS) as usize;
+            if fail == 0 {
+                return u64::from_le_bytes(self.roots[usize::from(byte)]);
             }
-            state = u64::from_le_bytes(
-                self.states[(state >> layout::FAIL_SHIFT & BASES) as usize],
-            );
+            state = u64::from_le_bytes(self.states[fail]);
         }
     }
 
-    /// Lengths of the pieces that end where `state` was reached: bit `n - 1` for `n` bytes.
+    /// Lengths of the pieces that end where `state` was reached: bit `n - 1` for `n` bytes, and
+    /// those above 64.
     #[inline(always)]
-    pub(super) fn ends(&self, state: u64) -> u128 {
-        match state >> layout::MASK_SHIFT {
-            0 => 0,
-            number => u128::from_le_bytes(self.masks[number as usize]),
-        }
+    pub(super) fn ends(&self, state: u64) -> [u64; 2] {
+        let mask = u128::from_le_bytes(self.masks[(state >> layout::MASK_SHIFT) as usize]);
+        [mask as u64, (mask >> 64) as u64]
     }
 
     /// Tokens of a run of white space.

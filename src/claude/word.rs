@@ -183,20 +183,27 @@ fn each_written(
             write(character, text, at);
         } else {
             let mut bytes = [0; 4];
-            for lower in lower_case(character.code) {
-                let lower = lower.encode_utf8(&mut bytes).as_bytes();
-                write(Character::at(lower, 0), lower, 0);
-            }
+            let lower = lower_case(character.code).encode_utf8(&mut bytes).as_bytes();
+            write(Character::at(lower, 0), lower, 0);
         }
         at += character.length;
     }
 }
 
-/// The lower case of a code point that has one.
-fn lower_case(code: u32) -> impl Iterator<Item = char> {
-    char::from_u32(code)
-        .into_iter()
-        .flat_map(char::to_lowercase)
+/// The lower case of a capital or title-case letter; that of a dotted I, two characters, is not
+/// asked for.
+fn lower_case(code: u32) -> char {
+    let lower = match code {
+        0x41..=0x5A | 0xC0..=0xDE | 0x391..=0x3AB | 0x410..=0x42F => code + 0x20,
+        0x400..=0x40F => code + 0x50,
+        _ => code,
+    };
+    let character = char::from_u32(lower).unwrap_or_default();
+    if lower == code {
+        character.to_lowercase().next().unwrap_or_default()
+    } else {
+        character
+    }
 }
 
 /// What decides how the case of a word is written.
