@@ -57,8 +57,9 @@ fn main() {
     for (name, tokens, bpe) in &vocabularies {
         let ranked = ranked_tokens(bpe);
         assert_eq!(ranked.len(), *tokens as usize, "{name}: number of tokens");
-        validate(name, &ranked);
+        let splits = validate(name, &ranked);
         write_vocabulary(&out, name, &ranked);
+        fs::write(out.join(format!("{name}.splits")), splits).expect("OUT_DIR is writable");
     }
 }
 
@@ -75,11 +76,12 @@ fn ranked_tokens(bpe: &CoreBPE) -> Vec<(Vec<u8>, u32)> {
         .collect()
 }
 
-/// Panics unless every byte is a token, no token occurs twice or is too long, and every token merges to itself.
+/// Panics unless every byte is a token, no token occurs twice or is too long, and every token
+/// merges to itself by joins of ascending rank. Returns where the last join of each token is.
 ///
-/// With the last, "the whole piece is a token" and "the piece merges to one token" are the same,
-/// and the lemma of `src/bpe/merge.rs` about neighbouring tokens holds.
-fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) {
+/// So "the whole piece is a token" and "the piece merges to one token" are the same, and the
+/// argument of `src/bpe/merge.rs` about neighbouring tokens holds.
+fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<u8> {
     let ranks: HashMap<&[u8], u32> = ranked.iter().map(|(t, r)| (t.as_slice(), *r)).collect();
     assert_eq!(ranks.len(), ranked.len(), "{name}: a token occurs twice");
     for byte in 0..=u8::MAX {
@@ -88,24 +90,34 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) {
             "{name}: byte {byte} is not a token"
         );
     }
+    let mut splits = Vec::new();
     for (token, rank) in ranked {
         assert!(
             token.len() <= key::MAX_TOKEN_BYTES,
             "{name}: token {rank} is too long"
         );
         let mut starts: Vec<usize> = (0..=token.len()).collect();
-        while let Some((_, at)) = (0..starts.len().saturating_sub(2))
+        let (mut split, mut highest) = (0, 0);
+        while let Some((joined, at)) = (0..starts.len().saturating_sub(2))
             .filter_map(|i| Some((*ranks.get(&token[starts[i]..starts[i + 2]])?, i)))
             .min()
         {
-            starts.remove(at + 1);
+            assert!(
+                joined >= highest,
+                "{name}: token {rank} is not joined in order of rank"
+            );
+            highest = joined;
+            split = starts.remove(at + 1);
         }
         assert_eq!(
             starts.len(),
             2,
             "{name}: token {rank} does not merge to itself"
         );
+        splits.resize(*rank as usize, 0);
+        splits.push(u8::try_from(split).expect("a token is short"));
     }
+    splits
 }
 
 fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {

@@ -23,7 +23,11 @@ def agent_conversation(message_count: int = 480, body_bytes: int = 900_000) -> d
         messages += [
             {"role": "user", "content": prose(random_, 200)},
             {"role": "assistant", "content": None, "tool_calls": [call(random_, turn)]},
-            {"role": "tool", "tool_call_id": f"call_{turn}", "content": code(random_, result_bytes)},
+            {
+                "role": "tool",
+                "tool_call_id": f"call_{turn}",
+                "content": code(random_, result_bytes),
+            },
             {"role": "assistant", "content": prose(random_, 300)},
         ]
     tools = [tool(random_, index) for index in range(12)]
@@ -52,16 +56,22 @@ def prose(random_: random.Random, chars: int) -> str:
 
 def code(random_: random.Random, chars: int) -> str:
     """Code-like text with indentation, digits and punctuation."""
-    lines = []
+    lines: list[str] = []
     while sum(map(len, lines)) < chars:
         name, value = random_.choice(WORDS), random_.randrange(10**6)
-        lines.append(f"    {name}_{value % 97} = {{'{random_.choice(WORDS)}': {value}}}  # {name}\n")
+        lines.append(
+            f"    {name}_{value % 97} = {{'{random_.choice(WORDS)}': {value}}}  # {name}\n"
+        )
     return "".join(lines)
 
 
 def call(random_: random.Random, turn: int) -> dict[str, Any]:
     """A tool call with a few arguments."""
-    arguments = {"path": f"src/{random_.choice(WORDS)}.py", "first_line": turn, "query": prose(random_, 60)}
+    arguments = {
+        "path": f"src/{random_.choice(WORDS)}.py",
+        "first_line": turn,
+        "query": prose(random_, 60),
+    }
     function = {"name": "read_file", "arguments": json.dumps(arguments)}
     return {"id": f"call_{turn}", "type": "function", "function": function}
 
@@ -75,3 +85,9 @@ def tool(random_: random.Random, index: int) -> dict[str, Any]:
     schema = {"type": "object", "properties": properties, "required": list(properties)[:2]}
     function = {"name": f"tool_{index}", "description": prose(random_, 200), "parameters": schema}
     return {"type": "function", "function": function}
+
+
+def prose_and_code(chars: int) -> str:
+    """Half prose, half code, about `chars` characters."""
+    random_ = random.Random(11)
+    return prose(random_, chars // 2) + "\n" + code(random_, chars // 2)

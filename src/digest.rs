@@ -10,6 +10,7 @@
 //! in one pass. Accepted here; a memo in front of it is the remedy, not a weaker hash.
 use crate::media;
 use crate::request::{Content, Data, Media, Message, Part, Request, Tool};
+use std::hash::Hasher;
 
 /// BLAKE3 key derivation context; it changes with every change of the canonical form.
 const CONTEXT: &str = "tokenctx 2026-11-21 message and prefix digests";
@@ -32,10 +33,14 @@ impl Digester {
         }
     }
 
-    /// Identity of `message`: role, name and parts. Linear in its size.
-    pub fn message(&self, message: &Message<'_>) -> Digest {
+    /// Identity of each of `messages`: role, name and parts. Linear in their size.
+    pub fn messages(&self, messages: &[Message<'_>]) -> impl ExactSizeIterator<Item = Digest> {
         let mut form = Form::default();
-        self.message_into(message, &mut form)
+        messages.iter().map(move |message| {
+            form.bytes.clear();
+            form.message(message);
+            self.digest(&form.bytes)
+        })
     }
 
     /// Identity of all that stands before the messages: `family`, system prompt and tool set.
@@ -51,12 +56,22 @@ impl Digester {
 
     /// Identity of the context (index 0) and of the first k messages (index k).
     pub fn prefixes(&self, family: &str, request: &Request<'_>) -> Vec<Digest> {
-        let mut form = Form::default();
-        let mut prefix = self.context(family, request);
-        let mut prefixes = Vec::with_capacity(request.messages.len() + 1);
+        self.chain(
+            self.context(family, request),
+            self.messages(&request.messages),
+        )
+    }
+
+    /// `prefix`, and `prefix` with one, two, ... of `messages` after it.
+    pub fn chain(
+        &self,
+        mut prefix: Digest,
+        messages: impl ExactSizeIterator<Item = Digest>,
+    ) -> Vec<Digest> {
+        let mut prefixes = Vec::with_capacity(messages.len() + 1);
         prefixes.push(prefix);
-        for message in &request.messages {
-            prefix = self.link(prefix, self.message_into(message, &mut form));
+        for message in messages {
+            prefix = self.link(prefix, message);
             prefixes.push(prefix);
         }
         prefixes
@@ -68,16 +83,6 @@ impl Digester {
         link[1..17].copy_from_slice(&prefix.0);
         link[17..].copy_from_slice(&message.0);
         self.digest(&link)
-    }
-
-    fn message_into(&self, message: &Message<'_>, form: &mut Form) -> Digest {
-        form.bytes.clear();
-        form.field(b'r', message.role.as_bytes());
-        if !message.name.is_empty() {
-            form.field(b'n', message.name.as_bytes());
-        }
-        form.parts(&message.parts);
-        self.digest(&form.bytes)
     }
 
     fn digest(&self, content: &[u8]) -> Digest {
@@ -118,6 +123,14 @@ impl Form {
         write(self);
         let length = (self.bytes.len() - start) as u64;
         self.bytes[start - 8..start].copy_from_slice(&length.to_le_bytes());
+    }
+
+    fn message(&mut self, message: &Message<'_>) {
+        self.field(b'r', message.role.as_bytes());
+        if !message.name.is_empty() {
+            self.field(b'n', message.name.as_bytes());
+        }
+        self.parts(&message.parts);
     }
 
     fn parts(&mut self, parts: &[Part<'_>]) {
@@ -166,7 +179,7 @@ impl Form {
     fn content(&mut self, content: &Content<'_>) {
         let mut hasher = blake3::Hasher::new();
         match content {
-            Content::Remote(place) => return self.field(b'u', place),
+            Content::Remote(place) => return self.field(b'u', place.as_bytes()),
             Content::Malformed(text) => return self.field(b'w', text),
             Content::Bytes(bytes) => {
                 hasher.update(bytes);
@@ -188,5 +201,28 @@ impl Form {
             if tool.builtin.is_some() { b'b' } else { b't' },
             tool.canonical(),
         );
+    }
+}
+
+/// Digests are keyed and uniform already: their first eight bytes are the hash.
+#[derive(Default)]
+pub(crate) struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            self.0 = u64::from_le_bytes(*first);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 ^= number;
+    }
+
+    /// The length of the array, the same for all.
+    fn write_usize(&mut self, _length: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }

@@ -33,11 +33,10 @@ impl Tracker {
 
     /// The identity of `request` within `family`. Linear in the request.
     pub fn read(&self, family: &str, request: &Request<'_>) -> Conversation {
-        let digest = |message| self.digester.message(message);
-        Conversation {
-            messages: request.messages.iter().map(digest).collect(),
-            prefixes: self.digester.prefixes(family, request),
-        }
+        let messages: Vec<_> = self.digester.messages(&request.messages).collect();
+        let context = self.digester.context(family, request);
+        let prefixes = self.digester.chain(context, messages.iter().copied());
+        Conversation { messages, prefixes }
     }
 
     /// Remembers `tokens` for the conversation; false if it has no messages or no tokens.

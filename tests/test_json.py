@@ -128,7 +128,7 @@ class TestText:
         assert _json_anomalies('"\ud800"') == ["lone_surrogate"]
 
     def test_random_floats_are_written_as_python_writes_them(self) -> None:
-        numbers = random.Random(7)  # noqa: S311
+        numbers = random.Random(7)
         bits = [numbers.getrandbits(64) for _ in range(20_000)]
         floats = [struct.unpack("<d", struct.pack("<Q", each))[0] for each in bits]
         floats += [numbers.uniform(-1, 1) * 10 ** numbers.randint(-8, 20) for _ in range(20_000)]
@@ -140,7 +140,7 @@ class TestText:
         assert _json_compact(dumps(floats)) == dumps(floats)
 
     def test_random_number_texts_are_read_as_python_reads_them(self) -> None:
-        numbers = random.Random(8)  # noqa: S311
+        numbers = random.Random(8)
 
         def text() -> str:
             whole = str(numbers.randrange(10 ** numbers.randint(1, 25)))

@@ -19,6 +19,7 @@ __all__ = [
     "_json_canonical",
     "_json_compact",
     "_panic",
+    "_reply_view",
     "_request_view",
     "count_tokens",
     "encode",

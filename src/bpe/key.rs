@@ -45,18 +45,22 @@ pub(crate) fn hash_short(key: u128) -> u64 {
     )
 }
 
-/// Hash of a token that does not fit into an entry.
+/// Hash of a token that does not fit into an entry: of its length, first 24 and last 8 bytes.
+///
+/// These tell all tokens apart (`build.rs` would fail), and a longer text is not read to its end.
 pub(crate) fn hash_long(text: &[u8]) -> u64 {
-    let mut hash = text.len() as u64;
-    for chunk in text.chunks(8) {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        hash = fold(
-            hash ^ u64::from_le_bytes(word) ^ 0x9E37_79B9_7F4A_7C15,
-            0xD6E8_FEB8_6659_FD93,
-        );
-    }
-    hash
+    let last = text.len().saturating_sub(8);
+    let word = |at: usize| {
+        let chunk = text.get(at.min(last)..).and_then(|rest| rest.first_chunk());
+        chunk.map_or(0, |chunk| u64::from_le_bytes(*chunk))
+    };
+    let length = (text.len() as u64).wrapping_mul(0x9FB2_1C65_1E98_DF25);
+    let left = fold(word(0) ^ length, word(8) ^ 0x9E37_79B9_7F4A_7C15);
+    let right = fold(
+        word(16) ^ 0xD6E8_FEB8_6659_FD93,
+        word(last) ^ 0xA24B_AED4_963E_E407,
+    );
+    fold(left ^ 0x9E37_79B9_7F4A_7C15, right ^ 0x9FB2_1C65_1E98_DF25)
 }
 
 /// Index of the pilot of `hash` among `pilots`.

@@ -19,27 +19,35 @@
 //!
 //! **A long cell** goes through windows from left to right, by this lemma: if `a` and `b` are
 //! encodings, and the last token of `a` and the first of `b` stay apart when their joined text is
-//! encoded, then `a` followed by `b` is the encoding of the joined text. (A merge across the
-//! border would have to happen between the two tokens next to it, or on the way to them; whether
-//! it does depends on those two texts alone.) So, given the encoding of everything before a window,
-//! the last tokens are given back, encoded again together with the window, and kept if the
-//! first new token stays apart from the last one that was not given back. If it does not, more is
-//! given back, twice as much every time, and the next windows are made as wide as what was given
-//! back, so that the work stays n log n however the text is made.
+//! encoded, then `a` followed by `b` is the encoding of the joined text. (The joins inside of each
+//! token, and their order, are the same in both; a join across a border would have to happen
+//! between spans of the two tokens next to it, and whether it does depends on those two alone.)
+//! So a window is encoded by itself and kept if its first token stays apart from the last token
+//! before it. If it does not, tokens are given back and encoded again with the window, twice as
+//! many every time, and the next windows are made as wide as what was given back, so that the work
+//! stays n log n however the text is made. The last tokens of a window, which the text after it
+//! may change, are left to the next.
 //!
-//! **A repeated token** is taken without a window: if a token stays apart from itself, it may be
-//! appended as often as the text repeats it. Runs of one character are read at memory speed.
+//! **A guess** may save a window, by the same lemma: a token that once followed the last one and
+//! is what the text goes on with, or the longest token of a run of one byte. Periodic text is read
+//! at the speed of comparing bytes.
 //!
 //! # Tried and lost
 //!
-//! A binary heap over a linked list for pieces above 40 bytes: 70 to 130 ms/MB on runs and random
-//! letters against 1 to 60 here. Longest match with backtracking is as fast as this on random
-//! letters, but needs a trie of 4 MB for `o200k_base` or many hash probes for each match.
+//! - A binary heap over a linked list for pieces above 40 bytes: about 120 ms/MB on runs and 50 to
+//!   75 on random letters (prototype, 2026-11-20) against 2 and about 40 here.
+//! - Deciding whether two tokens stay apart by merging their text: slower on long tokens.
+//! - Not tried: longest match with backtracking, which needs a trie or many probes for each match.
+//!
+//! Slowest inputs known: long pieces whose tokens are about as long as a window, such as lines of
+//! 99 spaces, at 110 to 160 ms/MB (2026-11-21, a busy machine).
 
+use super::key::MAX_TOKEN_BYTES;
 use super::vocabulary::{NONE, Vocabulary};
 
 /// Widest windows whose spans are bits of a word; most cells fit into the first.
-const NARROW: [usize; 3] = [16, 32, 63];
+const NARROW: [usize; 2] = [16, 32];
+const NARROW_MAX: usize = 63;
 
 /// Widest cell that is a single window, whatever it holds.
 const MIDDLE: usize = 128;
@@ -48,10 +56,13 @@ const MIDDLE: usize = 128;
 const WIDE: usize = 1024;
 
 /// Bytes that a long cell advances by, at least.
-const STEP: usize = 48;
+const STEP: usize = NARROW_MAX;
 
-/// Tokens that are given back at first.
-const GIVEN_BACK: usize = 2;
+/// Last tokens of a window that the text after it may change, as a rule.
+const UNSETTLED: usize = 2;
+
+/// Bytes of a run that is worth a guess: a vocabulary that has longer runs has this one.
+const RUN: usize = 16;
 
 /// Number of tokens of the piece `text[start..end]`, which is no token itself.
 pub(super) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> usize {
@@ -59,7 +70,7 @@ pub(super) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usi
     for_each_cell(vocabulary, text, start, end, |from, to, rank| {
         count += match to - from {
             _ if rank != NONE => 1,
-            0..=MIDDLE => window(vocabulary, text, from, to, |_, _| ()),
+            0..=NARROW_MAX => window(vocabulary, text, from, to, |_, _| ()),
             _ => {
                 let mut tokens = Vec::new();
                 long_cell(vocabulary, &text[from..to], &mut tokens);
@@ -81,7 +92,7 @@ pub(super) fn encode(
     for_each_cell(vocabulary, text, start, end, |from, to, rank| {
         match to - from {
             _ if rank != NONE => tokens.push(rank),
-            0..=MIDDLE => {
+            0..=NARROW_MAX => {
                 window(vocabulary, text, from, to, |from, to| {
                     tokens.push(vocabulary.rank(text, from, to));
                 });
@@ -124,61 +135,152 @@ fn for_each_cell(
 /// Encodes a cell of any length into the empty `tokens`.
 fn long_cell(vocabulary: &Vocabulary, piece: &[u8], tokens: &mut Vec<u32>) {
     let (mut at, mut step) = (0, STEP);
-    let mut encoded = Vec::new();
-    while at < piece.len() {
-        at = repeat(vocabulary, piece, at, tokens);
-        let end = piece.len().min(at + step);
-        let mut given_back = GIVEN_BACK;
-        loop {
-            let kept = tokens.len().saturating_sub(given_back);
-            let start = at - byte_length(vocabulary, &tokens[kept..]);
-            encoded.clear();
-            window(vocabulary, piece, start, end, |from, to| {
-                encoded.push(vocabulary.rank(piece, from, to));
-            });
-            let apart = match (tokens[..kept].last(), encoded.first()) {
-                (Some(&left), Some(&right)) => stay_apart(vocabulary, piece, start, left, right),
-                _ => true,
-            };
-            if apart {
-                step = (step / 2).max(at - start).max(STEP);
-                tokens.truncate(kept);
-                tokens.append(&mut encoded);
-                break;
-            }
-            given_back *= 2;
+    let mut followers = Followers([(NONE, NONE); 256]);
+    loop {
+        at = guess(vocabulary, piece, at, tokens, &mut followers);
+        if at == piece.len() {
+            return;
         }
+        let end = piece.len().min(at + step);
+        let known = tokens.len().saturating_sub(1);
+        let start = append_window(vocabulary, piece, at, end, tokens);
+        step = (step / 2).max(at - start).max(STEP);
+        let settled = at;
+        at = end;
+        for _ in 0..UNSETTLED {
+            let last = tokens
+                .last()
+                .map_or(0, |&last| byte_length(vocabulary, &[last]));
+            if end < piece.len() && at - last > settled {
+                tokens.pop();
+                at -= last;
+            }
+        }
+        followers.learn(tokens.get(known..).unwrap_or_default());
+    }
+}
+
+/// Appends the bytes from `at` to `end` to `tokens`, the encoding of those before; returns from
+/// where they had to be encoded anew.
+fn append_window(
+    vocabulary: &Vocabulary,
+    piece: &[u8],
+    at: usize,
+    end: usize,
+    tokens: &mut Vec<u32>,
+) -> usize {
+    let mut given_back = 0;
+    loop {
+        let kept = tokens.len().saturating_sub(given_back);
+        let start = at - byte_length(vocabulary, &tokens[kept..]);
+        let mut encoded = Vec::new();
+        window(vocabulary, piece, start, end, |from, to| {
+            encoded.push(vocabulary.rank(piece, from, to));
+        });
+        let apart = match (tokens[..kept].last(), encoded.first()) {
+            (Some(&left), Some(&right)) => stay_apart(vocabulary, piece, start, left, right),
+            _ => true,
+        };
+        if apart {
+            tokens.truncate(kept);
+            tokens.append(&mut encoded);
+            return start;
+        }
+        given_back = 2 * given_back + 1;
+    }
+}
+
+/// Appends tokens that need no window; returns where that ends.
+fn guess(
+    vocabulary: &Vocabulary,
+    piece: &[u8],
+    mut at: usize,
+    tokens: &mut Vec<u32>,
+    followers: &mut Followers,
+) -> usize {
+    loop {
+        let last = tokens.last().copied();
+        let follower = last.and_then(|last| followers.of(last));
+        if let Some((token, text)) = follower.and_then(|f| Some((f, vocabulary.token(f)?)))
+            && piece[at..].starts_with(text)
+        {
+            tokens.push(token);
+            at += text.len();
+            continue;
+        }
+        let Some(end) = run_token_end(vocabulary, piece, at) else {
+            return at;
+        };
+        let run = vocabulary.rank(piece, at, end);
+        if last.is_some_and(|last| !stay_apart(vocabulary, piece, at, last, run)) {
+            return at;
+        }
+        followers.learn(&[last.unwrap_or(NONE), run]);
+        tokens.push(run);
         at = end;
     }
 }
 
-/// Appends the last token as often as the text at `at` repeats it; returns where that ends.
-fn repeat(vocabulary: &Vocabulary, piece: &[u8], mut at: usize, tokens: &mut Vec<u32>) -> usize {
-    let Some(&last) = tokens.last() else {
-        return at;
-    };
-    let Some(token) = vocabulary.token(last) else {
-        return at;
-    };
-    if piece[at..].starts_with(token) && stay_apart(vocabulary, piece, at, last, last) {
-        while piece[at..].starts_with(token) {
-            tokens.push(last);
-            at += token.len();
+/// For some tokens, one that was seen next to it: so the two stay apart.
+struct Followers([(u32, u32); 256]);
+
+impl Followers {
+    fn learn(&mut self, encoded: &[u32]) {
+        for pair in encoded.windows(2) {
+            self.0[pair[0] as usize % self.0.len()] = (pair[0], pair[1]);
         }
     }
-    at
+
+    fn of(&self, token: u32) -> Option<u32> {
+        let (left, right) = self.0[token as usize % self.0.len()];
+        (left == token).then_some(right)
+    }
+}
+
+/// End of the longest token of at least [`RUN`] bytes, all the same, at `at`.
+fn run_token_end(vocabulary: &Vocabulary, piece: &[u8], at: usize) -> Option<usize> {
+    let rest = &piece[at..piece.len().min(at + MAX_TOKEN_BYTES)];
+    let run = rest
+        .iter()
+        .take_while(|&byte| rest.first() == Some(byte))
+        .count();
+    let is_token = |length: &usize| vocabulary.rank(piece, at, at + length) != NONE;
+    if run < RUN || !is_token(&RUN) {
+        return None;
+    }
+    (RUN..=run).rev().find(is_token).map(|length| at + length)
 }
 
 /// True if `left`, which ends at `border`, and `right`, which starts there, are the encoding of
 /// their joined text.
-fn stay_apart(vocabulary: &Vocabulary, piece: &[u8], border: usize, left: u32, right: u32) -> bool {
-    let start = border - byte_length(vocabulary, &[left]);
-    let end = border + byte_length(vocabulary, &[right]);
-    let mut borders = 0;
-    let count = window(vocabulary, piece, start, end, |from, _| {
-        borders += usize::from(from == border);
-    });
-    count == 2 && borders == 1
+///
+/// Goes backwards through the spans on both sides of the border, from the whole tokens to single
+/// bytes, the one that was joined last first. At some time in the merge, each of these two spans
+/// were neighbours. They were joined then, if their join has a lower rank than the joins that made
+/// them parts of larger spans; of equal ranks the leftmost pair is joined first.
+fn stay_apart(vocabulary: &Vocabulary, text: &[u8], border: usize, left: u32, right: u32) -> bool {
+    let (mut left, mut right) = (left, right);
+    let mut start = border - byte_length(vocabulary, &[left]);
+    let mut end = border + byte_length(vocabulary, &[right]);
+    let (mut left_until, mut right_until) = (NONE, NONE);
+    loop {
+        let joined = vocabulary.candidate_rank(text, start, end);
+        if joined < left_until && joined <= right_until && joined != NONE {
+            return false;
+        }
+        let (left_split, right_split) = (vocabulary.split(left), vocabulary.split(right));
+        if let Some(length) = left_split.filter(|_| right_split.is_none() || left > right) {
+            left_until = left;
+            start += length;
+            left = vocabulary.rank(text, start, border);
+        } else if let Some(length) = right_split {
+            right_until = right;
+            end = border + length;
+            right = vocabulary.rank(text, border, end);
+        } else {
+            return true;
+        }
+    }
 }
 
 /// Bytes of the text of `tokens`.
@@ -207,15 +309,15 @@ fn window(
         length,
     };
     if length <= NARROW[0] {
-        bytes.merge([NONE; NARROW[0]], Bits::new(length), token)
+        bytes.merge([NO_PAIR; NARROW[0]], Bits::new(length), token)
     } else if length <= NARROW[1] {
-        bytes.merge([NONE; NARROW[1]], Bits::new(length), token)
-    } else if length <= NARROW[2] {
-        bytes.merge([NONE; NARROW[2]], Bits::new(length), token)
+        bytes.merge([NO_PAIR; NARROW[1]], Bits::new(length), token)
+    } else if length <= NARROW_MAX {
+        bytes.merge([NO_PAIR; NARROW_MAX], Bits::new(length), token)
     } else if length <= MIDDLE {
-        bytes.merge([NONE; MIDDLE], Links::new(length), token)
+        bytes.merge([NO_PAIR; MIDDLE], Links::new(length), token)
     } else if length <= WIDE {
-        bytes.merge([NONE; WIDE], Links::new(length), token)
+        bytes.merge([NO_PAIR; WIDE], Links::new(length), token)
     } else {
         bytes.merge(Tournament::new(length), Links::new(length), token)
     }
@@ -232,31 +334,34 @@ trait Pairs {
 /// Bits of a scanned word that hold the position; ranks have 18 bits.
 const POSITION_BITS: u32 = 10;
 
+/// Word of a position without a pair. Words are signed: SSE2 compares no others.
+const NO_PAIR: i32 = i32::MAX;
+
 const _: () = assert!(WIDE <= 1 << POSITION_BITS && POSITION_BITS + 18 < u32::BITS);
 
-impl<const N: usize> Pairs for [u32; N] {
+impl<const N: usize> Pairs for [i32; N] {
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a position is below N")]
     fn set(&mut self, position: usize, rank: u32) {
         self[position] = if rank == NONE {
-            NONE
+            NO_PAIR
         } else {
-            rank << POSITION_BITS | position as u32
+            (rank << POSITION_BITS | position as u32).cast_signed()
         };
     }
 
     #[inline(always)]
     fn lowest(&self, length: usize) -> Option<usize> {
         // A short array is searched whole: its length is known to the compiler.
-        let words = if N <= NARROW[2] {
+        let words = if N <= NARROW_MAX {
             self.as_slice()
         } else {
             &self[..length]
         };
         #[cfg(test)]
         steps::add(words.len() / 16 + 1);
-        let word = words.iter().copied().min().filter(|&word| word != NONE)?;
-        Some((word & ((1 << POSITION_BITS) - 1)) as usize)
+        let word = words.iter().fold(NO_PAIR, |lowest, &word| lowest.min(word));
+        (word != NO_PAIR).then_some(word.cast_unsigned() as usize % (1 << POSITION_BITS))
     }
 }
 
@@ -322,7 +427,7 @@ struct Bits(u64);
 
 impl Bits {
     fn new(length: usize) -> Bits {
-        Bits(u64::MAX >> (NARROW[2] - length))
+        Bits(u64::MAX >> (NARROW_MAX - length))
     }
 }
 
@@ -463,7 +568,7 @@ mod tests {
     /// Text of `length` bytes, from an alphabet of single characters or words.
     fn text(alphabet: &[&str], length: usize) -> String {
         let mut text = String::new();
-        let mut picks = numbers(length as u64, alphabet.len());
+        let mut picks = numbers(7, alphabet.len());
         while text.len() < length {
             text.push_str(alphabet[picks.next().unwrap_or(0)]);
         }
@@ -517,7 +622,7 @@ mod tests {
                     let text = text(alphabet, length);
                     let text = &text.as_bytes()[..length];
                     let expected = window_tokens(vocabulary, text, Tournament::new(length));
-                    assert_eq!(window_tokens(vocabulary, text, [NONE; WIDE]), expected);
+                    assert_eq!(window_tokens(vocabulary, text, [NO_PAIR; WIDE]), expected);
                     let mut tokens = Vec::new();
                     long_cell(vocabulary, text, &mut tokens);
                     assert_eq!(tokens, expected);
@@ -532,6 +637,27 @@ mod tests {
     }
 
     #[test]
+    fn test_tokens_stay_apart_if_their_text_is_encoded_so() {
+        for vocabulary in [&O200K, &CL100K, &R50K] {
+            let tokens: Vec<(u32, &[u8])> = vocabulary.tokens().collect();
+            let mut apart = 0;
+            for (index, pick) in (0..tokens.len()).step_by(7).zip(numbers(7, tokens.len())) {
+                for (left, right) in [(index, pick), (index, index), (pick, index / 7)] {
+                    let (left, right) = (tokens[left], tokens[right]);
+                    let text = [left.1, right.1].concat();
+                    let expected = [left.0, right.0];
+                    let pairs = Tournament::new(text.len());
+                    let same = window_tokens(vocabulary, &text, pairs) == expected;
+                    let border = left.1.len();
+                    assert_eq!(stay_apart(vocabulary, &text, border, left.0, right.0), same);
+                    apart += usize::from(same);
+                }
+            }
+            assert!(apart > 0);
+        }
+    }
+
+    #[test]
     fn test_work_is_linear_in_the_piece() {
         for vocabulary in [&O200K, &CL100K, &R50K] {
             for alphabet in ALPHABETS {
@@ -541,11 +667,11 @@ mod tests {
                 };
                 let (one, two, four) = (steps(8_000), steps(16_000), steps(32_000));
                 assert!(
-                    two <= one * 9 / 4 + 1_000,
+                    two <= one * 5 / 2 + 1_000,
                     "{alphabet:?}: {one} {two} {four}"
                 );
                 assert!(
-                    four <= two * 9 / 4 + 1_000,
+                    four <= two * 5 / 2 + 1_000,
                     "{alphabet:?}: {one} {two} {four}"
                 );
                 assert!(four <= 32_000 * 400, "{alphabet:?}: {one} {two} {four}");

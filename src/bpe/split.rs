@@ -210,6 +210,9 @@ fn contraction_end_at_quote<const FOLD: bool>(text: &[u8], at: usize) -> usize {
 /// End of the run of characters of the classes `set` at `at`.
 #[inline(always)]
 fn run_end(text: &[u8], mut at: usize, set: u8) -> usize {
+    if set & LOWER != 0 {
+        at = ascii_letters_end(text, at, if set & UPPER != 0 { ASCII_CASE } else { 0 });
+    }
     loop {
         let (class, length) = class_at(text, at);
         if class & set == 0 {
@@ -217,6 +220,32 @@ fn run_end(text: &[u8], mut at: usize, set: u8) -> usize {
         }
         at += length;
     }
+}
+
+/// The bit that tells upper from lower case in ASCII.
+const ASCII_CASE: u8 = 0x20;
+
+/// End of the run of lower case ASCII letters at `at`, if the bits `ignored` are set in all bytes;
+/// or a place in the run, near the end of the text.
+///
+/// Eight bytes at once: a word has about five, so that there is nothing to mispredict.
+#[inline(always)]
+fn ascii_letters_end(text: &[u8], mut at: usize, ignored: u8) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk()) {
+        let bytes = u64::from_le_bytes(*chunk) | (EACH * u64::from(ignored));
+        let low = bytes & !HIGH;
+        // The high bit of each sum is set from `a` on, and from the byte after `z` on.
+        let from_a = low + EACH * (0x80 - u64::from(b'a'));
+        let after_z = low + EACH * (0x7F - u64::from(b'z'));
+        let others = (!from_a | after_z | bytes) & HIGH;
+        if others != 0 {
+            return at + others.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at
 }
 
 /// [`run_end`], but at most `limit` characters.

@@ -6,9 +6,9 @@
 //! table serves whole pieces and merge candidates. Longer tokens (4 % of `o200k_base`, 2 % of
 //! `cl100k_base`) are found through a second perfect hash of ranks and compared with their text.
 //!
-//! Tried and lost: a bucketed table as in the prototype needs 8 MB for the speed that this has at
-//! 3.2 MB, which is too much for five encodings in one wheel; a table of mergeable rank pairs
-//! (446,189 of them in `o200k_base`) needs 4 MB more and shares no cache line with the pieces.
+//! Not taken from the prototype: its bucketed table of 8 MB (3.2 MB here), and its table of
+//! mergeable rank pairs (446,189 of them in `o200k_base`, 4 MB more). Neither was timed against
+//! this; five encodings of that would not fit into the wheel.
 
 use super::key;
 use super::unicode::character_at;
@@ -26,6 +26,8 @@ pub(super) struct Vocabulary {
     bytes: &'static [u8],
     /// End of each rank's text in `bytes`; a rank that is no token has no text.
     ends: &'static [[u8; 4]],
+    /// Length of the left part of each rank's last join; 0 for single bytes.
+    splits: &'static [u8],
     /// Bit set of characters that are neighbours in a token that is UTF-8, by hash: a bit may also
     /// be set by others, which costs time and nothing else.
     neighbours: &'static [u8],
@@ -46,6 +48,7 @@ macro_rules! vocabulary {
         Vocabulary {
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes")),
             ends: table!($name, ".ends"),
+            splits: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".splits")),
             neighbours: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".neighbours")),
             split_neighbours: include_bytes!(concat!(
                 env!("OUT_DIR"),
@@ -173,6 +176,15 @@ impl Vocabulary {
             .checked_sub(1)
             .map_or(Some(0), |previous| self.end(previous))?;
         self.bytes.get(start..end).filter(|token| !token.is_empty())
+    }
+
+    /// Length of the left of the two parts whose join is the token `rank`; `None` for a byte.
+    #[inline]
+    pub(super) fn split(&self, rank: u32) -> Option<usize> {
+        self.splits
+            .get(rank as usize)
+            .map(|&left| usize::from(left))
+            .filter(|&left| left > 0)
     }
 
     /// Rank and text of every token, by rank.

@@ -127,6 +127,7 @@ fn key(document: Value<'_>, index: u32) -> &str {
 /// Bytes searched at once for what must be escaped.
 const CHUNK: usize = 32;
 
+/// Appends `text` as a JSON string.
 pub(crate) fn write_string(text: &str, out: &mut String) {
     out.reserve(text.len() + 2);
     out.push('"');

@@ -47,6 +47,11 @@ fn on_text<T: Send>(text: &Bound<'_, PyAny>, work: impl FnOnce(&str) -> T + Send
     })
 }
 
+/// Number of tokens of `text`; special-token spellings count as plain text.
+///
+/// Bytes are read as UTF-8. What is no UTF-8, and each lone surrogate of a str, counts as U+FFFD.
+/// Linear in the text; above 2 KiB other threads run meanwhile. Raises ValueError for an unknown
+/// encoding, TypeError for anything but text. Equal to tiktoken's `encode_ordinary` on every input.
 #[pyfunction]
 #[pyo3(signature = (text, *, encoding = "o200k_base"))]
 pub(super) fn count_tokens(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<u64> {
@@ -57,6 +62,7 @@ pub(super) fn count_tokens(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<
     guard(|| on_text(text, |text| encoding.count(text)))
 }
 
+/// Tokens of `text`, for looking at; see `count_tokens`, which is faster.
 #[pyfunction]
 #[pyo3(signature = (text, *, encoding = "o200k_base"))]
 pub(super) fn encode(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<Vec<u32>> {
@@ -64,6 +70,7 @@ pub(super) fn encode(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<Vec<u3
     guard(|| on_text(text, |text| encoding.encode(text)))
 }
 
+/// The vocabulary as a `.tiktoken` file: base64 of a token, a space, its rank, line by line.
 #[pyfunction]
 pub(super) fn rank_file<'py>(py: Python<'py>, encoding: &str) -> PyResult<Bound<'py, PyBytes>> {
     let encoding = self::encoding(encoding)?;

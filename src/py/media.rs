@@ -20,6 +20,10 @@ fn detail(name: &str) -> PyResult<Detail> {
     })
 }
 
+/// Input tokens of an image of `width_px` by `height_px` under the rule of this name.
+///
+/// The rules and their sources are in `image_rules.json`. Raises ValueError for an unknown rule or
+/// detail and for a side outside of 1 to 4,294,967,295 px.
 #[pyfunction]
 #[pyo3(signature = (rule, width_px, height_px, detail = "auto"))]
 pub(super) fn image_tokens(
@@ -42,6 +46,9 @@ pub(super) fn image_tokens(
     Ok(self::rule(rule)?.tokens(size, self::detail(detail)?))
 }
 
+/// Width and height in px and the format that the header states; None if it is no image.
+///
+/// `head` is the beginning of the file; at most 64 KiB are looked at, no pixel is decoded.
 #[pyfunction]
 pub(super) fn image_size(head: &[u8]) -> PyResult<Option<(u32, u32, &'static str)>> {
     guard(|| {

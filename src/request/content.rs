@@ -126,10 +126,20 @@ impl<'a, 'd> Reader<'a, 'd> {
         }));
     }
 
+    /// Appends a tool result of Anthropic or the AI SDK.
     fn result_block(&mut self, block: Value<'d>) {
         let is_error = block.get("is_error").and_then(Value::as_bool) == Some(true);
         let content = first(block, &["content", "output", "result"]);
-        self.result(string(block.get("toolName")), content, is_error);
+        let name = string(block.get("toolName"));
+        let output = object(content);
+        let kind = string(output.and_then(|output| output.get("type")));
+        match (kind, output.and_then(|output| output.get("value"))) {
+            ("text" | "content", Some(value)) => self.result(name, Some(value), is_error),
+            ("error-text", Some(value)) => self.result(name, Some(value), true),
+            ("json", Some(value)) => self.result_of(name, is_error, |inner| inner.data(value)),
+            ("error-json", Some(value)) => self.result_of(name, true, |inner| inner.data(value)),
+            _ => self.result(name, content, is_error),
+        }
     }
 
     /// Appends a tool result; an object that is no block is the tool's own data.

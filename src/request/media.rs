@@ -1,12 +1,13 @@
 //! Images, files, audio and video: where their bytes are and what a block says of them.
 use super::content::Reader;
-use super::field::{array, first, object, present, string};
+use super::data::Data;
+use super::field::{array, first, is_truthy, object, present, string};
 use super::model::{Content, Media, MediaKind, Part};
 use crate::json::Value;
 use crate::media::{DataUrl, decode_base64_head, is_base64, parse_data_url, percent_decode_head};
 use std::borrow::Cow;
 
-const MEDIA_TYPES: [&str; 14] = [
+const MEDIA_TYPES: [&str; 16] = [
     "image_url",
     "input_image",
     "image",
@@ -21,6 +22,8 @@ const MEDIA_TYPES: [&str; 14] = [
     "video",
     "audio",
     "container_upload",
+    "media",
+    "computer_screenshot",
 ];
 
 /// Where a block has its source, unless under its own type.
@@ -117,10 +120,12 @@ impl<'d> Reader<'_, 'd> {
             Some(source) => first(source, &CONTENT_KEYS),
             None => inner,
         };
-        let inner = inner.or_else(|| first(block, &["file_id", "url"]));
+        let inner = inner
+            .or_else(|| first(block, &["file_id", "url"]))
+            .or(source);
         let about = about_block(kind, block, source);
         match inner.and_then(Value::as_str) {
-            Some(text) if looks_remote(kind, text) => self.remote(text, about),
+            Some(text) if looks_remote(kind, text) => self.remote(inner, about),
             _ => self.media(inner, about),
         }
     }
@@ -148,7 +153,7 @@ impl<'d> Reader<'_, 'd> {
             name: string(media.get("name")),
             ..About::kind(family)
         };
-        self.media(field("bytes"), about);
+        self.media(present(field("bytes")).or(source), about);
     }
 
     /// Appends media whose bytes are in the request: raw bytes, base64 text or a data URL.
@@ -163,7 +168,7 @@ impl<'d> Reader<'_, 'd> {
                 None => content_of_text(text),
             },
             (None, Some(bytes)) => Content::Bytes(bytes),
-            (None, None) => return self.remote("", about),
+            (None, None) => return self.remote(value, about),
         };
         if let Content::Malformed(_) = content {
             self.assumptions.insert("malformed_base64");
@@ -175,8 +180,12 @@ impl<'d> Reader<'_, 'd> {
     }
 
     /// Appends media that is only named in the request; it is never fetched.
-    pub(super) fn remote(&mut self, place: &'d str, about: About<'d>) {
-        let place = if place.is_empty() { "?" } else { place };
+    ///
+    /// A place that is no text, such as one in a store of the provider, is known by its JSON.
+    pub(super) fn remote(&mut self, place: Option<Value<'d>>, about: About<'d>) {
+        let place = place
+            .filter(|place| is_truthy(*place))
+            .map_or("?".into(), place_text);
         self.assumptions.insert(match about.family() {
             MediaKind::Image => "remote_image",
             MediaKind::File => "remote_file",
@@ -191,7 +200,7 @@ impl<'d> Reader<'_, 'd> {
 fn about_block<'d>(kind: &str, block: Value<'d>, source: Option<Value<'d>>) -> About<'d> {
     let field = |key: &str| {
         let inner = source.and_then(|source| source.get(key));
-        present(inner.or_else(|| block.get(key)))
+        present(inner).or_else(|| present(block.get(key)))
     };
     let mime_keys = ["mediaType", "media_type", "mimeType", "mime_type", "format"];
     let family = kind_of_block(kind);
@@ -205,6 +214,9 @@ fn about_block<'d>(kind: &str, block: Value<'d>, source: Option<Value<'d>>) -> A
 
 /// The kind of media in a block of this type.
 fn kind_of_block(kind: &str) -> MediaKind {
+    if kind == "computer_screenshot" {
+        return MediaKind::Image;
+    }
     let named = [MediaKind::Image, MediaKind::Audio, MediaKind::Video];
     let named = named.into_iter().find(|media| kind.contains(media.name()));
     named.unwrap_or(MediaKind::File)
@@ -277,11 +289,19 @@ fn content_of_text(text: &str) -> Content<'_> {
     }
 }
 
+fn place_text(place: Value<'_>) -> Cow<'_, str> {
+    match place.as_str() {
+        Some(text) => Cow::Borrowed(text),
+        None => Cow::Owned(Data::value(place).canonical()),
+    }
+}
+
 /// What a model reads of a text file; where it is not base64, the text itself.
 fn text_of(content: Content<'_>) -> Cow<'_, str> {
     let decoded = match content {
         Content::Bytes(bytes) => return String::from_utf8_lossy(bytes),
-        Content::Malformed(text) | Content::Remote(text) => return Cow::Borrowed(text),
+        Content::Malformed(text) => return Cow::Borrowed(text),
+        Content::Remote(place) => return place,
         Content::Base64(text) => decode_base64_head(text, usize::MAX),
         Content::Percent(text) => percent_decode_head(text, text.len()),
     };

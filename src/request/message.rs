@@ -17,7 +17,8 @@ pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -
         Some(kind) if fields.role.is_none() && kind != "message" => {
             read_item(kind, item, assumptions)
         }
-        _ => read_spoken(&fields, assumptions),
+        _ if fields.is_spoken => read_spoken(&fields, assumptions),
+        _ => read_user_content(item, assumptions),
     }
 }
 
@@ -56,6 +57,8 @@ fn read_bare_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -> Mess
 /// The members of a message that are read, found in one pass.
 #[derive(Default)]
 struct Fields<'d> {
+    /// Whether there is one beside the type and the name; else it is a content block.
+    is_spoken: bool,
     kind: Option<Value<'d>>,
     role: Option<Value<'d>>,
     name: Option<Value<'d>>,
@@ -94,6 +97,7 @@ impl<'d> Fields<'d> {
                 _ => continue,
             };
             *field = Some(value);
+            fields.is_spoken |= !matches!(key, "type" | "name");
         }
         fields
     }
@@ -155,7 +159,7 @@ fn read_role<'d>(value: Option<Value<'d>>, assumptions: &mut Assumptions) -> &'d
 }
 
 fn role_of_name(name: &str) -> Option<&'static str> {
-    const ROLES: [(&str, &str); 9] = [
+    const ROLES: [(&str, &str); 10] = [
         ("user", "user"),
         ("assistant", "assistant"),
         ("tool", "tool"),
@@ -164,6 +168,7 @@ fn role_of_name(name: &str) -> Option<&'static str> {
         ("human", "user"),
         ("model", "assistant"),
         ("ai", "assistant"),
+        ("chatbot", "assistant"),
         ("function", "tool"),
     ];
     let mut roles = ROLES.into_iter();

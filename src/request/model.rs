@@ -183,7 +183,7 @@ pub struct Media<'d> {
 }
 
 /// Where the bytes of media are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content<'d> {
     /// Raw bytes of a caller's object.
     Bytes(&'d [u8]),
@@ -194,8 +194,8 @@ pub enum Content<'d> {
     Malformed(&'d str),
     /// Percent-encoded text of a data URL.
     Percent(&'d str),
-    /// Not in the request: a URL, a file id, or `?`. Never fetched.
-    Remote(&'d str),
+    /// Not in the request: a URL, a file id, the JSON of some other place, or `?`. Never fetched.
+    Remote(Cow<'d, str>),
 }
 
 /// A tool definition.

@@ -65,7 +65,7 @@ impl<'d> Reader<'_, 'd> {
             self.media(inline.get("data"), About::inline(inline));
         } else if let Some(stored) = object(first(block, &["fileData", "file_data"])) {
             let uri = first(stored, &["fileUri", "file_uri"]);
-            self.remote(string(uri), About::inline(stored));
+            self.remote(uri, About::inline(stored));
         } else if let Some(code) = object(first(block, &["executableCode", "executable_code"])) {
             self.text(string(code.get("code")));
         } else if let Some(result) = object(first(

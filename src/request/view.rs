@@ -1,4 +1,5 @@
 //! A request as JSON text: what was read, for tests and for people who debug.
+use super::data::Data;
 use super::model::{Content, Media, Message, Part, Request, Tool, ToolChoice};
 use crate::json::write_string;
 use crate::media::{decode_base64_chunks, percent_decode_head};
@@ -72,8 +73,7 @@ impl View {
             Part::ToolCall(call) => {
                 self.field("{", "part", "tool_call");
                 self.field(",", "name", &call.name);
-                self.field(",", "arguments", &call.arguments.compact());
-                self.field(",", "canonical", &call.arguments.canonical());
+                self.data("arguments", &call.arguments);
             }
             Part::ToolResult(result) => {
                 self.field("{", "part", "tool_result");
@@ -88,17 +88,21 @@ impl View {
             }
             Part::Data(data) => {
                 self.field("{", "part", "data");
-                self.field(",", "json", &data.compact());
-                self.field(",", "canonical", &data.canonical());
+                self.data("json", data);
             }
         }
         self.0.push('}');
     }
 
+    fn data(&mut self, name: &str, data: &Data<'_>) {
+        self.field(",", name, &data.compact());
+        self.field(",", "canonical", &data.canonical());
+    }
+
     fn media(&mut self, media: &Media<'_>) {
-        let (reference, malformed) = match media.content {
-            Content::Remote(place) => (place, ""),
-            Content::Malformed(text) => ("", text),
+        let (reference, malformed) = match &media.content {
+            Content::Remote(place) => (&**place, ""),
+            Content::Malformed(text) => ("", *text),
             _ => ("", ""),
         };
         self.field("{", "part", "media");
@@ -108,7 +112,7 @@ impl View {
         self.field(",", "detail", &media.detail);
         self.field(",", "name", &media.name);
         self.field(",", "malformed", malformed);
-        self.field(",", "blake3", &content_hash(media.content));
+        self.field(",", "blake3", &content_hash(&media.content));
     }
 
     fn field(&mut self, before: &str, name: &str, text: &str) {
@@ -145,7 +149,7 @@ impl View {
 }
 
 /// BLAKE3 of the decoded bytes in hexadecimal; empty if they are not in the request.
-fn content_hash(content: Content<'_>) -> String {
+fn content_hash(content: &Content<'_>) -> String {
     let mut hasher = blake3::Hasher::new();
     match content {
         Content::Remote(_) => return String::new(),

@@ -40,8 +40,9 @@ CALL_TYPES: Final = frozenset("tool_use server_tool_use mcp_tool_use tool-call".
 MEDIA_KINDS: Final[tuple[MediaKind, ...]] = ("image", "audio", "video")
 MEDIA_TYPES: Final = frozenset(
     "image_url input_image image document file input_file input_audio video_url audio_url "
-    "document_url file_url video audio container_upload".split()
+    "document_url file_url video audio container_upload media computer_screenshot".split()
 )
+SDK_OUTPUTS: Final = ("text", "json", "error-text", "error-json", "content")
 FILE_FORMATS: Final = {
     "txt": "text/plain",
     "md": "text/markdown",
@@ -152,17 +153,28 @@ def read_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> li
     if kind in CALL_TYPES:
         return [read_call(first(block, "name", "toolName"), first(block, "input", "args"))]
     if kind == "tool_result" or kind.endswith("_tool_result") or kind == "tool-result":
-        content = first(block, "content", "output", "result")
-        is_error = block.get("is_error") is True
-        return [
-            read_result(block.get("toolName"), content, assumptions, nesting, is_error=is_error)
-        ]
+        return [read_result_block(block, assumptions, nesting)]
     if kind in ("thinking", "redacted_thinking", "reasoning", "reasoning_text"):
         text = first(block, "thinking", "text")
         return [Reasoning(joined_text(text), string(block.get("data")))]
     if kind in MEDIA_TYPES:
         return read_media_block(kind, block, assumptions, nesting)
     return read_untyped_block(block, assumptions, nesting)
+
+
+def read_result_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> ToolResult:
+    """A tool result of Anthropic or the AI SDK."""
+    content, name = first(block, "content", "output", "result"), block.get("toolName")
+    is_error = block.get("is_error") is True
+    kind = string(content.get("type")) if isinstance(content, dict) else ""
+    if kind not in SDK_OUTPUTS or "value" not in content:
+        return read_result(name, content, assumptions, nesting, is_error=is_error)
+    content = content["value"]
+    if kind.startswith("error-"):
+        is_error = True
+    if kind.endswith("json"):
+        return ToolResult(string(name), (data(content),), is_error)
+    return read_result(name, content, assumptions, nesting, is_error=is_error)
 
 
 def joined_text(value: Any) -> str:
@@ -264,7 +276,8 @@ def read_media_block(
 ) -> list[Part]:
     """An image, file, audio or document block of the OpenAI, Anthropic, Mistral or AI SDK form."""
     inner = first(block, kind, "source", "file", "image_url", "file_data", "file_url", "data")
-    fields = {**block, **inner} if isinstance(inner, dict) else block
+    source = inner if isinstance(inner, dict) else {}
+    fields = {**block, **{key: value for key, value in source.items() if value is not None}}
     if isinstance(inner, dict):
         if inner.get("type") in ("text", "content"):
             content = first(inner, "data", "content", "text")
@@ -273,6 +286,8 @@ def read_media_block(
         inner = first(inner, "data", "file_data", "url", "file_url", "file_id", "bytes", "id")
     if inner is None:
         inner = first(block, "file_id", "url")
+    if inner is None:
+        inner = source
     family = kind_of_block(kind)
     mime = string(first(fields, "mediaType", "media_type", "mimeType", "mime_type", "format"))
     about = About(
@@ -288,6 +303,8 @@ def read_media_block(
 
 def kind_of_block(kind: str) -> MediaKind:
     """The kind of media in a block of this type."""
+    if kind == "computer_screenshot":
+        return "image"
     return next((name for name in MEDIA_KINDS if name in kind), "file")
 
 
@@ -312,7 +329,8 @@ def read_converse_media(
     family = kind_of_block(kind)
     mime = plain_mime(string(media.get("format")), family)
     about = About(family, mime, "", string(media.get("name")))
-    return [read_media(source.get("bytes"), about, assumptions)]
+    content = source.get("bytes")
+    return [read_media(source if content is None else content, about, assumptions)]
 
 
 @dataclass(frozen=True)
@@ -336,7 +354,7 @@ def read_media(value: Any, about: About, assumptions: set[str]) -> Part:
     elif isinstance(value, bytes):
         content = value
     else:
-        return remote_media(None, about, assumptions)
+        return remote_media(value, about, assumptions)
     kind = kind_of_mime(about.mime) or about.kind
     if malformed:
         assumptions.add("malformed_base64")
@@ -362,12 +380,13 @@ def remote_media(where: Any, about: About, assumptions: set[str]) -> Media:
     """Media that is only named in the request; it is never fetched."""
     kind = kind_of_mime(about.mime) or about.kind
     assumptions.add(f"remote_{kind}")
-    return Media(kind, about.mime, None, string(where) or "?", about.detail, about.name)
+    place = where if isinstance(where, str) or not where else canonical(where)
+    return Media(kind, about.mime, None, place or "?", about.detail, about.name)
 
 
 def plain_mime(mime: str, kind: MediaKind) -> str:
     """A MIME type in lower case without parameters; a bare format becomes one of its kind."""
-    mime = mime.split(";", 1)[0].strip(MIME_SPACE).translate(ASCII_LOWER)
+    mime = mime.partition(";")[0].strip(MIME_SPACE).translate(ASCII_LOWER)
     if "/" in mime or not mime:
         return {"image/jpg": "image/jpeg"}.get(mime, mime)
     if kind == "file":

@@ -44,6 +44,7 @@ ROLES: Final = {
     "assistant": "assistant",
     "model": "assistant",
     "ai": "assistant",
+    "chatbot": "assistant",
     "tool": "tool",
     "function": "tool",
 }
@@ -63,6 +64,10 @@ KIND_NAMES: Final = {
     Reasoning: "reasoning",
     Data: "data",
 }
+MESSAGE_KEYS: Final = frozenset(
+    "role content parts message reasoning_content reasoning thinking reasoning_details tool_calls "
+    "function_call refusal images".split()
+)
 SERVER_STATE_KEYS: Final = (
     "previous_response_id",
     "conversation",
@@ -227,6 +232,8 @@ def read_message(item: Any, assumptions: set[str]) -> Message:
     kind = item.get("type")
     if "role" not in item and isinstance(kind, str) and kind != "message":
         return read_item(kind, item, assumptions)
+    if not MESSAGE_KEYS & item.keys():
+        return Message("user", merge_text(read_content(item, assumptions)))
     role = read_role(item.get("role"), assumptions)
     parts = read_reasoning(item)
     content = read_content(first(item, "content", "parts", "message"), assumptions)

@@ -1,0 +1,201 @@
+"""Recorded conversations replayed: what would have been estimated, beside what was billed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx._estimator import HybridTokenEstimator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tokenctx._models import Estimate
+    from tokenctx._recordings import Conversation, Relation, Turn
+
+REASONS: Final[dict[Relation, str]] = {
+    "first": "first call of a conversation",
+    "context": "system prompt or tools changed",
+    "messages": "messages differ from the recorded call",
+    "model": "model changed",
+    "compacted": "history was compacted",
+    "extends": "MISSED: extends a recorded call",
+}
+"""Why a turn was counted in full. The last one breaks the promise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedTurn:
+    """One turn: the estimate made before its usage was recorded, and the billed total.
+
+    Attributes:
+        recount_tokens: The whole request counted, whatever was known of it.
+        estimate_us: Microseconds that the estimate took, from the bytes of the body.
+        recount_us: Microseconds that the full count took, likewise.
+    """
+
+    number: int
+    relation: Relation
+    estimate: Estimate
+    billed_tokens: int
+    recount_tokens: int
+    estimate_us: float
+    recount_us: float
+
+    @property
+    def error_tokens(self) -> int:
+        """Estimated less billed tokens."""
+        return self.estimate.tokens - self.billed_tokens
+
+    @property
+    def error_percent(self) -> float:
+        """The error in percent of the billed tokens."""
+        return 100 * self.error_tokens / self.billed_tokens
+
+    @property
+    def recount_error_percent(self) -> float:
+        """Error of the full count in percent of the billed tokens."""
+        return 100 * (self.recount_tokens - self.billed_tokens) / self.billed_tokens
+
+    def as_json(self) -> dict[str, Any]:
+        """The turn as JSON values."""
+        return {
+            "turn": self.number,
+            "relation": self.relation,
+            "billed_tokens": self.billed_tokens,
+            "error_tokens": self.error_tokens,
+            "error_percent": round(self.error_percent, 4),
+            "recount_tokens": self.recount_tokens,
+            "estimate_us": self.estimate_us,
+            "recount_us": self.recount_us,
+            "estimate": asdict(self.estimate),
+        }
+
+
+@dataclass(slots=True)
+class Figures:
+    """Sums over replayed turns.
+
+    Errors are absolute, in percent of the billed tokens, over `delta` turns only, so that both ways
+    of counting are compared on the same calls. Times are in microseconds, of the full counts over
+    all turns. `reasons` are the relations of the estimated turns.
+    """
+
+    conversations: int = 0
+    sources: Counter[str] = field(default_factory=Counter)
+    relations: Counter[Relation] = field(default_factory=Counter)
+    reasons: Counter[Relation] = field(default_factory=Counter)
+    delta_errors: list[float] = field(default_factory=list)
+    recount_errors: list[float] = field(default_factory=list)
+    delta_us: list[float] = field(default_factory=list)
+    recount_us: list[float] = field(default_factory=list)
+
+    @property
+    def turns(self) -> int:
+        """Number of turns."""
+        return self.sources.total()
+
+    @property
+    def missed(self) -> int:
+        """Turns that extend a recorded call and were not recognised."""
+        return self.reasons["extends"]
+
+    def known(self, relation: Relation) -> int:
+        """Turns of `relation` that were `exact` or `delta`."""
+        return self.relations[relation] - self.reasons[relation]
+
+    def add(self, turn: ReplayedTurn, *, has_context: bool) -> None:
+        """Count `turn` in; without its context a full count is not comparable."""
+        source = turn.estimate.source
+        self.sources[source] += 1
+        self.relations[turn.relation] += 1
+        self.recount_us.append(turn.recount_us)
+        if source == "estimated":
+            self.reasons[turn.relation] += 1
+            return
+        self.delta_us.append(turn.estimate_us)
+        if source == "delta":
+            self.delta_errors.append(abs(turn.error_percent))
+            if has_context:
+                self.recount_errors.append(abs(turn.recount_error_percent))
+
+    def _known_of(self, relation: Relation) -> dict[str, int]:
+        return {"turns": self.relations[relation], "known": self.known(relation)}
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures as JSON values; null where there is nothing to measure."""
+        return {
+            "conversations": self.conversations,
+            "turns": self.turns,
+            **{source: self.sources[source] for source in ("exact", "delta", "estimated")},
+            "missed": self.missed,
+            "extending": self._known_of("extends"),
+            "extending_but_messages_differ": self._known_of("messages"),
+            "estimated_because": {REASONS[name]: count for name, count in self.reasons.items()},
+            "delta_error_percent": _spread(self.delta_errors),
+            "full_recount_error_percent": _spread(self.recount_errors),
+            "delta_us": _spread(self.delta_us),
+            "full_recount_us": _spread(self.recount_us),
+        }
+
+
+def quantile(numbers: Sequence[float], share: float) -> float | None:
+    """The smallest of `numbers` that is not below `share` of them; None of none."""
+    if not numbers:
+        return None
+    return sorted(numbers)[max(0, math.ceil(share * len(numbers)) - 1)]
+
+
+def _spread(numbers: Sequence[float]) -> dict[str, float | None]:
+    values = (("median", quantile(numbers, 0.5)), ("p90", quantile(numbers, 0.9)))
+    return {name: None if value is None else round(value, 4) for name, value in values}
+
+
+def replay(conversation: Conversation) -> Iterator[ReplayedTurn]:
+    """Each turn of `conversation` in order, with an estimator of its own.
+
+    Turns without billed input tokens are left out. Raises RequestError for a body that cannot be
+    read.
+    """
+    estimator, warm = HybridTokenEstimator(), set()
+    for number, turn in enumerate(conversation.turns, 1):
+        if turn.billed.input_tokens == 0:
+            continue
+        if turn.model not in warm:  # the vocabulary is loaded at first use, which is not timed
+            estimator.count_request(turn.body, model=turn.model, dialect=turn.dialect)
+            warm.add(turn.model)
+        yield _replayed(estimator, number, turn)
+
+
+def _replayed(estimator: HybridTokenEstimator, number: int, turn: Turn) -> ReplayedTurn:
+    names: dict[str, Any] = {"model": turn.model, "dialect": turn.dialect}
+    if turn.known is not None:
+        body, tokens = turn.known
+        estimator.record(body, tokens, **names)
+    estimate, estimate_us = _timed(lambda: estimator.estimate(turn.body, **names))
+    blank = HybridTokenEstimator()
+    count, recount_us = _timed(lambda: blank.count_request(turn.body, **names))
+    usage = {
+        "input_tokens": turn.billed.input_tokens,
+        "output_tokens": turn.billed.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": turn.billed.reasoning_tokens},
+    }
+    estimator.record(turn.body, usage, reply=turn.reply, **names)
+    return ReplayedTurn(
+        number,
+        turn.relation,
+        estimate,
+        turn.billed.input_tokens,
+        count.tokens,
+        estimate_us,
+        recount_us,
+    )
+
+
+def _timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter_ns()
+    result = function()
+    return result, (time.perf_counter_ns() - start) / 1000
