@@ -271,7 +271,10 @@ fn write_kinds(out: &Path, kinds: &[u32]) {
         });
         index.extend_from_slice(&number.to_le_bytes());
     }
-    let mut bits: Vec<u8> = distinct.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+    let mut bits: Vec<u8> = distinct
+        .iter()
+        .flat_map(|bits| bits.to_le_bytes())
+        .collect();
     bits.resize(256 * 4, 0);
     write_table(out, "claude.kinds", &bits);
     write_table(out, "claude.index", &index);
@@ -300,7 +303,12 @@ fn write_ladders(out: &Path, pieces: &Pieces) {
         let mut costs = vec![0_u16];
         for length in 1..=longest * longest + 2 * LADDER {
             let steps = lengths.iter().filter(|&&step| step <= length);
-            costs.push(1 + steps.map(|step| costs[length - step]).min().expect("a step"));
+            costs.push(
+                1 + steps
+                    .map(|step| costs[length - step])
+                    .min()
+                    .expect("a step"),
+            );
         }
         for length in LADDER..costs.len() {
             assert_eq!(
@@ -439,7 +447,12 @@ fn write_automaton(out: &Path, pieces: &Pieces, kinds: &[u32]) {
             (states[slot].unwrap_or(0) | u64::from(label)).to_le_bytes()
         })
         .collect();
-    let root = |byte: u8| nodes[0].children.get(&byte).map_or(0, |&child| slots[child]);
+    let root = |byte: u8| {
+        nodes[0]
+            .children
+            .get(&byte)
+            .map_or(0, |&child| slots[child])
+    };
     let roots: Vec<u8> = (0..=u8::MAX)
         .flat_map(|byte| table.as_chunks::<8>().0[root(byte)])
         .collect();
@@ -486,7 +499,8 @@ fn trie(pieces: &Pieces, kinds: &[u32]) -> Vec<Node> {
     }
     let mut queue: VecDeque<usize> = [0].into();
     while let Some(node) = queue.pop_front() {
-        let children: Vec<(u8, usize)> = nodes[node].children.iter().map(|(b, c)| (*b, *c)).collect();
+        let children: Vec<(u8, usize)> =
+            nodes[node].children.iter().map(|(b, c)| (*b, *c)).collect();
         for (byte, child) in children {
             let mut from = node;
             let fail = loop {

@@ -50,8 +50,8 @@ impl ClaudeFamily {
     /// space (not in v4.8), and line feeds at the end join those of the frame. So the text alone
     /// has no count of its own, an empty one may cost a token, and counts do not add up exactly.
     ///
-    /// Linear in the text; never fails. Allocates only a copy of a text that is not normal, see
-    /// [`is_normal`](Self::is_normal).
+    /// Linear in the text; never fails. Allocates only the normal form of a text that may not be
+    /// normal.
     pub fn count(self, text: &str) -> u64 {
         let normal = normal(text, self.folds_quotes());
         let content = normal.trim_end_matches('\n');
@@ -72,14 +72,6 @@ impl ClaudeFamily {
             ClaudeFamily::V4_7 => 11,
             ClaudeFamily::V4_8 => 6,
         }
-    }
-
-    /// Whether normalisation would leave `text` as it is. Linear, and fast for ASCII.
-    pub fn is_normal(self, text: &str) -> bool {
-        matches!(
-            normal(text, self.folds_quotes()),
-            std::borrow::Cow::Borrowed(_)
-        )
     }
 
     pub(super) fn vocabulary(self) -> &'static Vocabulary {

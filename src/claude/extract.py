@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import re
 import sys
 import unicodedata
 from collections import defaultdict
@@ -46,7 +47,10 @@ def vocabulary(name: str, digest: str) -> dict[str, Any]:
     }
     pieces |= {suffix + "\ufdd1" for suffix in tokens["contractions"]}
     groups = defaultdict(list)
+    ordered = re.compile("[\ufdd3\ufdd4]?\ufdd0?[^\ufdd0-\ufdd4]+\ufdd1?")
     for piece in sorted(pieces - MARKERS.keys()):
+        if not ordered.fullmatch(piece):
+            sys.exit(f"markers are not around the text of {piece!a}")
         around = " ".join(MARKERS[c] for c in piece if c in MARKERS)
         text = "".join(c for c in piece if c not in MARKERS)
         groups[around or "none"].append(text)

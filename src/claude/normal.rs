@@ -73,7 +73,10 @@ fn next_special(text: &[u8], mut at: usize, fold_quotes: bool) -> usize {
     };
     loop {
         while let Some(chunk) = text[at..].first_chunk::<CHUNK>() {
-            if !chunk.iter().fold(true, |plain, &byte| plain & is_plain(byte)) {
+            if !chunk
+                .iter()
+                .fold(true, |plain, &byte| plain & is_plain(byte))
+            {
                 break;
             }
             at += CHUNK;

@@ -183,7 +183,9 @@ fn each_written(
             write(character, text, at);
         } else {
             let mut bytes = [0; 4];
-            let lower = lower_case(character.code).encode_utf8(&mut bytes).as_bytes();
+            let lower = lower_case(character.code)
+                .encode_utf8(&mut bytes)
+                .as_bytes();
             write(Character::at(lower, 0), lower, 0);
         }
         at += character.length;

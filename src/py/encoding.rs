@@ -52,6 +52,10 @@ fn on_text<T: Send>(text: &Bound<'_, PyAny>, work: impl FnOnce(&str) -> T + Send
 /// Bytes are read as UTF-8. What is no UTF-8, and each lone surrogate of a str, counts as U+FFFD.
 /// Linear in the text; above 2 KiB other threads run meanwhile. Raises ValueError for an unknown
 /// encoding, TypeError for anything but text. Equal to tiktoken's `encode_ordinary` on every input.
+///
+/// A `claude_` name is a family of Claude's count model, a reconstruction that counts tokens but
+/// knows none: what `text` adds to the frame of a message, `ctok.token_count` less the frame of 7
+/// (claude_v3), 11 (claude_v4_7) or 6 tokens (claude_v4_8).
 #[pyfunction]
 #[pyo3(signature = (text, *, encoding = "o200k_base"))]
 pub(super) fn count_tokens(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<u64> {
