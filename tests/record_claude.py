@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001  # characters that look alike are what it is about
 """Write `tests/data/claude/counts.json`: texts of our own, counted by ctok 1.3.0.
 
 Run with Python 3.12 or 3.13 and ctok: `python tests/record_claude.py`.
@@ -18,9 +19,35 @@ FRAMES = {"claude_v3": 7, "claude_v4_7": 11, "claude_v4_8": 6}
 ATOMS = [
     *(" ", "  ", "\n", "\n\n", "\t", "\r\n", "\0", "\x7f", "\u00a0", "\u3000", "\u2028", "\ue000"),
     *("a", "Ab", "ABCD", "aBc", "ß", "ẞ", "İ", "Σ", "ǅ", "ϴ", "Ⓐ", "Ⅳ", "ℂ", "ж", "ツ", "ש"),
-    *("\u0301", "e\u0301", "\u0345", "\u0bcd", "\u093e", "\u0711", "\u0e4d\u0e32", "\ufe0f", "\u200d"),
+    *(
+        "\u0301",
+        "e\u0301",
+        "\u0345",
+        "\u0bcd",
+        "\u093e",
+        "\u0711",
+        "\u0e4d\u0e32",
+        "\ufe0f",
+        "\u200d",
+    ),
     *("1", "2345", "٣", "१", "²", "½", "𝟗", "〇", "中", "한", "。", "々", "（", "😀", "\U000e0100"),
-    *("'", "'s", "'ll", "’", "“", '"', ".", "...", "==", "—", "»", "€", "\ufdd0", "\u0378", "\u1c89"),
+    *(
+        "'",
+        "'s",
+        "'ll",
+        "’",
+        "“",
+        '"',
+        ".",
+        "...",
+        "==",
+        "—",
+        "»",
+        "€",
+        "\ufdd0",
+        "\u0378",
+        "\u1c89",
+    ),
 ]
 TEXTS = [
     "hello, world",
@@ -31,7 +58,7 @@ TEXTS = [
     "The 3 quick-brown foxes (really!) jumped over 12,345.67 lazy dogs...",
     "def count(text: str) -> int:\n    return len(text.split(' '))  # naive\n",
     '{"name": "get_weather", "input": {"city": "Zürich", "days": [1, 2, 3]}, "ok": true}',
-    "| a | b |\n|---|---|\n| 1 | 2 |\n\n```rust\nfn main() { println!(\"{}\", 1 << 20); }\n```\n\n\n",
+    '| a | b |\n|---|---|\n| 1 | 2 |\n\n```rust\nfn main() { println!("{}", 1 << 20); }\n```\n\n\n',
     "Größe, Straße und Übermut sind deutsche Wörter.",
     "Ceci est une phrase française, élégante à souhait : n'est-ce pas ?",
     "Москва — столица России, а СССР был государством.",

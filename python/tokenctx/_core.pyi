@@ -86,9 +86,7 @@ class Tracker:
         self, messages: object, model_family: str, now_seconds: float
     ) -> ConversationLookupResult: ...
 
-def count_tokens(
-    text: str | bytes, *, encoding: Encoding | ClaudeFamily = "o200k_base"
-) -> int:
+def count_tokens(text: str | bytes, *, encoding: Encoding | ClaudeFamily = "o200k_base") -> int:
     """Number of tokens of `text`; special-token spellings count as plain text.
 
     Bytes are read as UTF-8. What is no UTF-8, and each lone surrogate of a str, counts as U+FFFD.

@@ -26,6 +26,12 @@ const SPACES: [char; 4] = [' ', '\n', '\t', '\u{3000}'];
 /// Characters of words that a contraction has after its apostrophe.
 const SUFFIXES: [&str; 7] = ["s", "t", "d", "m", "ll", "re", "ve"];
 
+/// Bits of a state that number its mask.
+const MASK_BITS: u32 = u64::BITS - layout::MASK_SHIFT;
+
+/// Base of a node without children: no node has its slots.
+const NO_CHILDREN: usize = 1;
+
 /// A vocabulary: pieces as bytes, with markers as the bytes that no UTF-8 has.
 struct Pieces {
     family: usize,
@@ -420,7 +426,7 @@ fn write_automaton(out: &Path, pieces: &Pieces, kinds: &[u32]) {
             masks.push(entry.lengths);
             masks.len() as u64 - 1
         });
-        assert!(number < 1 << layout::MASK_BITS);
+        assert!(number < 1 << MASK_BITS);
         let state = (bases[node] as u64) << layout::BASE_SHIFT
             | (slots[entry.fail] as u64) << layout::FAIL_SHIFT
             | number << layout::MASK_SHIFT;
@@ -522,9 +528,9 @@ fn trie(pieces: &Pieces, kinds: &[u32]) -> Vec<Node> {
 
 /// Slot and base of every node: the child by `byte` is in slot `base ^ byte`; bases are unique.
 fn double_array(nodes: &[Node]) -> (Vec<usize>, Vec<usize>) {
-    let (mut slots, mut bases) = (vec![0; nodes.len()], vec![layout::NO_CHILDREN; nodes.len()]);
+    let (mut slots, mut bases) = (vec![0; nodes.len()], vec![NO_CHILDREN; nodes.len()]);
     let mut taken = vec![true];
-    let mut used: HashSet<usize> = [layout::NO_CHILDREN].into();
+    let mut used: HashSet<usize> = [NO_CHILDREN].into();
     let mut first_free = 1;
     let mut queue: VecDeque<usize> = [0].into();
     while let Some(node) = queue.pop_front() {

@@ -20,11 +20,6 @@ pub(crate) const BASE_BITS: u32 = 20;
 pub(crate) const BASE_SHIFT: u32 = 8;
 pub(crate) const FAIL_SHIFT: u32 = 28;
 pub(crate) const MASK_SHIFT: u32 = 48;
-#[allow(dead_code)]
-pub(crate) const MASK_BITS: u32 = 16;
-
-/// Base of a state without children: no state has its slots.
-pub(crate) const NO_CHILDREN: usize = 1;
 
 /// Where the parts of a word's value are, for one vocabulary.
 #[derive(Clone, Copy)]
@@ -52,9 +47,14 @@ pub(crate) const WORD_VALUES: [WordValue; 2] = [
 ];
 pub(crate) const WORD_COST_MASK: u32 = 31;
 
-/// Where the tokens of punctuation are in its value.
+/// Where the tokens of punctuation are in its value: by vocabulary, then by markers.
 #[inline(always)]
 pub(crate) fn punctuation_shift(vocabulary: usize, bow: bool, eow: bool) -> u32 {
-    vocabulary as u32 * 8 + u32::from(eow) * 4 + u32::from(bow) * 2
+    let shifts = if vocabulary == 0 {
+        [0, 2, 4, 6]
+    } else {
+        [8, 10, 12, 14]
+    };
+    shifts[2 * usize::from(eow) + usize::from(bow)]
 }
 pub(crate) const PUNCTUATION_COST_MASK: u32 = 3;

@@ -6,6 +6,11 @@
 //!   a state has bit `n - 1` set if a piece of `n` bytes ends where the state is reached.
 //! * Ladders: tokens of a run of one white space character, by length.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "a part of a word is what is meant"
+)]
+
 use super::layout::{self, LADDER};
 use crate::bpe::key;
 

@@ -1,5 +1,10 @@
 //! Words: where they end, how their case is marked, and what they cost.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "a half of a word is what is meant"
+)]
+
 use super::character::Character;
 use super::kind;
 use super::layout::{BOW, CAPS, EOW, SHIFT, WORD_COST_MASK, WORD_VALUES};
@@ -122,7 +127,8 @@ impl Words {
     ) -> u64 {
         let mut lowered = [0; WINDOW];
         let mut length = 0;
-        if end - start <= SHORT_BYTES {
+        // Lower case may be shorter, but not by half.
+        if end - start <= 2 * SHORT_BYTES {
             each_written(case, text, start, end, |written, from, at| {
                 let bytes = &from[at..at + written.length];
                 if let Some(place) = lowered.get_mut(length..length + bytes.len()) {
@@ -130,10 +136,9 @@ impl Words {
                 }
                 length += bytes.len();
             });
-            if length <= SHORT_BYTES {
-                if let Some(value) = vocabulary::value(lowered, length) {
-                    return self.known(case, value);
-                }
+            let found = (length <= SHORT_BYTES).then(|| vocabulary::value(lowered, length));
+            if let Some(value) = found.flatten() {
+                return self.known(case, value);
             }
         }
         self.tile(case, text, start, end, tiling)
@@ -294,7 +299,7 @@ fn ascii_letters_of_half(bytes: u64) -> (u64, u64) {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
     // Seven bits of each byte, in lower case: adding cannot carry into the next byte.
-    let lower = (bytes & !HIGH) | 0x20 * ONES;
+    let lower = (bytes & !HIGH) | (0x20 * ONES);
     let at_least_a = lower + (0x80 - b'a' as u64) * ONES;
     let above_z = lower + (0x7F - b'z' as u64) * ONES;
     let letters = at_least_a & !above_z & !bytes & HIGH;

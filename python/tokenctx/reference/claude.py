@@ -49,9 +49,15 @@ class Family(NamedTuple):
 
 
 FAMILIES: Final = {
-    "claude_v3": Family("v3", 7, True, True, True),
-    "claude_v4_7": Family("v4_7", 11, True, False, False),
-    "claude_v4_8": Family("v4_7", 6, False, False, False),
+    "claude_v3": Family(
+        "v3", frame_tokens=7, absorbs_space=True, marks_capitals=True, folds_quotes=True
+    ),
+    "claude_v4_7": Family(
+        "v4_7", frame_tokens=11, absorbs_space=True, marks_capitals=False, folds_quotes=False
+    ),
+    "claude_v4_8": Family(
+        "v4_7", frame_tokens=6, absorbs_space=False, marks_capitals=False, folds_quotes=False
+    ),
 }
 
 
@@ -267,8 +273,9 @@ def written_word(text: str, family: Family) -> tuple[str, str]:
 def lower(text: str) -> str:
     """Each character in lower case by itself, but a dotted I as it is."""
     new = {"\u1c89": "\u1c8a", "\ua7cb": "\u0264"}  # pairs of Unicode 16
-    lowers = (c if c == DOTTED_I or "lowers" not in kind(c) else new.get(c) or c.lower() for c in text)
-    return "".join(lowers)
+    return "".join(
+        c if c == DOTTED_I or "lowers" not in kind(c) else new.get(c, c.lower()) for c in text
+    )
 
 
 # ------------------------------------------------------------------------------ tiling
