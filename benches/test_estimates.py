@@ -52,14 +52,15 @@ def lookup(module: types.ModuleType) -> Work:
 
 
 def estimate_cold(module: types.ModuleType) -> Work:
-    """40 messages of 60 KB, nothing known: all is counted."""
+    """40 messages of 60 KB estimated by an estimator that knows nothing: all is counted."""
     body = encoded(agent_conversation(40, 60_000))
-    return functools.partial(estimator(module).estimate, body)
+    return lambda: estimator(module).estimate(body)
 
 
 def recount(module: types.ModuleType) -> Work:
-    """480 messages of 930 KB counted from the first to the last, as without known prefixes."""
-    return functools.partial(estimator(module).count_request, encoded(agent_conversation()))
+    """480 messages of 930 KB counted from the first to the last; nothing is known."""
+    body = encoded(agent_conversation())
+    return lambda: estimator(module).count_request(body)
 
 
 def estimate_new_turn(module: types.ModuleType) -> Work:

@@ -37,6 +37,17 @@ impl<'p> Counter<'p> {
         }
     }
 
+    /// Takes over what another counter had to assume.
+    pub fn absorb(&mut self, other: &Counter<'_>) {
+        self.assumptions.extend(&other.assumptions);
+        self.counted_only_text &= other.counted_only_text;
+    }
+
+    /// Takes over that a message was counted elsewhere, without assumptions.
+    pub fn note(&mut self, is_only_text: bool) {
+        self.counted_only_text &= is_only_text;
+    }
+
     /// What had to be assumed so far.
     pub fn assumptions(&self) -> &Assumptions {
         &self.assumptions

@@ -10,6 +10,7 @@
 //! in one pass. Accepted here; a memo in front of it is the remedy, not a weaker hash.
 use crate::media;
 use crate::request::{Content, Data, Media, Message, Part, Request, Tool};
+use std::hash::Hasher;
 
 /// BLAKE3 key derivation context; it changes with every change of the canonical form.
 const CONTEXT: &str = "tokenctx 2026-11-21 message and prefix digests";
@@ -200,5 +201,28 @@ impl Form {
             if tool.builtin.is_some() { b'b' } else { b't' },
             tool.canonical(),
         );
+    }
+}
+
+/// Digests are keyed and uniform already: their first eight bytes are the hash.
+#[derive(Default)]
+pub(crate) struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            self.0 = u64::from_le_bytes(*first);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 ^= number;
+    }
+
+    /// The length of the array, the same for all.
+    fn write_usize(&mut self, _length: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }

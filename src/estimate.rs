@@ -5,11 +5,16 @@
 //! without any lock and the short one ([`Engine::known`]) in between.
 use crate::count::{Counter, counts_reasoning, last_user_index};
 use crate::digest::{Digest, Digester};
+use crate::memo::{CountMemo, Counted, Key};
 use crate::prefix::{KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
 use crate::request::{Assumptions, Message, Part, Request};
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
+
+/// Memory for the counts of about 65,000 messages.
+const MEMO_BYTES: usize = 8 << 20;
 
 /// Beginnings of the assumptions that make a count a guess.
 const GUESSES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
@@ -100,6 +105,7 @@ pub struct Reading<'d> {
     /// What it is counted with.
     pub profile: Cow<'static, Profile>,
     is_known_model: bool,
+    messages: Vec<Digest>,
     prefixes: Vec<Digest>,
 }
 
@@ -126,6 +132,7 @@ pub struct Engine {
     digester: Digester,
     method: Method,
     store: Mutex<PrefixStore>,
+    memo: CountMemo,
 }
 
 impl Engine {
@@ -135,6 +142,7 @@ impl Engine {
             digester: Digester::new(secret),
             method,
             store: Mutex::new(store),
+            memo: CountMemo::new(MEMO_BYTES),
         }
     }
 
@@ -143,21 +151,28 @@ impl Engine {
         action(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Forgets all that is known.
+    pub fn clear(&self) {
+        self.with_store(PrefixStore::clear);
+        self.memo.clear();
+    }
+
     /// The profile and prefix digests of `request`. Linear in the request.
     pub fn read<'d>(&self, request: Request<'d>) -> Reading<'d> {
         let resolved = resolve(&request.model, request.dialect);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
-        let mut reading = Reading {
+        let family = self.family(&request, &profile, is_known_model);
+        let messages: Vec<_> = self.digester.messages(&request.messages).collect();
+        let context = self.digester.context(&family, &request);
+        let prefixes = self.digester.chain(context, messages.iter().copied());
+        Reading {
             request,
             profile,
             is_known_model,
-            prefixes: Vec::new(),
-        };
-        reading.prefixes = self
-            .digester
-            .prefixes(&self.family(&reading), &reading.request);
-        reading
+            messages,
+            prefixes,
+        }
     }
 
     /// The deepest known prefix of what was read.
@@ -171,7 +186,7 @@ impl Engine {
         let message_count = reading.request.messages.len();
         let Some(known) = known else {
             let context = counter.context(&reading.request);
-            let counted = context + messages(reading, &mut counter, 0).sum::<u64>();
+            let counted = context + self.messages(reading, &mut counter, 0).sum::<u64>();
             let nothing = KnownTotal {
                 tokens: 0,
                 derived_tokens: 0,
@@ -185,7 +200,9 @@ impl Engine {
                 message_count,
             );
         };
-        let counted = messages(reading, &mut counter, known.message_count).sum();
+        let counted = self
+            .messages(reading, &mut counter, known.message_count)
+            .sum();
         let dropped = dropped_reasoning(reading, &mut counter, known.message_count);
         let tokens = known.total.tokens.saturating_sub(dropped);
         let total = KnownTotal {
@@ -206,7 +223,7 @@ impl Engine {
     pub fn count(&self, reading: &Reading<'_>) -> RequestCount {
         let mut counter = Counter::new(&reading.profile);
         let context_tokens = counter.context(&reading.request);
-        let message_tokens: Vec<u64> = messages(reading, &mut counter, 0).collect();
+        let message_tokens: Vec<u64> = self.messages(reading, &mut counter, 0).collect();
         let assumptions = assumptions(reading, &counter);
         RequestCount {
             tokens: context_tokens + message_tokens.iter().sum::<u64>(),
@@ -283,13 +300,69 @@ impl Engine {
     }
 
     /// What shares known totals: all models of a profile, or one model of unknown profile.
-    fn family(&self, reading: &Reading<'_>) -> String {
-        let profile = &reading.profile.name;
-        match (&self.method, reading.is_known_model) {
-            (Method::Profile, true) => profile.clone(),
-            _ => format!("{profile}/{}", plain_model_name(&reading.request.model)),
+    fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
+        match (&self.method, is_known_model) {
+            (Method::Profile, true) => profile.name.clone(),
+            _ => format!("{}/{}", profile.name, plain_model_name(&request.model)),
         }
     }
+
+    /// Tokens of each message from `start` on.
+    fn messages<'a>(
+        &'a self,
+        reading: &'a Reading<'_>,
+        counter: &'a mut Counter<'_>,
+        start: usize,
+    ) -> impl Iterator<Item = u64> + 'a {
+        let all = &reading.request.messages;
+        let turn = last_user_index(all);
+        let method = method_of(&reading.profile);
+        (start..all.len()).map(move |index| {
+            let counts = counts_reasoning(reading.profile.reasoning, index, turn);
+            let key = Key {
+                message: reading.messages[index],
+                method: method ^ u64::from(counts),
+            };
+            self.message(key, &all[index], counts, &reading.profile, counter)
+        })
+    }
+
+    /// Tokens of one message, from the memo if it was counted before.
+    fn message(
+        &self,
+        key: Key,
+        message: &Message<'_>,
+        counts_reasoning: bool,
+        profile: &Profile,
+        counter: &mut Counter<'_>,
+    ) -> u64 {
+        if let Some(known) = self.memo.get(&key) {
+            counter.note(known.is_only_text);
+            return known.tokens;
+        }
+        let mut own = Counter::new(profile);
+        let tokens = own.message(message, counts_reasoning);
+        if own.assumptions().is_empty() {
+            let is_only_text = own.counted_only_text();
+            self.memo.put(
+                key,
+                Counted {
+                    tokens,
+                    is_only_text,
+                },
+            );
+        }
+        counter.absorb(&own);
+        tokens
+    }
+}
+
+/// What tells the counts of two profiles apart in the memo; its lowest bit is free.
+fn method_of(profile: &Profile) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    profile.name.hash(&mut hasher);
+    (profile.text_numerator, profile.text_denominator).hash(&mut hasher);
+    hasher.finish() & !1
 }
 
 impl std::fmt::Debug for Engine {
@@ -298,21 +371,6 @@ impl std::fmt::Debug for Engine {
             .field("method", &self.method)
             .finish_non_exhaustive()
     }
-}
-
-/// Tokens of each message from `start` on.
-fn messages<'a>(
-    reading: &'a Reading<'_>,
-    counter: &'a mut Counter<'_>,
-    start: usize,
-) -> impl Iterator<Item = u64> + 'a {
-    let all = &reading.request.messages;
-    let turn = last_user_index(all);
-    let rule = reading.profile.reasoning;
-    all.iter()
-        .enumerate()
-        .skip(start)
-        .map(move |(index, message)| counter.message(message, counts_reasoning(rule, index, turn)))
 }
 
 /// Reasoning that the known total holds and that a new turn of the user drops.

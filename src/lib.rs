@@ -11,6 +11,7 @@ mod error;
 pub mod estimate;
 pub mod json;
 pub mod media;
+pub mod memo;
 pub mod prefix;
 pub mod profile;
 pub mod request;

@@ -2,9 +2,9 @@
 //!
 //! A store is a map with an order of last use. An entry is a digest and a few numbers, so it is
 //! charged a flat [`ENTRY_BYTES`]; nothing of a message is ever kept.
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestHasher};
 use lru::LruCache;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 /// Memory that one entry is charged with: key, totals, expiry, links and table overhead.
 pub const ENTRY_BYTES: usize = 128;
@@ -114,24 +114,5 @@ impl PrefixStore {
             self.entries.pop(digest);
         }
         None
-    }
-}
-
-/// Digests are keyed and uniform already: their first eight bytes are the hash.
-#[derive(Default)]
-struct DigestHasher(u64);
-
-impl Hasher for DigestHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(first) = bytes.first_chunk() {
-            self.0 = u64::from_le_bytes(*first);
-        }
-    }
-
-    /// The length of the array, the same for all.
-    fn write_usize(&mut self, _length: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

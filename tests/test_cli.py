@@ -191,6 +191,33 @@ def test_what_is_no_recording_is_exit_code_1_with_the_reason(tmp_path: Path) -> 
     assert "same_context" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {
+            "request": {
+                "messages": [{"content": [{"image": {"_image": {"width": -1, "height": 9}}}]}]
+            }
+        },
+        {"request": {"messages": {"_image": {"width": 10**30, "height": 1}}}},
+        {
+            "request": {"input": "text"},
+            "prev": {"same_context": True, "n_items": 2, "input_tokens": 3},
+        },
+        {"request": []},
+        {"input_tokens": "many"},
+        {"usage": ["none"]},
+        {"prev": [1]},
+        {"turn": {}},
+    ],
+)
+def test_wrong_values_in_a_recording_are_no_traceback(tmp_path: Path, fields: Any) -> None:
+    call = {"conversation_id": "c", "request": REQUEST, "input_tokens": 12, **fields}
+    result = tokenctx_command("replay", file(tmp_path, json.dumps(call)))
+    assert result.exit_code in {0, 1}
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
 # Replay
 
 

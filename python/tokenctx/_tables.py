@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 PIPE_COLUMNS: Final = 160
 """Width where there is no terminal: enough for every table."""
+LEAST_COLUMNS: Final = 124
+"""Width of the widest table: a narrower terminal breaks its lines, and no cell is cut."""
 SOURCE_STYLES: Final = {"exact": "green", "delta": "cyan", "estimated": "yellow"}
 TURN_COLUMNS: Final = (
     "turn", "source", "new msgs", "known", "+ new", "= estimate", "billed", "error", "%", "µs",
 )  # fmt: skip
 FIGURE_COLUMNS: Final = (
     "turns", "exact", "delta", "estimated",
-    "delta med %", "p90 %", "recount med %", "p90 %", "delta µs", "recount µs",
+    "delta\nmed %", "\np90 %", "recount\nmed %", "\np90 %", "delta\nµs", "recount\nµs",
 )  # fmt: skip
 WORDS: Final = {
     "builtin_tool": "a tool that the provider defines: its definition is not in the request",
@@ -52,10 +54,12 @@ WORDS: Final = {
 
 
 def console(*, is_error: bool = False) -> Console:
-    """The terminal; a pipe is wide, so that no cell is cut."""
+    """The terminal; a pipe is wide, and what is not an error is never cut."""
     stream = sys.stderr if is_error else sys.stdout
-    width = None if stream.isatty() else PIPE_COLUMNS
-    return Console(stderr=is_error, width=width, highlight=False, soft_wrap=False)
+    screen = Console(stderr=is_error, highlight=False)
+    if not is_error:
+        screen.width = max(screen.width, LEAST_COLUMNS) if stream.isatty() else PIPE_COLUMNS
+    return screen
 
 
 def words(assumption: str) -> str:
@@ -117,7 +121,7 @@ def show_lines(screen: Console, name: str, counts: Sequence[Count]) -> None:
 
 def turn_table() -> Table:
     """An empty table of turns."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     for name in TURN_COLUMNS:
         table.add_column(name, justify="left" if name == "source" else "right", no_wrap=True)
     return table
@@ -142,7 +146,7 @@ def add_turn(table: Table, turn: ReplayedTurn) -> None:
 
 def figure_table(*titles: str) -> Table:
     """An empty table of figures with `titles` before them."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     for title in titles:
         table.add_column(title, no_wrap=True)
     for name in FIGURE_COLUMNS:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenctx._core import Tracker
+from tokenctx._usage import MAX_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,7 @@ class ConversationStateTracker:
         or less (a failed or cancelled call) and an empty list are not recorded. Raises
         RequestError if `messages` is text that is not JSON.
         """
-        tokens = max(0, actual_tokens)
+        tokens = min(max(0, actual_tokens), MAX_TOKENS)
         state: KnownConversationState | None = self._tracker.record_actual(
             messages, model_family, tokens, time.time(), self._clock()
         )

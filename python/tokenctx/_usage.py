@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-_USAGE_FIELDS: Final = ("usage", "usageMetadata", "usage_metadata")
+_USAGE_FIELDS: Final = (
+    "usage",
+    "usageMetadata",
+    "usage_metadata",
+    "amazon-bedrock-invocationMetrics",
+    "billed_units",
+)
+"""Where the counts are in a body; the last is Cohere's, inside of its usage."""
 _INPUT_FIELDS: Final = (
     "prompt_tokens",
     "input_tokens",
     "inputTokens",
     "promptTokenCount",
     "prompt_token_count",
+    "prompt_eval_count",
+    "inputTokenCount",
+    "total_input_tokens",
 )
 _OUTPUT_FIELDS: Final = (
     "completion_tokens",
@@ -19,6 +29,9 @@ _OUTPUT_FIELDS: Final = (
     "outputTokens",
     "candidatesTokenCount",
     "candidates_token_count",
+    "eval_count",
+    "outputTokenCount",
+    "total_output_tokens",
 )
 _BESIDE_INPUT: Final = (
     "cache_creation_input_tokens",
@@ -26,10 +39,13 @@ _BESIDE_INPUT: Final = (
     "cacheReadInputTokens",
     "cacheWriteInputTokens",
 )
-"""Anthropic and Bedrock: cached tokens stand beside the input, not inside."""
-_BESIDE_OUTPUT: Final = ("thoughtsTokenCount", "thoughts_token_count")
+"""Anthropic and Bedrock: cached tokens stand beside the input, not inside of `prompt_tokens`."""
+_BESIDE_OUTPUT: Final = ("thoughtsTokenCount", "thoughts_token_count", "total_thought_tokens")
 """Gemini: thoughts stand beside the candidates."""
 _DETAILS: Final = ("completion_tokens_details", "output_tokens_details", "outputTokensDetails")
+
+MAX_TOKENS: Final = 2**40
+"""What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
 
 
 class Billed(NamedTuple):
@@ -43,20 +59,20 @@ class Billed(NamedTuple):
 def read_billed(usage: object) -> Billed:
     """The billed tokens in `usage`: a number, a usage object, or a body that has one.
 
-    What is missing or null counts as 0.
+    What is missing or null counts as 0, a number above `MAX_TOKENS` as that.
     """
     if isinstance(usage, int):
-        return Billed(max(0, usage), 0, 0)
+        return Billed(_number(usage), 0, 0)
     fields = _fields(usage)
     for name in _USAGE_FIELDS:
         if fields.get(name) is not None:
             fields = _fields(fields[name])
-            break
     details = next((_fields(fields[name]) for name in _DETAILS if fields.get(name)), {})
     beside = _total(fields, _BESIDE_OUTPUT)
     inside = _first(details, ("reasoning_tokens", "thinking_tokens", "reasoningTokens"))
+    cached = 0 if fields.get("prompt_tokens") else _total(fields, _BESIDE_INPUT)
     return Billed(
-        _first(fields, _INPUT_FIELDS) + _total(fields, _BESIDE_INPUT),
+        _first(fields, _INPUT_FIELDS) + cached,
         _first(fields, _OUTPUT_FIELDS) + beside,
         beside + inside,
     )
@@ -80,4 +96,4 @@ def _total(fields: Mapping[str, Any], names: tuple[str, ...]) -> int:
 
 
 def _number(value: object) -> int:
-    return max(0, value) if isinstance(value, int) else 0
+    return min(max(0, value), MAX_TOKENS) if isinstance(value, int) else 0

@@ -34,12 +34,13 @@
 //!
 //! # Tried and lost
 //!
-//! - A binary heap over a linked list for pieces above 40 bytes: 70 to 130 ms/MB on runs and
-//!   random letters (prototype, 2026-11-20) against 1 to 60 here.
-//! - Longest match with backtracking: as fast on random letters by the published figures, but it
-//!   needs a trie of 4 MB for `o200k_base` or many probes of the hash table for each match.
-//! - Deciding whether two tokens stay apart by merging their text: twice the time on long tokens.
-//! - A linked list of 32 positions in the narrow windows: 1.1 to 1.3 times the time of bits.
+//! - A binary heap over a linked list for pieces above 40 bytes: about 120 ms/MB on runs and 50 to
+//!   75 on random letters (prototype, 2026-11-20) against 2 and about 40 here.
+//! - Deciding whether two tokens stay apart by merging their text: slower on long tokens.
+//! - Not tried: longest match with backtracking, which needs a trie or many probes for each match.
+//!
+//! Slowest inputs known: long pieces whose tokens are about as long as a window, such as lines of
+//! 99 spaces, at 110 to 160 ms/MB (2026-11-21, a busy machine).
 
 use super::key::MAX_TOKEN_BYTES;
 use super::vocabulary::{NONE, Vocabulary};

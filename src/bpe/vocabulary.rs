@@ -6,9 +6,9 @@
 //! table serves whole pieces and merge candidates. Longer tokens (4 % of `o200k_base`, 2 % of
 //! `cl100k_base`) are found through a second perfect hash of ranks and compared with their text.
 //!
-//! Tried and lost: a bucketed table as in the prototype needs 8 MB for the speed that this has at
-//! 3.2 MB, which is too much for five encodings in one wheel; a table of mergeable rank pairs
-//! (446,189 of them in `o200k_base`) needs 4 MB more and shares no cache line with the pieces.
+//! Not taken from the prototype: its bucketed table of 8 MB (3.2 MB here), and its table of
+//! mergeable rank pairs (446,189 of them in `o200k_base`, 4 MB more). Neither was timed against
+//! this; five encodings of that would not fit into the wheel.
 
 use super::key;
 use super::unicode::character_at;

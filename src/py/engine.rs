@@ -81,7 +81,7 @@ impl PyEngine {
     }
 
     fn clear(&self) {
-        self.0.with_store(PrefixStore::clear);
+        self.0.clear();
     }
 
     fn estimate<'py>(

@@ -1,7 +1,7 @@
 //! Sizes of images and what they cost.
 use super::errors::guard;
 use crate::media::{Detail, HEAD_BYTES, ImageRule, PixelSize, image_rule};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 
 fn rule(name: &str) -> PyResult<&'static ImageRule> {
@@ -20,6 +20,15 @@ fn detail(name: &str) -> PyResult<Detail> {
     })
 }
 
+/// A side in px; `None` if there can be none of so many.
+fn side(px: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
+    match px.extract() {
+        Ok(px) => Ok(Some(px)),
+        Err(error) if error.is_instance_of::<PyOverflowError>(px.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Input tokens of an image of `width_px` by `height_px` under the rule of this name.
 ///
 /// The rules and their sources are in `image_rules.json`. Raises ValueError for an unknown rule or
@@ -28,12 +37,11 @@ fn detail(name: &str) -> PyResult<Detail> {
 #[pyo3(signature = (rule, width_px, height_px, detail = "auto"))]
 pub(super) fn image_tokens(
     rule: &str,
-    width_px: i64,
-    height_px: i64,
+    width_px: &Bound<'_, PyAny>,
+    height_px: &Bound<'_, PyAny>,
     detail: &str,
 ) -> PyResult<u64> {
-    let sides = (u32::try_from(width_px).ok(), u32::try_from(height_px).ok());
-    let size = match sides {
+    let size = match (side(width_px)?, side(height_px)?) {
         (Some(width_px), Some(height_px)) => PixelSize::new(width_px, height_px),
         _ => None,
     };

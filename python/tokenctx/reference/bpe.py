@@ -40,7 +40,11 @@ PATTERNS: Final = {
     "p50k_base": R50K,
     "r50k_base": R50K,
 }
-"""The split patterns, from tiktoken 0.14 (MIT); special tokens in text are ordinary text."""
+"""The split patterns, from tiktoken 0.14 (MIT); special tokens in text are ordinary text.
+
+`regex` may know letters of a later Unicode than 16.0, which the core and tiktoken hold to: then a
+text that has one of these may be split otherwise here.
+"""
 
 
 @functools.cache

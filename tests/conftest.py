@@ -1,0 +1,39 @@
+"""What every test file shares: both implementations, recorded data, hypothesis profiles."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import tokenctx
+import tokenctx.reference
+
+IMPLEMENTATIONS: dict[str, Any] = {"rust": tokenctx, "reference": tokenctx.reference}
+SHARED_DATA = Path(
+    os.environ.get("TOKENCTX_SHARED") or Path(__file__).parents[2] / "shared" / "data"
+)
+
+# Speed is measured in benches/, so no test has a deadline.
+settings.register_profile(
+    "ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("explore", settings.get_profile("ci"), derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(params=sorted(IMPLEMENTATIONS))
+def implementation(request: pytest.FixtureRequest) -> Any:
+    """The package, then its plain Python twin: the same names, the same promises."""
+    return IMPLEMENTATIONS[request.param]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of recorded calls; it is beside the checkout in CI and never part of it."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("no recorded data: neither ../shared/data nor TOKENCTX_SHARED is a folder")
+    return SHARED_DATA

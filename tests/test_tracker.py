@@ -1,0 +1,539 @@
+"""The promises of RFC 029's lookup, on both implementations.
+
+The cases are those of the systems that the RFC describes; where we promise something else, the
+test says why. What only those systems have is not tested: their conversation ids (ours are the
+digests), their log of near misses, and token totals split over single messages.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+import tokenctx
+import tokenctx.reference
+
+FAMILY = "claude"
+ENTRY_BYTES = 128
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x40\0\0\0\x20\x08\x06\0\0\0\xfb\xff\xfe\x3f"
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def tracker(implementation: Any) -> Any:
+    return implementation.ConversationStateTracker()
+
+
+def talk(letters: str) -> list[dict[str, str]]:
+    """A message for each letter, roles in turn."""
+    roles = ("user", "assistant")
+    return [{"role": roles[index % 2], "content": text} for index, text in enumerate(letters)]
+
+
+def user(content: Any, **fields: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content, **fields}
+
+
+def assistant(content: Any, **fields: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": content, **fields}
+
+
+def found(tracker: Any, messages: object, family: str = FAMILY) -> tuple[str, int | None, Any]:
+    result = tracker.lookup(messages, family)
+    return result.type, result.known_tokens, result.new_message_indices
+
+
+NOTHING = ("none", None, ())
+
+
+# Exact, prefix, none
+
+
+def test_the_same_messages_are_exact(tracker: Any) -> None:
+    messages = [user("hello"), assistant("world")]
+    tracker.record_actual(messages, FAMILY, 500)
+    assert found(tracker, messages) == ("exact", 500, ())
+
+
+def test_an_unknown_conversation_is_none(tracker: Any) -> None:
+    assert found(tracker, talk("AB")) == NOTHING
+
+
+def test_another_family_is_none(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), FAMILY, 500)
+    assert found(tracker, talk("AB"), "gpt") == NOTHING
+
+
+def test_families_keep_their_totals_apart(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), "claude", 100)
+    tracker.record_actual(talk("AB"), "gpt", 120)
+    assert found(tracker, talk("AB"), "claude") == ("exact", 100, ())
+    assert found(tracker, talk("AB"), "gpt") == ("exact", 120, ())
+
+
+def test_one_new_message_is_a_prefix(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), FAMILY, 500)
+    assert found(tracker, talk("ABC")) == ("prefix", 500, (2,))
+    assert tracker.lookup(talk("ABC"), FAMILY).new_message_count == 1
+
+
+def test_two_new_messages_are_a_prefix(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), FAMILY, 200)
+    assert found(tracker, talk("ABCD")) == ("prefix", 200, (2, 3))
+
+
+def test_one_message_is_a_conversation(tracker: Any) -> None:
+    tracker.record_actual(talk("A"), FAMILY, 7)
+    assert found(tracker, talk("A")) == ("exact", 7, ())
+    assert found(tracker, talk("AB")) == ("prefix", 7, (1,))
+
+
+def test_a_branch_uses_the_deepest_known_prefix(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    tracker.record_actual(talk("ABC"), FAMILY, 150)
+    assert found(tracker, talk("ABD")) == ("prefix", 100, (2,))
+    assert found(tracker, talk("ABCE")) == ("prefix", 150, (3,))
+
+
+def test_exact_beats_prefix(tracker: Any) -> None:
+    tracker.record_actual(talk("ABC"), FAMILY, 150)
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    assert found(tracker, talk("ABC")) == ("exact", 150, ())
+
+
+def test_the_longest_prefix_beats_the_newest(tracker: Any) -> None:
+    tracker.record_actual(talk("ABCD"), FAMILY, 400)
+    tracker.record_actual(talk("AB"), FAMILY, 200)
+    assert found(tracker, talk("ABCDE")) == ("prefix", 400, (4,))
+
+
+def test_a_shorter_branch_does_not_evict_a_longer_one(tracker: Any) -> None:
+    tracker.record_actual(talk("ABCDEF"), FAMILY, 600)
+    tracker.record_actual(talk("AB"), FAMILY, 200)
+    assert found(tracker, talk("ABCDEF")) == ("exact", 600, ())
+
+
+def test_a_new_total_replaces_the_old_one(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    tracker.record_actual(talk("AB"), FAMILY, 90)
+    assert found(tracker, talk("AB")) == ("exact", 90, ())
+    assert len(tracker) == 1
+
+
+def test_an_edited_message_in_the_middle_leaves_what_stands_before_it(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    tracker.record_actual(talk("ABCD"), FAMILY, 200)
+    assert found(tracker, talk("ABXD")) == ("prefix", 100, (2, 3))
+    assert found(tracker, talk("XBCD")) == NOTHING
+
+
+def test_two_chats_of_one_family_do_not_disturb_each_other(tracker: Any) -> None:
+    # The first generation kept one state for a family: the second chat overwrote the first.
+    for turn in range(1, 6):
+        tracker.record_actual(talk("ABCDEFGHIJ"[: 2 * turn]), FAMILY, 100 * turn)
+        tracker.record_actual(talk("0123456789"[: 2 * turn]), FAMILY, 1000 * turn)
+    assert found(tracker, talk("ABCDEFGHIJ")) == ("exact", 500, ())
+    assert found(tracker, talk("0123456789+")) == ("prefix", 5000, (10,))
+
+
+def test_many_conversations_are_known_at_once(tracker: Any) -> None:
+    for number in range(500):
+        tracker.record_actual([user(f"chat {number}")], FAMILY, number + 1)
+    assert len(tracker) == 500
+    for number in range(500):
+        assert found(tracker, [user(f"chat {number}")]) == ("exact", number + 1, ())
+
+
+# Where we differ on purpose
+
+
+def test_messages_in_another_order_are_none(tracker: Any) -> None:
+    # The last generation asked for set membership. Order is part of what the model sees, and a
+    # total of other messages in another order is no total of these.
+    tracker.record_actual(talk("ABCDEF"), FAMILY, 600)
+    assert found(tracker, talk("XYAZ")) == NOTHING
+    assert found(tracker, [*talk("ABCDEF")[2:], *talk("AB")]) == NOTHING
+
+
+def test_a_repeated_continue_is_a_new_message(tracker: Any) -> None:
+    # A set cannot see duplicates: there, this was `none`.
+    messages = [user("go"), assistant("1"), user("continue"), assistant("2")]
+    tracker.record_actual(messages, FAMILY, 300)
+    assert found(tracker, [*messages, user("continue")]) == ("prefix", 300, (4,))
+    tracker.record_actual([*messages, user("continue")], FAMILY, 310)
+    again = [*messages, user("continue"), user("continue")]
+    assert found(tracker, again) == ("prefix", 310, (5,))
+
+
+def test_a_changed_system_prompt_is_another_conversation(tracker: Any) -> None:
+    # The last generation tolerated drift of message 0 (prefix 5000, new [5]) and so left out the
+    # tokens by which the system prompt had changed. We count anew instead of being silently wrong.
+    rest = talk("hwqa")
+    tracker.record_actual([{"role": "system", "content": "1"}, *rest], FAMILY, 5000)
+    drifted = [{"role": "system", "content": "2"}, *rest]
+    assert found(tracker, drifted) == NOTHING
+    assert found(tracker, [*drifted, user("new")]) == NOTHING
+
+
+def test_fewer_messages_than_known_are_none(tracker: Any) -> None:
+    # The last generation answered with the longer total, an over-estimate. The total of the first
+    # messages is not known unless it was recorded.
+    tracker.record_actual(talk("ABCD"), FAMILY, 400)
+    assert found(tracker, talk("AB")) == NOTHING
+
+
+# What is not recorded
+
+
+@pytest.mark.parametrize("tokens", [0, -1, -(10**30)])
+def test_a_failed_call_is_not_recorded(tracker: Any, tokens: int) -> None:
+    assert tracker.record_actual(talk("AB"), FAMILY, tokens) is None
+    assert found(tracker, talk("AB")) == NOTHING
+
+
+def test_a_failed_call_leaves_what_is_known(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    tracker.record_actual(talk("AB"), FAMILY, 0)
+    assert found(tracker, talk("AB")) == ("exact", 100, ())
+
+
+@pytest.mark.parametrize("messages", [[], b"[]", "[]", (), {}, None])
+def test_an_empty_conversation_is_neither_recorded_nor_found(tracker: Any, messages: Any) -> None:
+    tracker.record_actual(talk("A"), FAMILY, 100)
+    assert tracker.record_actual(messages, FAMILY, 100) is None
+    assert found(tracker, messages) == NOTHING
+    assert len(tracker) == 1
+
+
+# Results
+
+
+def test_the_state_says_what_is_known(tracker: Any) -> None:
+    state = tracker.record_actual(talk("ABA"), FAMILY, 500)
+    assert isinstance(state, tokenctx.KnownConversationState)
+    assert (state.actual_tokens, state.model_family) == (500, FAMILY)
+    assert len(state.message_hashes) == 3
+    assert all(len(bytes.fromhex(digest)) == 16 for digest in state.message_hashes)
+    # The third message is the first again: equal content, equal digest.
+    assert state.message_hashes[0] == state.message_hashes[2] != state.message_hashes[1]
+
+
+def test_json_text_and_objects_are_one_conversation(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    for form in (json.dumps(talk("AB")), json.dumps(talk("AB"), indent=2).encode()):
+        assert found(tracker, form) == ("exact", 100, ())
+        assert found(tracker, {"messages": talk("AB")}) == ("exact", 100, ())
+
+
+def test_text_that_is_no_json_is_refused(tracker: Any) -> None:
+    with pytest.raises(tokenctx.RequestError):
+        tracker.lookup(b"[{", FAMILY)
+    with pytest.raises(tokenctx.RequestError):
+        tracker.record_actual("hello", FAMILY, 1)
+
+
+def test_clear_forgets_everything(tracker: Any) -> None:
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    tracker.clear()
+    assert len(tracker) == 0
+    assert found(tracker, talk("AB")) == NOTHING
+
+
+# Bounds
+
+
+def test_the_least_recently_used_goes_first(implementation: Any) -> None:
+    tracker = implementation.ConversationStateTracker(capacity_bytes=3 * ENTRY_BYTES)
+    for letter in "ABC":
+        tracker.record_actual(talk(letter), FAMILY, 10)
+    assert found(tracker, talk("A"))[0] == "exact"
+    tracker.record_actual(talk("D"), FAMILY, 10)
+    kinds = {letter: found(tracker, talk(letter))[0] for letter in "ABCD"}
+    assert kinds == {"A": "exact", "B": "none", "C": "exact", "D": "exact"}
+    assert len(tracker) == 3
+
+
+def test_a_prefix_that_is_used_stays(implementation: Any) -> None:
+    tracker = implementation.ConversationStateTracker(capacity_bytes=2 * ENTRY_BYTES)
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    tracker.record_actual(talk("X"), FAMILY, 10)
+    assert found(tracker, talk("ABC")) == ("prefix", 100, (2,))
+    tracker.record_actual(talk("Y"), FAMILY, 10)
+    assert found(tracker, talk("AB")) == ("exact", 100, ())
+    assert found(tracker, talk("X")) == NOTHING
+
+
+@pytest.mark.parametrize("capacity_bytes", [0, 1, ENTRY_BYTES, 2 * ENTRY_BYTES - 1])
+def test_one_conversation_is_always_kept(implementation: Any, capacity_bytes: int) -> None:
+    tracker = implementation.ConversationStateTracker(capacity_bytes=capacity_bytes)
+    for letter in "ABC":
+        tracker.record_actual(talk(letter), FAMILY, 10)
+        assert len(tracker) == 1
+        assert found(tracker, talk(letter)) == ("exact", 10, ())
+
+
+def test_what_is_recorded_expires(implementation: Any) -> None:
+    clock = Clock()
+    tracker = implementation.ConversationStateTracker(ttl_seconds=3600, clock=clock)
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    clock.seconds = 3599.9
+    assert found(tracker, talk("AB")) == ("exact", 100, ())
+    clock.seconds = 3600
+    assert found(tracker, talk("AB")) == NOTHING
+    assert len(tracker) == 0
+
+
+def test_a_new_record_lives_as_long_again(implementation: Any) -> None:
+    clock = Clock()
+    tracker = implementation.ConversationStateTracker(ttl_seconds=60, clock=clock)
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    clock.seconds = 50
+    tracker.record_actual(talk("AB"), FAMILY, 101)
+    clock.seconds = 100
+    assert found(tracker, talk("AB")) == ("exact", 101, ())
+
+
+def test_an_expired_conversation_uncovers_a_shorter_one(implementation: Any) -> None:
+    clock = Clock()
+    tracker = implementation.ConversationStateTracker(ttl_seconds=60, clock=clock)
+    tracker.record_actual(talk("ABC"), FAMILY, 150)
+    clock.seconds = 30
+    tracker.record_actual(talk("AB"), FAMILY, 100)
+    clock.seconds = 70
+    assert found(tracker, talk("ABC")) == ("prefix", 100, (2,))
+
+
+# Identity
+
+
+def digest(implementation: Any, message: object) -> str:
+    tracker = implementation.ConversationStateTracker(secret=b"test")
+    state = tracker.record_actual([message], FAMILY, 1)
+    assert state is not None
+    (only,) = state.message_hashes
+    return str(only)
+
+
+def call(arguments: Any, call_id: str = "call_1", name: str = "search") -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    call = {"id": call_id, "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def image(data: Any, mime: str = "image/png") -> dict[str, Any]:
+    source = {"type": "base64", "media_type": mime, "data": data}
+    return user([{"type": "image", "source": source}])
+
+
+def picture(url: str) -> dict[str, Any]:
+    return user([{"type": "image_url", "image_url": {"url": url}}])
+
+
+def editor(*parts: dict[str, Any]) -> dict[str, Any]:
+    """A message of the VS Code language model API."""
+    return {"role": 1, "content": list(parts)}
+
+
+def block(kind: str, **fields: Any) -> dict[str, Any]:
+    return assistant([{"type": kind, **fields}])
+
+
+def result(content: Any, **fields: Any) -> dict[str, Any]:
+    return user([{"type": "tool_result", "tool_use_id": "1", "content": content, **fields}])
+
+
+BASE64 = base64.b64encode(PNG).decode()
+URL_SAFE = base64.urlsafe_b64encode(PNG).decode()
+assert BASE64 != URL_SAFE
+
+SAME = {
+    "an OpenAI call id": (call("{}", "call_1"), call("{}", "call_2")),
+    "an Anthropic call id": (
+        block("tool_use", id="1", name="f", input={"a": 1}),
+        block("tool_use", id="2", name="f", input={"a": 1}),
+    ),
+    "the id of a result": (
+        {"role": "tool", "tool_call_id": "1", "content": "ok"},
+        {"role": "tool", "tool_call_id": "2", "content": "ok"},
+    ),
+    "an editor's call id": (
+        editor({"callId": "1", "name": "f", "input": {}}),
+        editor({"callId": "2", "name": "f", "input": {}}),
+    ),
+    "the id of a Responses item": (
+        {"type": "function_call", "id": "fc_1", "call_id": "1", "name": "f", "arguments": "{}"},
+        {"type": "function_call", "id": "fc_2", "call_id": "2", "name": "f", "arguments": "{}"},
+    ),
+    "a cache marker on text": (
+        user([{"type": "text", "text": "hi"}]),
+        user([{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]),
+    ),
+    "a cache marker on an image": (
+        image(BASE64),
+        user([{**image(BASE64)["content"][0], "cache_control": {"type": "ephemeral"}}]),
+    ),
+    "a cache point of Converse": (
+        user([{"text": "hi"}]),
+        user([{"text": "hi"}, {"cachePoint": {"type": "default"}}]),
+    ),
+    "a cache marker of an editor": (
+        editor({"value": "see [it](http://a)"}),
+        editor({"value": "see [it](http://a)"}, {"mimeType": "cache_control", "data": b"x"}),
+    ),
+    "a stateful marker of an editor": (
+        editor({"value": "hi"}),
+        editor({"value": "hi"}, {"mimeType": "stateful_marker", "data": "bW9kZWw="}),
+    ),
+    "an editor's marshalling id": (
+        editor({"$mid": 21, "value": "hi"}),
+        editor({"$mid": 22, "value": "hi"}),
+    ),
+    "a marshalling id in a part of unknown kind": (
+        editor({"$mid": 21, "shape": "round"}),
+        editor({"$mid": 22, "shape": "round"}),
+    ),
+    "a signature": (
+        block("thinking", thinking="so", signature="AAA"),
+        block("thinking", thinking="so", signature="BBB"),
+    ),
+    "a thought signature": (
+        {"role": "model", "parts": [{"text": "so", "thoughtSignature": "AAA"}]},
+        {"role": "model", "parts": [{"text": "so"}]},
+    ),
+    "key order of arguments": (call('{"a":1,"b":[2]}'), call('{"b":[2],"a":1}')),
+    "white space of arguments": (call('{"a":1}'), call(' {\n  "a" : 1\t}\n')),
+    "arguments as text or as a value": (call('{"a":1}'), call({"a": 1})),
+    "escapes of arguments": (call('{"a":"\\u00e9"}'), call('{"a":"é"}')),
+    "key order of a result's own data": (result({"a": 1, "b": 2}), result({"b": 2, "a": 1})),
+    "the alphabet of base64": (image(BASE64), image(URL_SAFE)),
+    "padding of base64": (image(base64.b64encode(b"1234").decode()), image("MTIzNA")),
+    "line ends in base64": (image(BASE64), image(BASE64[:20] + "\r\n" + BASE64[20:])),
+    "raw bytes or base64": (image(BASE64), image(PNG)),
+    "bytearray or bytes": (image(bytearray(PNG)), image(memoryview(PNG))),
+    "parameters and case of a MIME type": (
+        image(BASE64, "image/png"),
+        image(BASE64, "IMAGE/PNG; q=1"),
+    ),
+    "a data URL in capitals": (
+        picture(f"data:image/png;base64,{BASE64}"),
+        picture(f"DATA:image/png;base64,{BASE64}"),
+    ),
+    "text as a string or as one part": (user("hi"), user([{"type": "text", "text": "hi"}])),
+    "text in one part or in two": (
+        user([{"type": "text", "text": "hi there"}]),
+        user([{"type": "text", "text": "hi "}, {"type": "text", "text": "there"}]),
+    ),
+    "an empty text part": (user("hi"), user(["hi", {"type": "text", "text": ""}])),
+    "no content or null": (assistant(None), {"role": "assistant"}),
+    "the name of a role": (user("hi"), {"role": "human", "content": "hi"}),
+    "key order of a message": (user("hi"), {"content": "hi", "role": "user"}),
+    "a lone surrogate": (user("\ud800"), user("\ufffd")),
+}
+
+DIFFERENT = {
+    "role": (user("hi"), assistant("hi")),
+    "the role of an editor": (editor({"value": "hi"}), {**editor({"value": "hi"}), "role": 2}),
+    "name": (user("hi", name="ann"), user("hi", name="bob")),
+    "a name at all": (user("hi", name="ann"), user("hi")),
+    "text": (user("hi"), user("hi ")),
+    "the target of a link": (user("see [it](http://a)"), user("see [it](http://b)")),
+    "Unicode form of text": (user("é"), user("e\u0301")),
+    "the name of a tool": (call("{}", name="search"), call("{}", name="find")),
+    "arguments": (call('{"a":1}'), call('{"a":2}')),
+    "arguments of an Anthropic call": (
+        block("tool_use", id="1", name="f", input={"a": 1}),
+        block("tool_use", id="1", name="f", input={"a": 2}),
+    ),
+    "a number's kind in arguments": (call('{"a":1}'), call('{"a":"1"}')),
+    "white space inside of an argument": (call('{"a":"b c"}'), call('{"a":"b  c"}')),
+    "the number of calls": (call("{}"), {**call("{}"), "tool_calls": call("{}")["tool_calls"] * 2}),
+    "a result": (result("sunny"), result("rainy")),
+    "a result's own data": (result({"ok": 1}), result({"ok": 2})),
+    "a result of an OpenAI tool": (
+        {"role": "tool", "tool_call_id": "1", "content": "ok"},
+        {"role": "tool", "tool_call_id": "1", "content": "no"},
+    ),
+    # Both generations of the systems before us hashed every real tool result alike.
+    "a result of an editor's tool": (
+        editor({"callId": "1", "content": [{"value": "sunny"}]}),
+        editor({"callId": "1", "content": [{"value": "rainy"}]}),
+    ),
+    "a failed result": (result("x"), result("x", is_error=True)),
+    "a call and a result": (
+        editor({"callId": "1", "name": "f", "content": []}),
+        editor({"callId": "1", "name": "f", "input": []}),
+    ),
+    "bytes of an image": (image(PNG), image(PNG[:-1] + b"!")),
+    # The middle of a large file counts too: there, only its two ends were hashed.
+    "the middle of a large image": (
+        image(PNG + b"a" * 5000 + b"1" + b"b" * 5000),
+        image(PNG + b"a" * 5000 + b"2" + b"b" * 5000),
+    ),
+    "the place of an image": (picture("https://a/1.png"), picture("https://a/2.png")),
+    "the type of an image": (image(BASE64, "image/png"), image(BASE64, "image/webp")),
+    "detail of an image": (
+        user([{"type": "image_url", "image_url": {"url": "https://a", "detail": "low"}}]),
+        user([{"type": "image_url", "image_url": {"url": "https://a", "detail": "high"}}]),
+    ),
+    "an image more": (
+        editor({"value": "hi"}),
+        editor({"value": "hi"}, {"mimeType": "image/png", "data": PNG}),
+    ),
+    "reasoning": (block("thinking", thinking="so"), block("thinking", thinking="no")),
+    "encrypted reasoning": (
+        block("redacted_thinking", data="AAA"),
+        block("redacted_thinking", data="BBB"),
+    ),
+    "text and reasoning": (block("thinking", thinking="so"), block("text", text="so")),
+    "the order of parts": (
+        user([image(PNG)["content"][0], {"type": "text", "text": "hi"}]),
+        user([{"type": "text", "text": "hi"}, image(PNG)["content"][0]]),
+    ),
+    "text on both sides of a part": (
+        user(["a", image(PNG)["content"][0], "b"]),
+        user(["ab", image(PNG)["content"][0]]),
+    ),
+    "a part of unknown kind": (
+        editor({"shape": "round"}),
+        editor({"shape": "square"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_the_model_never_sees_does_not_change_identity(implementation: Any, name: str) -> None:
+    one, other = SAME[name]
+    assert digest(implementation, one) == digest(implementation, other)
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_what_the_model_sees_changes_identity(implementation: Any, name: str) -> None:
+    one, other = DIFFERENT[name]
+    assert digest(implementation, one) != digest(implementation, other)
+
+
+@pytest.mark.parametrize("name", [*SAME, *DIFFERENT])
+def test_both_implementations_make_the_same_digests(name: str) -> None:
+    for message in {**SAME, **DIFFERENT}[name]:
+        assert digest(tokenctx, message) == digest(tokenctx.reference, message)
+
+
+def test_digests_of_another_secret_never_match(implementation: Any) -> None:
+    trackers = [implementation.ConversationStateTracker() for _ in range(2)]
+    states = [tracker.record_actual(talk("A"), FAMILY, 1) for tracker in trackers]
+    assert states[0].message_hashes != states[1].message_hashes
+    known = [implementation.ConversationStateTracker(secret=b"s") for _ in range(2)]
+    states = [tracker.record_actual(talk("A"), FAMILY, 1) for tracker in known]
+    assert states[0].message_hashes == states[1].message_hashes
