@@ -6,7 +6,8 @@
 The extra `peers` installs the others. Times are processor time, so that other work on the machine
 hurts little; two threads are compared by wall time. "fresh" is text that the process has not seen
 before, after as much other text; "hot" is the same once more; "cold" is the first text of a fresh
-process, with what its first call sets up, without loading the vocabulary. A ratio is the median over groups of 250 KB, each counted by all in turn.
+process with what its first call sets up, without loading the vocabulary. A ratio is the median over
+groups of 250 KB, each counted by all in turn.
 """
 
 from __future__ import annotations
