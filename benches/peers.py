@@ -175,7 +175,7 @@ class Run:
 
     def __init__(self, run: dict[str, Any]) -> None:
         self.run = run
-        self.names = list(run["versions"])
+        self.names: list[str] = list(run["versions"])
         rounds = run["interleaved"]
         self.wrong = {
             name: max(made["differences"][name] for made in rounds) for name in self.names
@@ -202,14 +202,14 @@ class Run:
         return statistics.median(theirs / our for theirs, our in pairs)
 
     def best(self, corpus: str, phase: str) -> str:
-        """The fastest peer; of a first pass, the fastest that counts exactly."""
+        """The fastest peer that counted every text right; the fastest of all if none did."""
         peers = [name for name in self.names if name != counters.OURS]
         exact = [name for name in peers if not self.wrong[name]]
         return max(exact or peers, key=lambda name: self.speed(corpus, phase, name))
 
     def start(self, name: str, field: str) -> float:
         turns = [turn for kind in corpora.KINDS for turn in self.run["isolated"][kind][name]]
-        return statistics.median(turn[field] for turn in turns)
+        return float(statistics.median(turn[field] for turn in turns))
 
     def memory(self, name: str, field: str, *, alone: bool = False) -> float:
         """MB after the messages, alone or while another such process lives."""
@@ -219,7 +219,7 @@ class Run:
         return kib * 1024 / 1e6
 
     def threads(self, name: str) -> float:
-        return max(turn["threads"][name] for turn in self.run["interleaved"])
+        return float(max(turn["threads"][name] for turn in self.run["interleaved"]))
 
     def promises(self) -> Iterator[Promise]:
         """Every figure that the issue of the engine asks for, beside its must and aim."""
