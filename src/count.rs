@@ -1,5 +1,6 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
 use crate::bpe::Encoding;
+use crate::claude::ClaudeFamily;
 use crate::layout::{self, LayoutRule};
 use crate::media::{self, Detail, PixelSize};
 use crate::profile::{Profile, ReasoningRule};
@@ -15,8 +16,7 @@ const DEFAULT_SIDE_PX: u32 = 1024;
 #[derive(Debug)]
 pub struct Counter<'p> {
     profile: &'p Profile,
-    /// `None`: text is counted in characters.
-    encoding: Option<Encoding>,
+    vocabulary: Vocabulary,
     /// `None`: tools, schema and calls cost what the profile's linear rules say.
     rule: Option<&'p LayoutRule>,
     /// What the header of each answer costs for an output schema.
@@ -25,6 +25,30 @@ pub struct Counter<'p> {
     is_wrapped: bool,
     assumptions: Assumptions,
     counted_only_text: bool,
+}
+
+/// What counts text.
+#[derive(Clone, Copy, Debug)]
+enum Vocabulary {
+    Bpe(Encoding),
+    Claude(ClaudeFamily),
+    Characters,
+}
+
+impl Vocabulary {
+    fn named(name: &str) -> Vocabulary {
+        let claude = || ClaudeFamily::named(name).map(Vocabulary::Claude);
+        let bpe = Encoding::named(name).map(Vocabulary::Bpe);
+        bpe.or_else(claude).unwrap_or(Vocabulary::Characters)
+    }
+
+    fn count(self, text: &str) -> u64 {
+        match self {
+            Vocabulary::Bpe(encoding) => encoding.count(text),
+            Vocabulary::Claude(family) => family.count(text),
+            Vocabulary::Characters => text.chars().count() as u64,
+        }
+    }
 }
 
 /// Text in tokens of the encoding, still to be scaled, and tokens of all else.
@@ -39,7 +63,7 @@ impl<'p> Counter<'p> {
     pub fn new(profile: &'p Profile, request: &Request<'_>) -> Counter<'p> {
         let mut counter = Counter {
             profile,
-            encoding: Encoding::named(&profile.encoding),
+            vocabulary: Vocabulary::named(&profile.encoding),
             rule: profile.layout_rule(request.dialect, &request.model),
             reply_schema_tokens: 0,
             is_wrapped: false,
@@ -343,10 +367,7 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        match self.encoding {
-            Some(encoding) => encoding.count(text),
-            None => text.chars().count() as u64,
-        }
+        self.vocabulary.count(text)
     }
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.
