@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenctx import _core
@@ -74,6 +74,7 @@ SCHEMAS = st.recursive(st.one_of(keywords(SCALARS), SCALARS), keywords, max_leav
 MODELS = st.sampled_from("gpt-4o gpt-5 gpt-5.4 gpt-4 o4-mini gpt-3.5-turbo".split())
 
 
+@settings(deadline=None)  # the first count loads a vocabulary
 @given(SCHEMAS, SCHEMAS, TEXTS, MODELS, st.sampled_from(["chat", "responses"]))
 def test_any_schema_counts_the_same_in_both(
     tool: Any, output: Any, text: str, model: str, api: str
@@ -111,6 +112,7 @@ HISTORY = st.lists(
 )
 
 
+@settings(deadline=None)  # the first count loads a vocabulary
 @given(HISTORY, MODELS, st.sampled_from(["openai-chat", "openai-responses"]))
 def test_any_history_counts_the_same_in_both(history: list[Any], model: str, dialect: str) -> None:
     body = {"messages": history}
