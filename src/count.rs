@@ -1,7 +1,7 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
 use crate::bpe::Encoding;
 use crate::claude::ClaudeFamily;
-use crate::layout::{self, LayoutRule};
+use crate::layout::{self, Layout, LayoutRule};
 use crate::media::{self, Detail, PixelSize};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{
@@ -168,15 +168,20 @@ impl<'p> Counter<'p> {
                     nth += 1;
                     self.wrapped_result(result, open, close, &mut sum);
                 }
+                (Part::ToolCall(_), None) if self.has_markup() => {}
                 _ => self.part(part, counts_reasoning, &mut sum),
             }
+        }
+        let mut more = 0;
+        if self.has_markup() {
+            more = self.markup(message, &mut sum);
         }
         if let (true, Some(rule)) = (self.is_wrapped && message.role != "tool", self.rule) {
             let calls: Vec<_> = calls(message).collect();
             sum.text += self.text(&layout::wrapper_text(&calls));
             sum.other = plus(sum.other, rule.wrapper_tokens);
         }
-        self.scaled(sum.text) + sum.other
+        plus(self.scaled(sum.text) + sum.other, more)
     }
 
     /// Tokens that stand around a message.
@@ -380,15 +385,44 @@ impl<'p> Counter<'p> {
         let profile = self.profile;
         let mut tokens = profile.tools_header_tokens;
         for tool in tools {
-            let schema = tool
-                .schema
-                .map(|schema| schema.compact())
-                .unwrap_or_default();
-            let texts = [&*tool.name, &*tool.description, &*schema];
-            let text = texts.into_iter().map(|text| self.text(text)).sum();
-            tokens += profile.tool_tokens + self.scaled(text);
+            tokens += profile.tool_tokens + self.scaled(self.tool(tool));
         }
         profile.tools_tokens + permille(tokens, profile.tools_permille)
+    }
+
+    /// Text of one tool definition.
+    fn tool(&self, tool: &Tool<'_>) -> u64 {
+        if self.has_markup() && tool.builtin.is_none() {
+            return self.text(&layout::function_line(tool));
+        }
+        let schema = tool.schema.map(|schema| schema.compact());
+        let schema = schema.unwrap_or_default();
+        let texts = [&*tool.name, &*tool.description, &*schema];
+        texts.into_iter().map(|text| self.text(text)).sum()
+    }
+
+    /// Whether calls and tools are markup.
+    fn has_markup(&self) -> bool {
+        self.profile.layout == Layout::Anthropic
+    }
+
+    /// Adds the calls of a message as markup behind its text; what is returned comes on top.
+    fn markup(&mut self, message: &Message<'_>, sum: &mut Sum) -> i64 {
+        let calls: Vec<_> = calls(message).collect();
+        if calls.is_empty() {
+            return 0;
+        }
+        self.counted_only_text = false;
+        let has_text = message.parts.iter().any(|it| matches!(it, Part::Text(_)));
+        let count = calls.len() as u64;
+        sum.text += self.text(&layout::calls_text(calls.iter().copied(), has_text));
+        if count > 1 {
+            sum.other += self.profile.parallel_tokens + count * self.profile.parallel_call_tokens;
+            sum.text += calls.iter().map(|call| self.text(&call.name)).sum::<u64>();
+        }
+        self.profile
+            .invoke_tokens
+            .saturating_mul(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
     fn choice(&self, choice: &ToolChoice<'_>) -> u64 {

@@ -47,6 +47,9 @@ pub struct Profile {
     pub schema_permille: u64,
     pub thinking_tokens: u64,
     pub call_tokens: u64,
+    pub invoke_tokens: i64,
+    pub parallel_tokens: u64,
+    pub parallel_call_tokens: u64,
     pub call_name_count: u64,
     pub result_tokens: u64,
     pub layout: Layout,
@@ -91,6 +94,9 @@ impl Default for Profile {
             schema_permille: 1000,
             thinking_tokens: 0,
             call_tokens: 0,
+            invoke_tokens: 0,
+            parallel_tokens: 0,
+            parallel_call_tokens: 0,
             call_name_count: 1,
             result_tokens: 0,
             layout: Layout::Linear,
@@ -140,6 +146,9 @@ impl Profile {
             "schema_permille" => self.schema_permille = number(),
             "thinking_tokens" => self.thinking_tokens = number(),
             "call_tokens" => self.call_tokens = number(),
+            "invoke_tokens" => self.invoke_tokens = signed(value),
+            "parallel_tokens" => self.parallel_tokens = number(),
+            "parallel_call_tokens" => self.parallel_call_tokens = number(),
             "call_name_count" => self.call_name_count = number(),
             "result_tokens" => self.result_tokens = number(),
             "layout" => self.layout = Layout::named(&text()),
@@ -171,7 +180,7 @@ impl Profile {
     pub fn layout_rule(&self, dialect: Dialect, model: &str) -> Option<&LayoutRule> {
         let is_rerouted = self.is_rerouted_by_gateways && model.contains('/');
         match (self.layout, dialect) {
-            (Layout::Linear, _) => None,
+            (Layout::Linear | Layout::Anthropic, _) => None,
             (_, Dialect::OpenAiResponses) => Some(&self.responses),
             _ if is_rerouted => Some(&self.responses),
             _ => Some(&self.chat),

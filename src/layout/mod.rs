@@ -7,10 +7,12 @@
 //!
 //! Everything is linear in its input and recursion ends at a constant depth, whatever the schema:
 //! what lies deeper, or what a reference repeats beyond a limit, is the type `any`.
+mod markup;
 mod rule;
 mod schema;
 mod schema_2023;
 
+pub use markup::{calls_text, function_line};
 pub use rule::{Layout, LayoutRule};
 
 use crate::json::{Document, Kind, Limits, Value, write_string};

@@ -11,6 +11,8 @@ pub enum Layout {
     OpenAi,
     /// OpenAI's, as of 2023.
     OpenAi2023,
+    /// Anthropic's.
+    Anthropic,
 }
 
 impl Layout {
@@ -19,6 +21,7 @@ impl Layout {
         match name {
             "openai" => Layout::OpenAi,
             "openai-2023" => Layout::OpenAi2023,
+            "anthropic" => Layout::Anthropic,
             _ => Layout::Linear,
         }
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference import bpe, layout
+from tokenctx.reference import bpe, layout, markup
 from tokenctx.reference.document import compact
 from tokenctx.reference.media import (
     DETAILS,
@@ -33,6 +33,7 @@ class Counter:
         self.rule = profile.layout_rule(request.dialect, request.model)
         self.assumptions: set[str] = set()
         self.only_text = True
+        self.has_markup = profile.layout == "anthropic"
         self.reply_schema_tokens = self._reply_schema()
 
     def _reply_schema(self) -> int:
@@ -72,7 +73,10 @@ class Counter:
         self.only_text = False
         profile, tokens = self.profile, self.profile.tools_header_tokens
         for tool in tools:
-            texts = (tool.name, tool.description, tool.schema)
+            if self.has_markup and not tool.builtin:
+                texts = [markup.function_line(tool)]
+            else:
+                texts = [tool.name, tool.description, tool.schema]
             tokens += profile.tool_tokens + self.scaled(sum(map(self.text, texts)))
         return profile.tools_tokens + _permille(tokens, profile.tools_permille)
 
@@ -144,6 +148,8 @@ class Counter:
         """Tokens of one message with its framing."""
         messages = self.request.messages
         message = messages[index]
+        if self.has_markup:
+            return self._marked_up(message, counts_reasoning=counts_reasoning)
         if self.rule is None:
             return self._frame(message) + self.parts(
                 message.parts, counts_reasoning=counts_reasoning
@@ -166,6 +172,22 @@ class Counter:
                 name_texts, tokens = self._call(self.rule, call, index)
                 texts, others = texts + name_texts, max(0, others + tokens)
         return self.scaled(texts) + others
+
+    def _marked_up(self, message: Message, *, counts_reasoning: bool) -> int:
+        """Tokens of a message with its calls as markup behind its text."""
+        profile = self.profile
+        calls = [part for part in message.parts if isinstance(part, ToolCall)]
+        others = [part for part in message.parts if not isinstance(part, ToolCall)]
+        texts, tokens = self._parts(others, counts_reasoning=counts_reasoning)
+        if calls:
+            self.only_text = False
+            has_text = any(isinstance(part, Text) for part in others)
+            texts += self.text(markup.calls_text(calls, follows_text=has_text))
+        if len(calls) > 1:
+            tokens += profile.parallel_tokens + len(calls) * profile.parallel_call_tokens
+            texts += sum(self.text(call.name) for call in calls)
+        tokens += self._frame(message) + self.scaled(texts)
+        return max(0, tokens + profile.invoke_tokens * len(calls))
 
     def _frame(self, message: Message) -> int:
         """Tokens that stand around a message."""

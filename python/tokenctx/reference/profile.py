@@ -71,6 +71,9 @@ class Profile:
     schema_permille: int = 1000
     thinking_tokens: int = 0
     call_tokens: int = 0
+    invoke_tokens: int = 0
+    parallel_tokens: int = 0
+    parallel_call_tokens: int = 0
     call_name_count: int = 1
     result_tokens: int = 0
     layout: str = "linear"
