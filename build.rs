@@ -9,6 +9,9 @@
 #[allow(dead_code, reason = "some parts serve the run time only")]
 mod key;
 
+#[path = "src/claude/compile.rs"]
+mod claude;
+
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -33,6 +36,10 @@ fn main() {
     println!("cargo::rerun-if-changed=src/bpe/key.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     write_classes(&out);
+    for name in ["compile", "kind", "layout"] {
+        println!("cargo::rerun-if-changed=src/claude/{name}.rs");
+    }
+    claude::write(Path::new(env!("CARGO_MANIFEST_DIR")), &out);
     let vocabularies: [(&str, u32, CoreBPE); 4] = [
         (
             "o200k",

@@ -27,7 +27,10 @@ WHEELS = ROOT / "target" / "dev-wheels"
 BENCH_JSON = ROOT / "target" / "bench.json"
 DEMONSTRATION = "tests/data/agent-session.json"
 SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
-CI_STEPS = ("demo", "test", "lint", "rust", "fuzz --seconds 60", "bench")
+CI_STEPS = (
+    *("demo", "test", "lint", "rust", "fuzz --seconds 60", "bench"),
+    *("exactness", "instructions"),
+)
 LOG_PERIOD_SECONDS = 20
 ADVICE = {  # what to do when a program is missing or fails
     "cargo": "Install Rust 1.88 or later from https://rustup.rs and open a new shell.",
@@ -212,6 +215,30 @@ def bench(options: argparse.Namespace) -> None:
     python("floors", "benches/check_floors.py", BENCH_JSON)
 
 
+def peers(options: argparse.Namespace) -> None:
+    """Compare with other implementations, which this installs; extra words go to the script."""
+    setup("peers")
+    python("peers", "benches/peers.py", *options.words)
+
+
+def exactness(options: argparse.Namespace) -> None:
+    """Compare counts with tiktoken; extra words, such as --nightly, go to the script."""
+    setup("cli", "test")
+    python("exactness", "benches/exactness.py", *options.words)
+
+
+def adversarial(options: argparse.Namespace) -> None:
+    """Count text that is made to be slow; extra words, such as --search 600, go to the script."""
+    setup()
+    python("adversarial", "benches/adversarial.py", *options.words)
+
+
+def instructions(options: argparse.Namespace) -> None:
+    """Count instructions per byte with valgrind, if there is one; --record writes them."""
+    setup("cli", "test")
+    python("instructions", "benches/instructions.py", *options.words)
+
+
 def fuzz(options: argparse.Namespace) -> None:
     """Feed arbitrary requests to the installed package for --seconds."""
     setup("cli", "test")
@@ -244,13 +271,14 @@ def clean(_: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
-    for function in (demo, test, lint, rust, bench, fuzz, wheel, ci, clean):
+    takes_words = (test, rust, bench, peers, exactness, adversarial, instructions)
+    for function in (demo, lint, *takes_words, fuzz, wheel, ci, clean):
         target = targets.add_parser(function.__name__, help=function.__doc__)
         target.set_defaults(function=function, words=[])
         if function is fuzz:
             target.add_argument("--seconds", type=int, default=60)
     options, words = parser.parse_known_args()
-    if words and options.function not in (test, rust, bench):
+    if words and options.function not in takes_words:
         parser.error(f"unknown words: {' '.join(words)}")
     options.words = words
     try:

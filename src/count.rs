@@ -1,5 +1,6 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
 use crate::bpe::Encoding;
+use crate::claude::ClaudeFamily;
 use crate::layout::{self, LayoutRule};
 use crate::media::{self, Detail, PixelSize};
 use crate::profile::{Profile, ReasoningRule};
@@ -15,8 +16,7 @@ const DEFAULT_SIDE_PX: u32 = 1024;
 #[derive(Debug)]
 pub struct Counter<'p> {
     profile: &'p Profile,
-    /// `None`: text is counted in characters.
-    encoding: Option<Encoding>,
+    vocabulary: Vocabulary,
     /// `None`: tools, schema and calls cost what the profile's linear rules say.
     rule: Option<&'p LayoutRule>,
     /// What the header of each answer costs for an output schema.
@@ -25,6 +25,30 @@ pub struct Counter<'p> {
     is_wrapped: bool,
     assumptions: Assumptions,
     counted_only_text: bool,
+}
+
+/// What counts text.
+#[derive(Clone, Copy, Debug)]
+enum Vocabulary {
+    Bpe(Encoding),
+    Claude(ClaudeFamily),
+    Characters,
+}
+
+impl Vocabulary {
+    fn named(name: &str) -> Vocabulary {
+        let claude = || ClaudeFamily::named(name).map(Vocabulary::Claude);
+        let bpe = Encoding::named(name).map(Vocabulary::Bpe);
+        bpe.or_else(claude).unwrap_or(Vocabulary::Characters)
+    }
+
+    fn count(self, text: &str) -> u64 {
+        match self {
+            Vocabulary::Bpe(encoding) => encoding.count(text),
+            Vocabulary::Claude(family) => family.count(text),
+            Vocabulary::Characters => text.chars().count() as u64,
+        }
+    }
 }
 
 /// Text in tokens of the encoding, still to be scaled, and tokens of all else.
@@ -39,8 +63,8 @@ impl<'p> Counter<'p> {
     pub fn new(profile: &'p Profile, request: &Request<'_>) -> Counter<'p> {
         let mut counter = Counter {
             profile,
-            encoding: Encoding::named(&profile.encoding),
-            rule: profile.layout_rule(request.dialect),
+            vocabulary: Vocabulary::named(&profile.encoding),
+            rule: profile.layout_rule(request.dialect, &request.model),
             reply_schema_tokens: 0,
             is_wrapped: false,
             assumptions: Assumptions::new(),
@@ -77,7 +101,7 @@ impl<'p> Counter<'p> {
             tokens += profile.system_tokens + self.parts(&request.system, false);
         }
         if let Some(rule) = self.rule {
-            return tokens + self.layout(rule, request);
+            return plus(tokens, self.layout(rule, request));
         }
         if !request.tools.is_empty() {
             tokens += self.tools(&request.tools) + self.choice(&request.tool_choice);
@@ -123,7 +147,7 @@ impl<'p> Counter<'p> {
         if message.role != "tool" {
             self.is_wrapped = self.wraps(message);
         }
-        let has_frame = self.rule.is_none() || !is_only_reasoning(message);
+        let has_frame = self.rule.is_none() || counts_reasoning || !is_only_reasoning(message);
         if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
             sum.other += self.frame(message);
         }
@@ -219,7 +243,7 @@ impl<'p> Counter<'p> {
     }
 
     /// Tokens of tools, output schema and options in the OpenAI layout.
-    fn layout(&mut self, rule: &LayoutRule, request: &Request<'_>) -> u64 {
+    fn layout(&mut self, rule: &LayoutRule, request: &Request<'_>) -> i64 {
         let mut tokens = rule.request_tokens;
         if request.is_pro && rule.pro_tokens > 0 {
             self.counted_only_text = false;
@@ -266,7 +290,7 @@ impl<'p> Counter<'p> {
                 }
             }
         }
-        plus(self.scaled(text), tokens)
+        tokens.saturating_add_unsigned(self.scaled(text))
     }
 
     fn layout_choice(&self, rule: &LayoutRule, request: &Request<'_>) -> i64 {
@@ -343,10 +367,7 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        match self.encoding {
-            Some(encoding) => encoding.count(text),
-            None => text.chars().count() as u64,
-        }
+        self.vocabulary.count(text)
     }
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.

@@ -5,6 +5,7 @@
 //! `src/py/`, behind the feature `python`.
 
 pub mod bpe;
+pub mod claude;
 pub mod count;
 pub mod digest;
 mod error;

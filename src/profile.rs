@@ -50,6 +50,7 @@ pub struct Profile {
     pub call_name_count: u64,
     pub result_tokens: u64,
     pub layout: Layout,
+    pub is_rerouted_by_gateways: bool,
     pub chat: LayoutRule,
     pub responses: LayoutRule,
     pub reasoning: ReasoningRule,
@@ -93,6 +94,7 @@ impl Default for Profile {
             call_name_count: 1,
             result_tokens: 0,
             layout: Layout::Linear,
+            is_rerouted_by_gateways: false,
             chat: LayoutRule::default(),
             responses: LayoutRule::default(),
             reasoning: ReasoningRule::Loop,
@@ -141,6 +143,9 @@ impl Profile {
             "call_name_count" => self.call_name_count = number(),
             "result_tokens" => self.result_tokens = number(),
             "layout" => self.layout = Layout::named(&text()),
+            "is_rerouted_by_gateways" => {
+                self.is_rerouted_by_gateways = value.as_bool() == Some(true);
+            }
             "chat" => set_rule(&mut self.chat, value),
             "responses" => set_rule(&mut self.responses, value),
             "reasoning" => self.reasoning = reasoning_rule(&text()),
@@ -160,10 +165,15 @@ impl Profile {
     }
 
     /// The numbers of the prompt layout for an API; none if the layout is not known.
-    pub fn layout_rule(&self, dialect: Dialect) -> Option<&LayoutRule> {
+    ///
+    /// A `model` with a vendor path is a gateway's, which may call another API than the one it
+    /// offers.
+    pub fn layout_rule(&self, dialect: Dialect, model: &str) -> Option<&LayoutRule> {
+        let is_rerouted = self.is_rerouted_by_gateways && model.contains('/');
         match (self.layout, dialect) {
             (Layout::Linear, _) => None,
             (_, Dialect::OpenAiResponses) => Some(&self.responses),
+            _ if is_rerouted => Some(&self.responses),
             _ => Some(&self.chat),
         }
     }

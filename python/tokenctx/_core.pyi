@@ -3,6 +3,7 @@
 from typing import Final, final
 
 from tokenctx._models import (
+    ClaudeFamily,
     ConversationLookupResult,
     Encoding,
     Estimate,
@@ -85,12 +86,16 @@ class Tracker:
         self, messages: object, model_family: str, now_seconds: float
     ) -> ConversationLookupResult: ...
 
-def count_tokens(text: str | bytes, *, encoding: Encoding = "o200k_base") -> int:
+def count_tokens(text: str | bytes, *, encoding: Encoding | ClaudeFamily = "o200k_base") -> int:
     """Number of tokens of `text`; special-token spellings count as plain text.
 
     Bytes are read as UTF-8. What is no UTF-8, and each lone surrogate of a str, counts as U+FFFD.
     Linear in the text; above 2 KiB other threads run meanwhile. Raises ValueError for an unknown
     encoding, TypeError for anything but text. Equal to tiktoken's `encode_ordinary` on every input.
+
+    A `claude_` name is a family of Claude's count model, a reconstruction that counts tokens but
+    knows none: what `text` adds to the frame of a message, `ctok.token_count` less the frame of 7
+    (claude_v3), 11 (claude_v4_7) or 6 tokens (claude_v4_8).
     """
 
 def encode(text: str | bytes, *, encoding: Encoding = "o200k_base") -> list[int]:

@@ -5,7 +5,7 @@
 //! these are nine of ten. Any other piece is merged from its bytes ([`merge`]).
 
 mod encoding;
-mod key;
+pub(crate) mod key;
 mod merge;
 mod split;
 mod unicode;

@@ -13,7 +13,7 @@ pub(super) fn write_function(tool: &Tool<'_>, out: &mut String) {
         return;
     };
     out.push_str(&format!("type {} = (_: {{\n", tool.name));
-    write_properties(root, 0, out);
+    write_properties(root, 0, 0, out);
     out.push_str("\n}) => any;");
 }
 
@@ -24,7 +24,7 @@ fn comment(text: &str, out: &mut String) {
 }
 
 /// Appends the properties of `schema`; an object of unknown properties is left out.
-fn write_properties(schema: Value<'_>, depth: usize, out: &mut String) {
+fn write_properties(schema: Value<'_>, indent: usize, depth: usize, out: &mut String) {
     let required = required(schema);
     let is_shown =
         |item: &Value<'_>| string(*item, "type") != "object" || properties(*item).is_some();
@@ -34,18 +34,18 @@ fn write_properties(schema: Value<'_>, depth: usize, out: &mut String) {
         if nth > 0 {
             out.push('\n');
         }
-        if depth == 0 {
+        if indent == 0 {
             comment(string(item, "description"), out);
         }
         let optional = if required.contains(key) { "" } else { "?" };
-        indent(depth, out);
+        indentation(indent, out);
         out.push_str(&format!("{key}{optional}: "));
-        write_type(item, depth, out);
+        write_type(item, indent, depth, out);
         out.push(',');
     }
 }
 
-fn write_type(schema: Value<'_>, depth: usize, out: &mut String) {
+fn write_type(schema: Value<'_>, indent: usize, depth: usize, out: &mut String) {
     if schema.kind() != Kind::Object || depth > MAX_DEPTH {
         return out.push_str("any");
     }
@@ -53,7 +53,7 @@ fn write_type(schema: Value<'_>, depth: usize, out: &mut String) {
     if let Some(variants) = variants {
         let types = variants.items().map(|item| {
             let mut text = String::new();
-            write_type(item, depth + 1, &mut text);
+            write_type(item, indent, depth + 1, &mut text);
             text
         });
         let types: Vec<_> = types.collect();
@@ -73,7 +73,7 @@ fn write_type(schema: Value<'_>, depth: usize, out: &mut String) {
     }
     if name == Some("array") {
         match schema.get("items") {
-            Some(items) => write_type(items, depth + 1, out),
+            Some(items) => write_type(items, indent, depth + 1, out),
             None => out.push_str("any"),
         }
         return out.push_str("[]");
@@ -82,12 +82,12 @@ fn write_type(schema: Value<'_>, depth: usize, out: &mut String) {
         return out.push_str("any");
     }
     out.push_str("{\n");
-    write_properties(schema, depth + 1, out);
+    write_properties(schema, indent + 1, depth + 1, out);
     out.push('\n');
-    indent(depth, out);
+    indentation(indent, out);
     out.push('}');
 }
 
-fn indent(depth: usize, out: &mut String) {
-    (0..depth).for_each(|_| out.push_str("  "));
+fn indentation(indent: usize, out: &mut String) {
+    (0..indent).for_each(|_| out.push_str("  "));
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 import regex
 
 from tokenctx._core import rank_file
+from tokenctx.reference import claude
 
 if TYPE_CHECKING:
     from tokenctx._models import Encoding
@@ -81,6 +82,8 @@ def plain_text(text: str | bytes) -> str:
 
 def count(text: str, encoding: str) -> int:
     """Number of tokens of `text`, special-token spellings as plain text."""
+    if encoding in claude.FAMILIES:
+        return claude.count(text, encoding)
     table = ranks(encoding)
     return sum(piece_count(piece.encode(), table) for piece in pattern(encoding).findall(text))
 

@@ -30,7 +30,7 @@ class Counter:
     def __init__(self, profile: Profile, request: Request) -> None:
         self.profile = profile
         self.request = request
-        self.rule = profile.layout_rule(request.dialect)
+        self.rule = profile.layout_rule(request.dialect, request.model)
         self.assumptions: set[str] = set()
         self.only_text = True
         self.reply_schema_tokens = self._reply_schema()
@@ -58,7 +58,7 @@ class Counter:
         if request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
         if self.rule is not None:
-            return tokens + self._layout(self.rule)
+            return max(0, tokens + self._layout(self.rule))
         if request.tools:
             tokens += self.tools(request.tools) + self.choice(request.tool_choice)
         if request.response_schema:
@@ -118,7 +118,7 @@ class Counter:
             else:
                 text += self.text(block)
                 tokens += self.profile.message_tokens
-        return max(0, self.scaled(text) + tokens)
+        return self.scaled(text) + tokens
 
     def _layout_choice(self, rule: LayoutRule, own: list[Tool]) -> int:
         choice = self.request.tool_choice
@@ -148,12 +148,13 @@ class Counter:
             return self._frame(message) + self.parts(
                 message.parts, counts_reasoning=counts_reasoning
             )
-        parts = [part for part in message.parts if not isinstance(part, ToolCall)]
+        parts: list[Part] = [part for part in message.parts if not isinstance(part, ToolCall)]
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
         if message.role == "tool" and self._is_wrapped(index):
             return self._wrapped_results(index, parts, counts_reasoning=counts_reasoning)
         texts, others = self._parts(parts, counts_reasoning=counts_reasoning)
-        if not message.parts or not all(isinstance(part, Reasoning) for part in message.parts):
+        is_reasoning = all(isinstance(part, Reasoning) for part in message.parts)
+        if counts_reasoning or not message.parts or not is_reasoning:
             others += self._frame(message)
         if calls:
             self.only_text = False

@@ -125,7 +125,7 @@ def _list(schema: dict[str, Any], key: str) -> list[Any] | None:
 def _function(name: str, description: str, schema: str) -> str:
     root = json.loads(schema) if schema else None
     lines = _comment(description) if description else []
-    if not _properties(root):
+    if root is None or not _properties(root):
         return "\n".join([*lines, f"type {name} = () => any;"])
     notes = _notes(_string(root, "title"), _string(root, "description"))
     head = "".join(note + "\n" for note in notes)
@@ -287,30 +287,30 @@ def _function_2023(name: str, description: str, schema: str) -> str:
     """A function as until the end of 2023: indented, never on one line, few comments."""
     root = json.loads(schema) if schema else None
     comment = f"// {description.strip(SPACE)}\n" if description else ""
-    if not _properties(root):
+    if root is None or not _properties(root):
         return f"{comment}type {name} = () => any;"
-    return f"{comment}type {name} = (_: {{\n{_properties_2023(root, 0)}\n}}) => any;"
+    return f"{comment}type {name} = (_: {{\n{_properties_2023(root, 0, 0)}\n}}) => any;"
 
 
-def _properties_2023(schema: dict[str, Any], depth: int) -> str:
+def _properties_2023(schema: dict[str, Any], indent: int, depth: int) -> str:
     required = _required(schema)
     lines = []
     for key, item in _properties(schema).items():
         if isinstance(item, dict) and item.get("type") == "object" and not _properties(item):
             continue
-        if depth == 0 and (description := _string(item, "description")):
+        if indent == 0 and (description := _string(item, "description")):
             lines.append(f"// {description.strip(SPACE)}")
         optional = "" if key in required else "?"
-        lines.append(f"{'  ' * depth}{key}{optional}: {_type_2023(item, depth)},")
+        lines.append(f"{'  ' * indent}{key}{optional}: {_type_2023(item, indent, depth)},")
     return "\n".join(lines)
 
 
-def _type_2023(schema: Any, depth: int) -> str:
+def _type_2023(schema: Any, indent: int, depth: int) -> str:
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
         return "any"
     for key in ("anyOf", "oneOf"):
         if (variants := _list(schema, key)) is not None:
-            types = [_type_2023(item, depth + 1) for item in variants]
+            types = [_type_2023(item, indent, depth + 1) for item in variants]
             return "any" if "any" in types else " | ".join(types)
     name = schema.get("type")
     if values := _list(schema, "enum"):
@@ -318,7 +318,8 @@ def _type_2023(schema: Any, depth: int) -> str:
     if isinstance(name, str) and name in SCALARS:
         return SCALARS[name]
     if name == "array":
-        return f"{_type_2023(schema['items'], depth + 1) if 'items' in schema else 'any'}[]"
+        item = _type_2023(schema["items"], indent, depth + 1) if "items" in schema else "any"
+        return f"{item}[]"
     if _properties(schema):
-        return f"{{\n{_properties_2023(schema, depth + 1)}\n{'  ' * depth}}}"
+        return f"{{\n{_properties_2023(schema, indent + 1, depth + 1)}\n{'  ' * indent}}}"
     return "any"

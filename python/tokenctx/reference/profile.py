@@ -74,6 +74,7 @@ class Profile:
     call_name_count: int = 1
     result_tokens: int = 0
     layout: str = "linear"
+    is_rerouted_by_gateways: bool = False
     chat: LayoutRule = LayoutRule()
     responses: LayoutRule = LayoutRule()
     reasoning: str = "loop"
@@ -89,11 +90,17 @@ class Profile:
     context_window_tokens: int | None = None
     max_output_tokens: int | None = None
 
-    def layout_rule(self, dialect: str) -> LayoutRule | None:
-        """The numbers of the prompt layout for an API; none if the layout is not known."""
+    def layout_rule(self, dialect: str, model: str) -> LayoutRule | None:
+        """The numbers of the prompt layout for an API; none if the layout is not known.
+
+        A `model` with a vendor path is a gateway's, which may call another API than the one it
+        offers.
+        """
         if self.layout not in LAYOUTS:
             return None
-        return self.responses if dialect == "openai-responses" else self.chat
+        is_rerouted = self.is_rerouted_by_gateways and "/" in model
+        is_responses = dialect == "openai-responses" or is_rerouted
+        return self.responses if is_responses else self.chat
 
 
 @functools.cache

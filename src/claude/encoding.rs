@@ -1,0 +1,107 @@
+//! The public handle to a family.
+
+use super::marker::Marker;
+use super::normal::normal;
+use super::vocabulary::{self, Vocabulary};
+
+/// Copy handle to a generation of Claude's tokenizer.
+///
+/// ```
+/// use tokenctx::claude::ClaudeFamily;
+///
+/// let family = ClaudeFamily::named("claude_v3").expect("a known name");
+/// assert_eq!(family.count("hello, world"), 3);
+/// assert_eq!(family.count("hello, world") + family.frame_tokens(), 10);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClaudeFamily {
+    /// Claude 3 to Opus 4.6.
+    V3,
+    /// Opus 4.7.
+    V4_7,
+    /// Opus 4.8, Sonnet 5 and later: the vocabulary of 4.7 in another frame.
+    V4_8,
+}
+
+impl ClaudeFamily {
+    /// All families, the oldest first.
+    pub const ALL: [ClaudeFamily; 3] = [ClaudeFamily::V3, ClaudeFamily::V4_7, ClaudeFamily::V4_8];
+
+    /// The family of that name: `claude_v3`, `claude_v4_7` or `claude_v4_8`.
+    pub fn named(name: &str) -> Option<ClaudeFamily> {
+        ClaudeFamily::ALL
+            .into_iter()
+            .find(|family| family.name() == name)
+    }
+
+    /// Name of the family.
+    pub fn name(self) -> &'static str {
+        match self {
+            ClaudeFamily::V3 => "claude_v3",
+            ClaudeFamily::V4_7 => "claude_v4_7",
+            ClaudeFamily::V4_8 => "claude_v4_8",
+        }
+    }
+
+    /// Number of tokens that `text` adds to the frame when it is the content of a message.
+    ///
+    /// `count(text) + frame_tokens()` is `ctok.token_count(text, version)` for the versions 3.0, 4.7
+    /// and 4.8. The edges of the message count: the frame's last marker stands for a first single
+    /// space (not in v4.8), and line feeds at the end join those of the frame. So the text alone
+    /// has no count of its own, an empty one may cost a token, and counts do not add up exactly.
+    ///
+    /// Linear in the text; never fails. Allocates only the normal form of a text that may not be
+    /// normal.
+    pub fn count(self, text: &str) -> u64 {
+        let normal = normal(text, self.folds_quotes());
+        let content = normal.trim_end_matches('\n');
+        let line_feeds = normal.len() - content.len();
+        // The frame's marker is the space only if it is the text's own, not one made of others.
+        let absorbs = self.absorbs_space() && text.starts_with(' ');
+        let content = match content.strip_prefix(' ') {
+            Some(rest) if absorbs && !rest.starts_with(' ') => rest,
+            _ => content,
+        };
+        Marker::new(self, content.as_bytes()).count() + self.trailing(line_feeds)
+    }
+
+    /// Number of tokens of one user message without its content, as measured: 7, 11 or 6.
+    pub fn frame_tokens(self) -> u64 {
+        match self {
+            ClaudeFamily::V3 => 7,
+            ClaudeFamily::V4_7 => 11,
+            ClaudeFamily::V4_8 => 6,
+        }
+    }
+
+    pub(super) fn vocabulary(self) -> &'static Vocabulary {
+        match self {
+            ClaudeFamily::V3 => &vocabulary::V3,
+            ClaudeFamily::V4_7 | ClaudeFamily::V4_8 => &vocabulary::V4_7,
+        }
+    }
+
+    /// Whether the frame before a message ends in the marker that begins a word.
+    pub(super) fn absorbs_space(self) -> bool {
+        self != ClaudeFamily::V4_8
+    }
+
+    /// Whether words in capitals of four characters or more are written in lower case.
+    pub(super) fn marks_capitals(self) -> bool {
+        self == ClaudeFamily::V3
+    }
+
+    fn folds_quotes(self) -> bool {
+        self == ClaudeFamily::V3
+    }
+
+    /// Tokens that line feeds at the end add: the frame has two more, one token of which is its own.
+    fn trailing(self, line_feeds: usize) -> u64 {
+        const FRAME_LINE_FEEDS: usize = 2;
+        if line_feeds == 0 {
+            return 0;
+        }
+        let run = line_feeds + FRAME_LINE_FEEDS;
+        self.vocabulary().run(vocabulary::Ladder::Newline, run) - 1
+    }
+}
