@@ -1112,7 +1112,7 @@ def in_child(estimator: Any, tracker: Any, body: bytes) -> int:
     return os.waitpid(child, 0)[1]
 
 
-# A count that was made before is the count
+# What was counted before changes no count
 
 
 def files(*names: str) -> list[dict[str, Any]]:
