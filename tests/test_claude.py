@@ -29,8 +29,8 @@ CHARACTERS = [chr(first) for first in claude.kind_ranges()[0]]
 """The first of every range of one kind."""
 
 known = st.sampled_from(ATOMS) | st.sampled_from(CHARACTERS) | st.sampled_from(PIECES)
-repeated = st.tuples(known, st.integers(1, 300)).map(lambda pair: pair[0] * pair[1])
-texts = st.lists(known | st.text(ASSIGNED, max_size=4) | repeated, max_size=12).map("".join)
+repeated = st.tuples(known, st.integers(1, 40)).map(lambda pair: pair[0] * pair[1])
+texts = st.lists(known | st.text(ASSIGNED, max_size=4) | repeated, max_size=8).map("".join)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -45,7 +45,7 @@ def test_recorded_counts_hold(implementation: Any, family: Any) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=600)
+@settings(max_examples=400)
 @given(text=texts)
 def test_the_core_equals_the_reference(family: Any, text: str) -> None:
     assert tokenctx.count_tokens(text, encoding=family) == tokenctx.reference.count_tokens(
@@ -119,7 +119,7 @@ def cases_of(name: str) -> Iterable[str]:
         cased = sorted({text for piece in PIECES for text in (piece, piece.title())})
         return cased + [frames[at % 7].format(text) for at, text in enumerate(cased)]
     if name == "every pair of kinds":
-        return [text for a in CHARACTERS[::40] for b in ATOMS[::3] for text in (a + b, b + a)]
+        return [text for a in CHARACTERS[::200] for b in ATOMS[::3] for text in (a + b, b + a)]
     sources = sorted(Path(importlib.import_module("json").__file__ or "").parent.glob("*.py"))
     return [path.read_text("utf-8") for path in sources]
 
@@ -140,7 +140,7 @@ def test_counts_are_those_of_ctok(ctok: Any, family: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(text=texts)
 def test_any_text_counts_as_ctok_counts_it(ctok: Any, family: Any, text: str) -> None:
     assert not differences(ctok, family, [text])
