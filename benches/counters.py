@@ -49,9 +49,14 @@ def vocabulary_folder() -> Path:
 
 
 def write_vocabulary(encoding: str, folder: Path) -> None:
-    """Write `<encoding>.tiktoken` and, if anything reads it, `<encoding>.json`."""
+    """Write `<encoding>.tiktoken` and, if anything reads it, `<encoding>.json`.
+
+    Nothing for an encoding of Claude.
+    """
     from tokenctx._core import rank_file
 
+    if encoding not in ENCODINGS:
+        return
     folder.mkdir(exist_ok=True)
     ranks = rank_file(encoding)  # type: ignore[arg-type]
     (folder / f"{encoding}.tiktoken").write_bytes(ranks)
