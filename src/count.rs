@@ -161,7 +161,9 @@ impl<'p> Counter<'p> {
                     self.call(rule, call, all, index, &mut sum);
                 }
                 (Part::ToolCall(_), Some(_)) => self.counted_only_text = false,
-                (Part::ToolResult(result), Some(_)) if self.is_wrapped => {
+                (Part::ToolResult(result), Some(_))
+                    if self.is_wrapped && message.role == "tool" =>
+                {
                     results -= 1;
                     let open = if is_first && nth == 0 { '[' } else { ' ' };
                     let close = if is_last && results == 0 { ']' } else { ',' };

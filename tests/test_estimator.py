@@ -1155,6 +1155,18 @@ def test_counts_of_one_message_are_of_each_model(implementation: Any, method: st
     assert [shared.estimate_message(message, model) for model in models] == alone
 
 
+def test_a_result_beside_two_calls_is_no_result_of_theirs() -> None:
+    """A generated request: the core wrapped a result that stood in the message of the calls."""
+    calls = [{"function": {"name": name, "arguments": "{}"}} for name in "fg"]
+    message = {**assistant([{"type": "tool_result", "content": "x"}]), "tool_calls": calls}
+    for model in ("gpt-4", "gpt-4o", "gpt-5"):
+        counts = [
+            each.HybridTokenEstimator().count_request([user("go"), message], model=model)
+            for each in (tokenctx, tokenctx.reference)
+        ]
+        assert counts[0] == counts[1]
+
+
 # Laws
 
 
