@@ -66,7 +66,9 @@ def isolated(name: str, encoding: str, path: str, corpus: str, *, wait: bool) ->
     imported = time.perf_counter_ns()
     count = counter.load(encoding, counters.vocabulary_folder())
     loaded = time.perf_counter_ns()
+    processor = time.process_time_ns()
     count(HELLO)
+    processor = time.process_time_ns() - processor
     first = time.perf_counter_ns()
     after_start = {field: kilobytes(field) - before[field] for field in before}
     half = len(groups) // 2 if corpus != "messages" else len(groups)
@@ -79,6 +81,7 @@ def isolated(name: str, encoding: str, path: str, corpus: str, *, wait: bool) ->
         "import_ms": (imported - start) / 1e6,
         "load_ms": (loaded - imported) / 1e6,
         "first_count_ms": (first - loaded) / 1e6,
+        "first_count_nanoseconds": processor,
         "bytes": [byte_length(group) for group in groups[:half]],
         "nanoseconds": times,
         "kib_after_start": after_start,

@@ -185,11 +185,15 @@ class Run:
         """Nanoseconds per byte of every group."""
         if phase == "cold":
             turns = self.run["isolated"][corpus][name]
-            times = (1e6 * turn["first_count_ms"] + sum(turn["nanoseconds"]) for turn in turns)
-            return [ns / sum(turn["bytes"]) for ns, turn in zip(times, turns, strict=True)]
+            return [self._cold_time(turn) for turn in turns]
         made = [turn["passes"][corpus] for turn in self.run["interleaved"]]
         pairs = ((one[phase][name], one["bytes"]) for one in made)
         return [ns / length for times, b in pairs for ns, length in zip(times, b, strict=True)]
+
+    @staticmethod
+    def _cold_time(turn: dict[str, Any]) -> float:
+        spent: int = turn["first_count_nanoseconds"] + sum(turn["nanoseconds"])
+        return spent / float(sum(turn["bytes"]))
 
     def speed(self, corpus: str, phase: str, name: str) -> float:
         """MB/s: the median over groups."""
