@@ -10,7 +10,7 @@ import pytest
 import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiktoken_ext import openai_public  # type: ignore[import-untyped]
+from tiktoken_ext import openai_public
 
 import tokenctx
 from strategies import ASSIGNED
