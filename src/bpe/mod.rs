@@ -2,11 +2,17 @@
 //!
 //! A text is cut into pieces by the encoding's split rule ([`split`]), which looks at classes of
 //! characters only ([`unicode`]). A piece that is in the vocabulary ([`vocabulary`]) is one token;
-//! these are nine of ten. Any other piece is merged from its bytes ([`merge`]).
+//! these are nine of ten. Any other piece is encoded by a search ([`piece`]).
 
+mod block;
 mod encoding;
 mod key;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 mod merge;
+mod piece;
+mod scan;
+mod search;
 mod split;
 mod unicode;
 mod vocabulary;

@@ -10,7 +10,8 @@
 //! mergeable rank pairs (446,189 of them in `o200k_base`, 4 MB more). Neither was timed against
 //! this; five encodings of that would not fit into the wheel.
 
-use super::key;
+use super::block::{BLOCK, Window};
+use super::key::{self, Join, Key};
 use super::unicode::character_at;
 
 /// Rank of what is no token.
@@ -26,8 +27,8 @@ pub(super) struct Vocabulary {
     bytes: &'static [u8],
     /// End of each rank's text in `bytes`; a rank that is no token has no text.
     ends: &'static [[u8; 4]],
-    /// Length of the left part of each rank's last join; 0 for single bytes.
-    splits: &'static [u8],
+    /// The last join of each rank.
+    joins: &'static [[u8; 8]],
     /// Bit set of characters that are neighbours in a token that is UTF-8, by hash: a bit may also
     /// be set by others, which costs time and nothing else.
     neighbours: &'static [u8],
@@ -35,8 +36,9 @@ pub(super) struct Vocabulary {
     split_neighbours: &'static [u8],
     /// Rank of every two bytes.
     pairs: &'static [[u8; 4]],
-    /// Fingerprint of the key in each slot of `short`.
-    fingerprints: &'static [u8],
+    /// Bit set of the short tokens and of the first bytes of the long ones, by hash: one bit in ten
+    /// is set by others, which costs time and nothing else.
+    filter: &'static [u8],
     short: &'static [[u8; 16]],
     short_pilots: &'static [[u8; 2]],
     long: &'static [[u8; 4]],
@@ -48,7 +50,7 @@ macro_rules! vocabulary {
         Vocabulary {
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes")),
             ends: table!($name, ".ends"),
-            splits: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".splits")),
+            joins: table!($name, ".joins"),
             neighbours: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".neighbours")),
             split_neighbours: include_bytes!(concat!(
                 env!("OUT_DIR"),
@@ -57,7 +59,7 @@ macro_rules! vocabulary {
                 ".split_neighbours"
             )),
             pairs: table!($name, ".pairs"),
-            fingerprints: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".fingerprints")),
+            filter: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".filter")),
             short: table!($name, ".short"),
             short_pilots: table!($name, ".short_pilots"),
             long: table!($name, ".long"),
@@ -87,47 +89,99 @@ impl Vocabulary {
         if length > key::SHORT_BYTES {
             return self.long_rank(&text[start..end]);
         }
-        let key = key::pack(bytes_at(text, start), length);
-        self.entry_rank(key, self.slot(key::hash_short(key)))
+        self.short_rank(&bytes_at(text, start), length)
+    }
+
+    /// Tokens of the piece of `length` bytes at `at`, if the table has it; else 0.
+    #[inline(always)]
+    pub(super) fn count(&self, window: &Window, at: usize, length: usize) -> u64 {
+        let text = window[at % BLOCK..].first_chunk();
+        match text {
+            Some(text) if length <= key::SHORT_BYTES => self.short_count(text, length),
+            _ => 0,
+        }
+    }
+
+    #[inline(always)]
+    fn short_count(&self, text: &[u8; 16], length: usize) -> u64 {
+        let key = Key::new(text, length);
+        match self.entry(key, key.hash()) {
+            0 => 0,
+            entry => (entry >> key::COUNT_SHIFT) + 1,
+        }
+    }
+
+    /// Rank of the first `length` bytes of `text`, or [`NONE`]; they are one at least, and
+    /// [`SHORT_BYTES`](key::SHORT_BYTES) at most.
+    #[inline(always)]
+    pub(super) fn short_rank(&self, text: &[u8; 16], length: usize) -> u32 {
+        let key = Key::new(text, length);
+        self.entry_rank(key, key.hash())
+    }
+
+    /// Rank of the two bytes from `start`, or [`NONE`].
+    #[inline(always)]
+    pub(super) fn pair_rank(&self, text: &[u8], start: usize) -> u32 {
+        let pair = u16::from_be_bytes([text[start], text[start + 1]]);
+        u32::from_le_bytes(self.pairs[usize::from(pair)])
     }
 
     /// Rank of `text[start..end]`, or [`NONE`]; the range has at least two bytes.
     ///
     /// The same as [`rank`](Self::rank), but faster if the answer is no, as it is for most
     /// candidates of the merge.
-    #[inline]
+    #[inline(always)]
     pub(super) fn candidate_rank(&self, text: &[u8], start: usize, end: usize) -> u32 {
         let length = end - start;
-        if length == 2 {
-            let pair = u16::from_be_bytes([text[start], text[start + 1]]);
-            return u32::from_le_bytes(self.pairs[usize::from(pair)]);
-        }
         if length > key::SHORT_BYTES {
             return self.long_rank(&text[start..end]);
         }
-        let key = key::pack(bytes_at(text, start), length);
-        let hash = key::hash_short(key);
-        let slot = self.slot(hash);
-        if self.fingerprints[slot] == key::fingerprint(hash) {
-            self.entry_rank(key, slot)
+        self.filtered_rank(Key::new(&bytes_at(text, start), length))
+    }
+
+    /// The tokens at `start`.
+    #[inline(always)]
+    pub(super) fn prefixes(&self, text: &[u8], start: usize) -> Prefixes<'_> {
+        let text = bytes_at(text, start);
+        Prefixes {
+            vocabulary: self,
+            text,
+        }
+    }
+
+    #[inline(always)]
+    fn filtered_rank(&self, key: Key) -> u32 {
+        let hash = key.hash();
+        if self.passes(hash) {
+            self.entry_rank(key, hash)
         } else {
             NONE
         }
     }
 
     #[inline(always)]
-    fn slot(&self, hash: u64) -> usize {
+    fn passes(&self, hash: u64) -> bool {
+        has_bit(self.filter, key::filter_bit(hash, self.filter.len()))
+    }
+
+    /// The second half of the entry of `key`, or 0.
+    #[inline(always)]
+    fn entry(&self, key: Key, hash: u64) -> u64 {
         let pilot = self.short_pilots[key::bucket(hash, self.short_pilots.len())];
-        key::slot(hash, u16::from_le_bytes(pilot), self.short.len())
+        let slot = key::slot(hash, u16::from_le_bytes(pilot), self.short.len());
+        let entry = u128::from_le_bytes(self.short[slot]);
+        let (low, high) = (entry as u64, (entry >> 64) as u64);
+        let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
+        if differs == 0 { high } else { 0 }
     }
 
     #[inline(always)]
-    fn entry_rank(&self, key: u128, slot: usize) -> u32 {
-        let entry = u128::from_le_bytes(self.short[slot]);
-        if (entry ^ key) << (u128::BITS - key::RANK_SHIFT) == 0 {
-            (entry >> key::RANK_SHIFT) as u32
-        } else {
+    fn entry_rank(&self, key: Key, hash: u64) -> u32 {
+        let entry = self.entry(key, hash);
+        if entry == 0 || entry >> key::COUNT_SHIFT != 0 {
             NONE
+        } else {
+            (entry >> key::RANK_SHIFT) as u32
         }
     }
 
@@ -178,13 +232,10 @@ impl Vocabulary {
         self.bytes.get(start..end).filter(|token| !token.is_empty())
     }
 
-    /// Length of the left of the two parts whose join is the token `rank`; `None` for a byte.
-    #[inline]
-    pub(super) fn split(&self, rank: u32) -> Option<usize> {
-        self.splits
-            .get(rank as usize)
-            .map(|&left| usize::from(left))
-            .filter(|&left| left > 0)
+    /// The two tokens whose join is the token `rank`, which is no single byte.
+    #[inline(always)]
+    pub(super) fn join(&self, rank: u32) -> Join {
+        Join(u64::from_le_bytes(self.joins[rank as usize]))
     }
 
     /// Rank and text of every token, by rank.
@@ -198,6 +249,26 @@ impl Vocabulary {
         self.ends
             .get(rank)
             .map(|&end| u32::from_le_bytes(end) as usize)
+    }
+}
+
+/// The tokens at a place in a text.
+pub(super) struct Prefixes<'a> {
+    vocabulary: &'a Vocabulary,
+    text: [u8; 16],
+}
+
+impl Prefixes<'_> {
+    /// Rank of the first `length` bytes, at most [`SHORT_BYTES`](key::SHORT_BYTES), or [`NONE`].
+    #[inline(always)]
+    pub(super) fn rank(&self, length: usize) -> u32 {
+        self.vocabulary.filtered_rank(Key::new(&self.text, length))
+    }
+
+    /// False if no longer token is here.
+    #[inline(always)]
+    pub(super) fn has_long(&self) -> bool {
+        self.vocabulary.passes(Key::prefix(&self.text).hash())
     }
 }
 
