@@ -99,7 +99,8 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<key::Join> {
                 "{name}: token {rank} is not joined in order of rank"
             );
             highest = joined;
-            let (left, right) = token[starts[at]..starts[at + 2]].split_at(starts[at + 1] - starts[at]);
+            let (left, right) =
+                token[starts[at]..starts[at + 2]].split_at(starts[at + 1] - starts[at]);
             join = key::Join::new(ranks[left], ranks[right], left.len());
             starts.remove(at + 1);
         }
@@ -149,10 +150,7 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[
         .collect();
     let long: Vec<(u64, u32)> = long
         .into_iter()
-        .map(|(token, rank)| {
-            pass(key::Key::prefix(&first_bytes(token)).hash());
-            (key::hash_long(token), *rank)
-        })
+        .map(|(token, rank)| (key::hash_long(token), *rank))
         .collect();
     let (short_slots, short_pilots) = place(&short);
     let (long_slots, long_pilots) = place(&long);

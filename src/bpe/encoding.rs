@@ -155,7 +155,9 @@ impl Encoding {
                 scan::count::<O200k>(self.vocabulary(), text.as_bytes(), limit)
             }
             Name::Cl100kBase => scan::count::<Cl100k>(self.vocabulary(), text.as_bytes(), limit),
-            Name::P50kBase | Name::R50kBase => scan::count::<R50k>(self.vocabulary(), text.as_bytes(), limit),
+            Name::P50kBase | Name::R50kBase => {
+                scan::count::<R50k>(self.vocabulary(), text.as_bytes(), limit)
+            }
         }
     }
 }

@@ -41,16 +41,6 @@ impl Key {
         }
     }
 
-    /// The key of the first bytes of every token that does not fit into an entry.
-    #[inline(always)]
-    pub(crate) fn prefix(text: &[u8; 16]) -> Key {
-        let key = Key::new(text, SHORT_BYTES);
-        Key {
-            high: key.high | 0xF << LENGTH_SHIFT,
-            ..key
-        }
-    }
-
     #[inline(always)]
     pub(crate) fn hash(self) -> u64 {
         fold(

@@ -7,7 +7,7 @@
 //! minimum of the words is the next pair. A scan for it is quadratic, but a scan of 16 words takes
 //! two instructions with wide vectors.
 
-use super::vocabulary::{NONE, Vocabulary};
+use super::vocabulary::{Cell, NONE, Vocabulary};
 
 /// Longest cell to merge.
 pub(super) const MERGE_BYTES: usize = 64;
@@ -15,38 +15,30 @@ pub(super) const MERGE_BYTES: usize = 64;
 /// Starts of the tokens of `text[start..end]`: bit `n` stands for byte `n`.
 #[inline(always)]
 pub(super) fn starts(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
-    let length = end - start;
-    let spans = Spans {
-        vocabulary,
-        text,
-        start,
-    };
+    let (length, cell) = (end - start, vocabulary.cell(text, start, end));
     if length <= 16 {
-        merge::<16>(&spans, length)
+        merge::<16>(&cell, length)
     } else if length <= 32 {
-        merge::<32>(&spans, length)
+        merge::<32>(&cell, length)
     } else {
-        merge::<MERGE_BYTES>(&spans, length)
+        merge::<MERGE_BYTES>(&cell, length)
     }
 }
 
-/// The parts of a cell.
-struct Spans<'a> {
-    vocabulary: &'a Vocabulary,
-    text: &'a [u8],
+/// Appends the tokens of `text[start..end]`.
+pub(super) fn encode(
+    vocabulary: &Vocabulary,
+    text: &[u8],
     start: usize,
-}
-
-impl Spans<'_> {
-    #[inline(always)]
-    fn pair(&self, at: usize) -> u32 {
-        self.vocabulary.pair_rank(self.text, self.start + at)
-    }
-
-    #[inline(always)]
-    fn rank(&self, from: usize, to: usize) -> u32 {
-        self.vocabulary
-            .candidate_rank(self.text, self.start + from, self.start + to)
+    end: usize,
+    tokens: &mut Vec<u32>,
+) {
+    let (mut starts, mut at) = (starts(vocabulary, text, start, end), start);
+    while starts != 0 {
+        starts &= starts - 1;
+        let next = end.min(start + starts.trailing_zeros() as usize);
+        tokens.push(vocabulary.rank(text, at, next));
+        at = next;
     }
 }
 
@@ -57,40 +49,43 @@ const POSITION_BITS: u32 = 6;
 const NO_PAIR: i32 = i32::MAX;
 
 #[inline(always)]
-fn merge<const N: usize>(spans: &Spans, length: usize) -> u64 {
+fn merge<const N: usize>(cell: &Cell, length: usize) -> u64 {
     let mut words = [NO_PAIR; N];
-    let mut starts = u64::MAX >> (MERGE_BYTES - length);
-    for at in 1..length {
-        words[at - 1] = word(spans.pair(at - 1), at - 1);
+    for (at, pair) in words[..length - 1].iter_mut().enumerate() {
+        *pair = word(cell.pair(at), at);
     }
+    let mut starts = u64::MAX >> (MERGE_BYTES - length);
     loop {
+        #[cfg(test)]
+        super::steps::add(N / 16);
         let lowest = words.iter().fold(NO_PAIR, |lowest, &word| lowest.min(word));
         if lowest == NO_PAIR {
             return starts;
         }
-        let at = lowest.cast_unsigned() as usize % MERGE_BYTES;
-        let next = |starts: u64, at: usize| {
-            let after = starts >> at >> 1;
-            if after == 0 {
-                length
-            } else {
-                at + 1 + after.trailing_zeros() as usize
-            }
-        };
-        let joined = next(starts, at);
+        let at = lowest.cast_unsigned() as usize % N;
+        let joined = after(starts, at, length);
         starts &= !(1 << joined);
         words[joined % N] = NO_PAIR;
-        let after = next(starts, at);
-        words[at % N] = if after < length {
-            word(spans.rank(at, next(starts, after)), at)
+        let end = after(starts, at, length);
+        words[at] = if end < length {
+            word(cell.rank(at, after(starts, end, length)), at)
         } else {
             NO_PAIR
         };
         let before = starts & ((1 << at) - 1);
         if before != 0 {
-            let before = before.ilog2() as usize;
-            words[before % N] = word(spans.rank(before, after), before);
+            let before = before.ilog2() as usize % N;
+            words[before] = word(cell.rank(before, end), before);
         }
+    }
+}
+
+/// The start after that at `at`: the length of the cell after the last.
+#[inline(always)]
+fn after(starts: u64, at: usize, length: usize) -> usize {
+    match starts >> at >> 1 {
+        0 => length,
+        rest => at + 1 + rest.trailing_zeros() as usize,
     }
 }
 

@@ -3,11 +3,37 @@
 //! A piece falls into **cells**: a border between two characters that are neighbours in no token is
 //! inside no token. Few characters are neighbours in a token (25,000 pairs in all of `o200k_base`),
 //! so that a long run of Chinese falls into cells of two characters, most of which are tokens. Any
-//! other cell is merged ([`merge`]) or, if it is long, searched ([`search`]).
+//! other cell is merged ([`merge`]) or, if it is long, falls into windows that are ([`long`]).
 
+use super::key::{Key, SHORT_BYTES};
+use super::long;
+use super::memo::Memo;
 use super::merge::{self, MERGE_BYTES};
-use super::search;
-use super::vocabulary::{NONE, Vocabulary};
+use super::vocabulary::{NONE, Vocabulary, bytes_at};
+
+/// Number of tokens of the piece `text[start..end]`, which is not among the short ones of the
+/// vocabulary.
+#[inline(always)]
+pub(super) fn count_with(
+    vocabulary: &Vocabulary,
+    memo: &mut Memo,
+    text: &[u8],
+    start: usize,
+    end: usize,
+) -> u64 {
+    if end - start > SHORT_BYTES {
+        return count(vocabulary, text, start, end);
+    }
+    let key = Key::new(&bytes_at(text, start), end - start);
+    match memo.count(key) {
+        0 => {
+            let count = count(vocabulary, text, start, end);
+            memo.remember(key, count);
+            count
+        }
+        count => count,
+    }
+}
 
 /// Number of tokens of the piece `text[start..end]`.
 #[inline(always)]
@@ -18,9 +44,13 @@ pub(super) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usi
         count += if vocabulary.rank(text, from, to) != NONE {
             1
         } else if to - from <= MERGE_BYTES {
-            merge::starts(vocabulary, text, from, to).count_ones().into()
+            merge::starts(vocabulary, text, from, to)
+                .count_ones()
+                .into()
         } else {
-            search::tokens(vocabulary, text, from, to).len() as u64
+            let mut tokens = Vec::new();
+            long::encode(vocabulary, &text[from..to], &mut tokens);
+            tokens.len() as u64
         };
         from = to;
     }
@@ -38,17 +68,14 @@ pub(super) fn encode(
     let mut from = start;
     while from < end {
         let to = cell_end(vocabulary, text, from, end);
-        if to - from > MERGE_BYTES {
-            tokens.append(&mut search::tokens(vocabulary, text, from, to));
-        } else {
-            let mut starts = merge::starts(vocabulary, text, from, to);
-            let mut start = from;
-            while starts != 0 {
-                starts &= starts - 1;
-                let end = to.min(from + starts.trailing_zeros() as usize);
-                tokens.push(vocabulary.rank(text, start, end));
-                start = end;
+        match vocabulary.rank(text, from, to) {
+            NONE if to - from > MERGE_BYTES => {
+                let mut cell = Vec::new();
+                long::encode(vocabulary, &text[from..to], &mut cell);
+                tokens.append(&mut cell);
             }
+            NONE => merge::encode(vocabulary, text, from, to, tokens),
+            rank => tokens.push(rank),
         }
         from = to;
     }

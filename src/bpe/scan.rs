@@ -7,6 +7,8 @@
 use super::block::{Block, Lanes, Window, padded};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx2, Sse2};
+use super::memo::Memo;
+#[cfg(any(test, not(target_arch = "x86_64")))]
 use super::piece;
 use super::split::Rule;
 use super::vocabulary::Vocabulary;
@@ -33,7 +35,7 @@ fn count_avx2<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -> u64 
 
 #[inline(always)]
 fn count_blocks<R: Rule, L: Lanes>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -> u64 {
-    let (mut start, mut tokens) = (0, 0);
+    let (mut start, mut tokens, mut memo) = (0, 0, Memo::new());
     while start < text.len() && tokens <= limit {
         let rest = &text[start..];
         let copy;
@@ -52,7 +54,7 @@ fn count_blocks<R: Rule, L: Lanes>(vocabulary: &Vocabulary, text: &[u8], limit: 
         if ends == 0 {
             let end = R::end(text, start);
             tokens += match vocabulary.count(window, 0, end - start) {
-                0 => L::count_unknown(vocabulary, text, start, end),
+                0 => L::count_unknown(vocabulary, &mut memo, text, start, end),
                 count => count,
             };
             start = end;
@@ -62,7 +64,7 @@ fn count_blocks<R: Rule, L: Lanes>(vocabulary: &Vocabulary, text: &[u8], limit: 
         while ends != 0 {
             let end = ends.trailing_zeros() as usize + 1;
             tokens += match vocabulary.count(window, at, end.wrapping_sub(at)) {
-                0 => L::count_unknown(vocabulary, text, start + at, start + end),
+                0 => L::count_unknown(vocabulary, &mut memo, text, start + at, start + end),
                 count => count,
             };
             at = end;
@@ -76,7 +78,9 @@ fn count_blocks<R: Rule, L: Lanes>(vocabulary: &Vocabulary, text: &[u8], limit: 
 /// True if one of the first bytes is not ASCII: then no block is worth its cost.
 #[inline(always)]
 fn starts_wide(window: &Window) -> bool {
-    window.first_chunk::<8>().is_some_and(|first| !first.is_ascii())
+    window
+        .first_chunk::<8>()
+        .is_some_and(|first| !first.is_ascii())
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
@@ -88,4 +92,82 @@ fn count_one_by_one<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
         start = end;
     }
     tokens
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::super::split::{Cl100k, O200k, R50k};
+    use super::super::vocabulary::{CL100K, O200K, R50K};
+    use super::*;
+
+    /// What the algebra of blocks looks at: all classes, and the long runs that leave a block.
+    const ATOMS: &[&str] = &[
+        "a",
+        "bc",
+        "Word",
+        "UPPER",
+        "lM",
+        "1",
+        "22",
+        "4567",
+        " ",
+        "  ",
+        "    ",
+        "\t",
+        "\n",
+        "\r\n",
+        "\n\n",
+        "'s",
+        "'S",
+        "'ll",
+        "'Re",
+        "'",
+        "''",
+        "'\u{17f}",
+        "!",
+        "==",
+        "/",
+        "_",
+        "\0",
+        "\u{7f}",
+        "é",
+        "中文",
+        "\u{301}",
+        "\u{3000}",
+        "\u{85}",
+        "—",
+        "“x”",
+        "👍",
+        "\n        ",
+        "\n \n",
+        "                                                  ",
+        "!\n\n/",
+        "\n                                                                  \n",
+    ];
+
+    fn check<R: Rule>(vocabulary: &Vocabulary, text: &str) {
+        let expected = count_one_by_one::<R>(vocabulary, text.as_bytes(), u64::MAX);
+        let blocks = count_blocks::<R, Sse2>(vocabulary, text.as_bytes(), u64::MAX);
+        assert_eq!(blocks, expected, "{text:?}");
+        let detected = count::<R>(vocabulary, text.as_bytes(), u64::MAX);
+        assert_eq!(detected, expected, "{text:?}");
+    }
+
+    #[test]
+    fn test_every_level_counts_the_same() {
+        let mut seed = 7_u64;
+        for _ in 0..20_000 {
+            let mut text = String::new();
+            for _ in 0..40 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                text.push_str(ATOMS[(seed >> 33) as usize % ATOMS.len()]);
+                if seed >> 60 == 0 {
+                    break;
+                }
+            }
+            check::<O200k>(&O200K, &text);
+            check::<Cl100k>(&CL100K, &text);
+            check::<R50k>(&R50K, &text);
+        }
+    }
 }

@@ -39,7 +39,11 @@ impl Starts {
     pub(super) fn ends(&self, block: &Block) -> u64 {
         let trusted = u64::MAX.checked_shr(64 - self.trusted).unwrap_or(0);
         let whole = block.last && trusted == block.text;
-        let end = if whole { block.text & !(block.text >> 1) } else { 0 };
+        let end = if whole {
+            block.text & !(block.text >> 1)
+        } else {
+            0
+        };
         (self.bits & trusted) >> 1 | end
     }
 }
@@ -54,8 +58,14 @@ fn visible(block: &Block) -> u32 {
     } else if block.last {
         block.text.count_ones()
     } else {
-        BLOCK as u32 - 1
+        u64::BITS - 1
     }
+}
+
+/// The bit of the byte `at`; none if it is outside of the block.
+#[inline(always)]
+fn bit(at: usize) -> u64 {
+    if at < BLOCK { 1 << at } else { 0 }
 }
 
 /// The bytes after those of `bits`.
@@ -97,7 +107,7 @@ fn before_runs(runs: u64, firsts: u64, ends: u64) -> u32 {
     if beyond || after & !runs & ends != 0 {
         firsts.trailing_zeros()
     } else {
-        BLOCK as u32
+        u64::BITS
     }
 }
 
@@ -163,7 +173,7 @@ impl Rule for O200k {
             let end = contraction_end::<true>(rest, quote);
             // A contraction belongs to the word before it, but what follows it starts anew.
             if end > quote && quote != previous {
-                bits = bits & !(0b111 << quote) | 1_u64.checked_shl(end as u32).unwrap_or(0);
+                bits = bits & !(0b111 << quote) | bit(end);
                 previous = end;
             }
             quotes &= quotes - 1;
@@ -297,7 +307,7 @@ fn contractions<const FOLD: bool>(mut quotes: u64, rest: &[u8]) -> (u64, u64) {
         let quote = quotes.trailing_zeros() as usize;
         let end = contraction_end::<FOLD>(rest, quote);
         if end > quote {
-            ends |= 1_u64.checked_shl(end as u32).unwrap_or(0);
+            ends |= bit(end);
             inside |= 0b110 << quote;
         }
         quotes &= quotes - 1;

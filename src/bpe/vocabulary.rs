@@ -35,11 +35,11 @@ pub(super) struct Vocabulary {
     /// Bit set of bytes on both sides of the start of a character, in a token that is not UTF-8.
     split_neighbours: &'static [u8],
     /// Rank of every two bytes.
-    pairs: &'static [[u8; 4]],
+    pairs: &'static [[u8; 4]; 1 << 16],
     /// Bit set of the short tokens and of the first bytes of the long ones, by hash: one bit in ten
     /// is set by others, which costs time and nothing else.
     filter: &'static [u8],
-    short: &'static [[u8; 16]],
+    short: &'static [[[u8; 8]; 2]],
     short_pilots: &'static [[u8; 2]],
     long: &'static [[u8; 4]],
     long_pilots: &'static [[u8; 2]],
@@ -58,9 +58,9 @@ macro_rules! vocabulary {
                 $name,
                 ".split_neighbours"
             )),
-            pairs: table!($name, ".pairs"),
+            pairs: &table!($name, ".pairs").as_chunks().0[0],
             filter: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".filter")),
-            short: table!($name, ".short"),
+            short: table!($name, ".short").as_chunks().0,
             short_pilots: table!($name, ".short_pilots"),
             long: table!($name, ".long"),
             long_pilots: table!($name, ".long_pilots"),
@@ -119,34 +119,41 @@ impl Vocabulary {
         self.entry_rank(key, key.hash())
     }
 
-    /// Rank of the two bytes from `start`, or [`NONE`].
-    #[inline(always)]
-    pub(super) fn pair_rank(&self, text: &[u8], start: usize) -> u32 {
-        let pair = u16::from_be_bytes([text[start], text[start + 1]]);
-        u32::from_le_bytes(self.pairs[usize::from(pair)])
-    }
-
     /// Rank of `text[start..end]`, or [`NONE`]; the range has at least two bytes.
     ///
     /// The same as [`rank`](Self::rank), but faster if the answer is no, as it is for most
-    /// candidates of the merge.
+    /// candidates.
     #[inline(always)]
     pub(super) fn candidate_rank(&self, text: &[u8], start: usize, end: usize) -> u32 {
         let length = end - start;
         if length > key::SHORT_BYTES {
             return self.long_rank(&text[start..end]);
         }
+        if length == 2 {
+            return self.pair_rank([text[start], text[start + 1]]);
+        }
         self.filtered_rank(Key::new(&bytes_at(text, start), length))
     }
 
-    /// The tokens at `start`.
+    /// Rank of two bytes, or [`NONE`].
     #[inline(always)]
-    pub(super) fn prefixes(&self, text: &[u8], start: usize) -> Prefixes<'_> {
-        let text = bytes_at(text, start);
-        Prefixes {
+    pub(super) fn pair_rank(&self, pair: [u8; 2]) -> u32 {
+        u32::from_le_bytes(self.pairs[usize::from(u16::from_be_bytes(pair))])
+    }
+
+    /// A cell of at most [`MERGE_BYTES`](merge::MERGE_BYTES).
+    #[inline(always)]
+    pub(super) fn cell(&self, text: &[u8], start: usize, end: usize) -> Cell<'_> {
+        let mut cell = Cell {
             vocabulary: self,
-            text,
+            text: [0; BLOCK + 16],
+        };
+        if end - start <= 16 {
+            cell.text[..16].copy_from_slice(&bytes_at(text, start));
+        } else {
+            cell.text[..end - start].copy_from_slice(&text[start..end]);
         }
+        cell
     }
 
     #[inline(always)]
@@ -169,8 +176,7 @@ impl Vocabulary {
     fn entry(&self, key: Key, hash: u64) -> u64 {
         let pilot = self.short_pilots[key::bucket(hash, self.short_pilots.len())];
         let slot = key::slot(hash, u16::from_le_bytes(pilot), self.short.len());
-        let entry = u128::from_le_bytes(self.short[slot]);
-        let (low, high) = (entry as u64, (entry >> 64) as u64);
+        let [low, high] = self.short[slot].map(u64::from_le_bytes);
         let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
         if differs == 0 { high } else { 0 }
     }
@@ -252,23 +258,32 @@ impl Vocabulary {
     }
 }
 
-/// The tokens at a place in a text.
-pub(super) struct Prefixes<'a> {
+/// A cell to merge.
+pub(super) struct Cell<'a> {
     vocabulary: &'a Vocabulary,
-    text: [u8; 16],
+    /// Its text, and whatever after it.
+    text: Window,
 }
 
-impl Prefixes<'_> {
-    /// Rank of the first `length` bytes, at most [`SHORT_BYTES`](key::SHORT_BYTES), or [`NONE`].
+impl Cell<'_> {
+    /// Rank of the two bytes from `at`, or [`NONE`].
     #[inline(always)]
-    pub(super) fn rank(&self, length: usize) -> u32 {
-        self.vocabulary.filtered_rank(Key::new(&self.text, length))
+    pub(super) fn pair(&self, at: usize) -> u32 {
+        let at = at % BLOCK;
+        self.vocabulary
+            .pair_rank([self.text[at], self.text[at + 1]])
     }
 
-    /// False if no longer token is here.
+    /// Rank of the bytes from `from` to `to`, or [`NONE`]; they are two at least.
     #[inline(always)]
-    pub(super) fn has_long(&self) -> bool {
-        self.vocabulary.passes(Key::prefix(&self.text).hash())
+    pub(super) fn rank(&self, from: usize, to: usize) -> u32 {
+        let length = to.wrapping_sub(from);
+        match self.text[from % BLOCK..].first_chunk() {
+            Some(text) if length <= key::SHORT_BYTES => {
+                self.vocabulary.filtered_rank(Key::new(text, length))
+            }
+            _ => self.vocabulary.long_rank(&self.text[from..to]),
+        }
     }
 }
 
@@ -279,7 +294,7 @@ fn has_bit(bits: &[u8], bit: usize) -> bool {
 
 /// Sixteen bytes from `start`, zeros past the end.
 #[inline(always)]
-fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
+pub(super) fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
     match text[start..].first_chunk() {
         Some(chunk) => *chunk,
         None => last_bytes(&text[start..]),
