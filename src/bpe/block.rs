@@ -6,7 +6,6 @@
 //!
 //! AVX-512 would save half an instruction per byte; its intrinsics need Rust 1.89.
 
-use super::memo::Memo;
 use super::vocabulary::Vocabulary;
 
 /// Bytes of a block.
@@ -52,13 +51,7 @@ pub(super) trait Lanes: Copy {
     /// Bits of the bytes from `first` to `last`, which are ASCII.
     fn within(self, first: u8, last: u8) -> u64;
     /// [`piece::count`](super::piece::count), compiled for these instructions.
-    fn count_unknown(
-        vocabulary: &Vocabulary,
-        memo: &mut Memo,
-        text: &[u8],
-        start: usize,
-        end: usize,
-    ) -> u64;
+    fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64;
 }
 
 impl Block {

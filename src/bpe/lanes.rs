@@ -11,7 +11,6 @@ use std::arch::x86_64::{
 };
 
 use super::block::{Lanes, Window};
-use super::memo::Memo;
 use super::piece;
 use super::vocabulary::Vocabulary;
 
@@ -69,17 +68,11 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn count_unknown(
-                vocabulary: &Vocabulary,
-                memo: &mut Memo,
-                text: &[u8],
-                start: usize,
-                end: usize,
-            ) -> u64 {
+            fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
                 // SAFETY: see above.
                 #[allow(unused_unsafe)]
                 unsafe {
-                    $count(vocabulary, memo, text, start, end)
+                    $count(vocabulary, text, start, end)
                 }
             }
         }
@@ -110,26 +103,14 @@ lanes!(
 );
 
 #[inline(never)]
-fn count_sse2(
-    vocabulary: &Vocabulary,
-    memo: &mut Memo,
-    text: &[u8],
-    start: usize,
-    end: usize,
-) -> u64 {
-    piece::count_with(vocabulary, memo, text, start, end)
+fn count_sse2(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
+    piece::count(vocabulary, text, start, end)
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn count_avx2(
-    vocabulary: &Vocabulary,
-    memo: &mut Memo,
-    text: &[u8],
-    start: usize,
-    end: usize,
-) -> u64 {
-    piece::count_with(vocabulary, memo, text, start, end)
+fn count_avx2(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
+    piece::count(vocabulary, text, start, end)
 }
 
 /// What to add to a byte, so that `first..=last` and no other byte is then above the second result,

@@ -5,35 +5,9 @@
 //! so that a long run of Chinese falls into cells of two characters, most of which are tokens. Any
 //! other cell is merged ([`merge`]) or, if it is long, falls into windows that are ([`long`]).
 
-use super::key::{Key, SHORT_BYTES};
 use super::long;
-use super::memo::Memo;
 use super::merge::{self, MERGE_BYTES};
-use super::vocabulary::{NONE, Vocabulary, bytes_at};
-
-/// Number of tokens of the piece `text[start..end]`, which is not among the short ones of the
-/// vocabulary.
-#[inline(always)]
-pub(super) fn count_with(
-    vocabulary: &Vocabulary,
-    memo: &mut Memo,
-    text: &[u8],
-    start: usize,
-    end: usize,
-) -> u64 {
-    if end - start > SHORT_BYTES {
-        return count(vocabulary, text, start, end);
-    }
-    let key = Key::new(&bytes_at(text, start), end - start);
-    match memo.count(key) {
-        0 => {
-            let count = count(vocabulary, text, start, end);
-            memo.remember(key, count);
-            count
-        }
-        count => count,
-    }
-}
+use super::vocabulary::{NONE, Vocabulary};
 
 /// Number of tokens of the piece `text[start..end]`.
 #[inline(always)]

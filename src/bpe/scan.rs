@@ -5,13 +5,14 @@
 )]
 
 use super::block::{Block, Lanes, Window, padded};
+use super::key::{Key, SHORT_BYTES};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx2, Sse2};
 use super::memo::Memo;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 use super::piece;
 use super::split::Rule;
-use super::vocabulary::Vocabulary;
+use super::vocabulary::{Vocabulary, bytes_at};
 
 /// Tokens of `text`, or any number above `limit` if that is where it leads.
 pub(super) fn count<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -> u64 {
@@ -54,7 +55,7 @@ fn count_blocks<R: Rule, L: Lanes>(vocabulary: &Vocabulary, text: &[u8], limit: 
         if ends == 0 {
             let end = R::end(text, start);
             tokens += match vocabulary.count(window, 0, end - start) {
-                0 => L::count_unknown(vocabulary, &mut memo, text, start, end),
+                0 => count_unknown::<L>(vocabulary, &mut memo, text, start, end),
                 count => count,
             };
             start = end;
@@ -64,7 +65,7 @@ fn count_blocks<R: Rule, L: Lanes>(vocabulary: &Vocabulary, text: &[u8], limit: 
         while ends != 0 {
             let end = ends.trailing_zeros() as usize + 1;
             tokens += match vocabulary.count(window, at, end.wrapping_sub(at)) {
-                0 => L::count_unknown(vocabulary, &mut memo, text, start + at, start + end),
+                0 => count_unknown::<L>(vocabulary, &mut memo, text, start + at, start + end),
                 count => count,
             };
             at = end;
@@ -73,6 +74,29 @@ fn count_blocks<R: Rule, L: Lanes>(vocabulary: &Vocabulary, text: &[u8], limit: 
         start += at;
     }
     tokens
+}
+
+/// Tokens of a piece that is not among the short ones of the vocabulary.
+#[inline(never)]
+fn count_unknown<L: Lanes>(
+    vocabulary: &Vocabulary,
+    memo: &mut Memo,
+    text: &[u8],
+    start: usize,
+    end: usize,
+) -> u64 {
+    if end - start > SHORT_BYTES {
+        return L::count_piece(vocabulary, text, start, end);
+    }
+    let key = Key::new(&bytes_at(text, start), end - start);
+    match memo.count(key) {
+        0 => {
+            let count = L::count_piece(vocabulary, text, start, end);
+            memo.remember(key, count);
+            count
+        }
+        count => count,
+    }
 }
 
 /// True if one of the first bytes is not ASCII: then no block is worth its cost.
