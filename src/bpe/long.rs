@@ -22,12 +22,13 @@
 //!   (prototype, 2026-11-20).
 //! - A search for the longest token that stays apart from the one before it, with places that led
 //!   nowhere marked: 9 times the time of this on random letters, 100 times and more on runs of
-//!   `-`, 2,100 instructions against 1,700 for words of eight bytes (2026-11-21).
+//!   `-`, and 2,100 instructions for a short word against 1,000 of the merge (2026-11-21).
 //! - Deciding whether two tokens stay apart by merging their text: slower on long tokens.
 
 use super::key::MAX_TOKEN_BYTES;
 use super::merge::{self, MERGE_BYTES};
 use super::vocabulary::{NONE, Vocabulary};
+use super::wide;
 
 /// Bytes that a long cell advances by, at least.
 const STEP: usize = MERGE_BYTES;
@@ -250,155 +251,9 @@ fn window(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> Vec
     if end - start <= MERGE_BYTES {
         merge::encode(vocabulary, text, start, end, &mut tokens);
     } else {
-        wide_window(vocabulary, &text[start..end], &mut tokens);
+        wide::encode(vocabulary, &text[start..end], &mut tokens);
     }
     tokens
-}
-
-/// Joins the lowest pair until none is left: n log n.
-#[inline(always)]
-fn wide_window(vocabulary: &Vocabulary, text: &[u8], tokens: &mut Vec<u32>) {
-    let rank = |from, to| vocabulary.candidate_rank(text, from, to);
-    let mut pairs = Lowest::new((1..text.len()).map(|at| rank(at - 1, at + 1)));
-    let mut spans = Links::new(text.len());
-    while let Some(at) = pairs.position() {
-        let joined = spans.next[at];
-        spans.join(joined);
-        // The last byte begins no pair.
-        if joined + 1 < text.len() {
-            pairs.set(joined, NONE);
-        }
-        let after = spans.next[at];
-        let next = if after < text.len() {
-            rank(at, spans.next[after])
-        } else {
-            NONE
-        };
-        pairs.set(at, next);
-        if at > 0 {
-            let before = spans.previous[at];
-            pairs.set(before, rank(before, after));
-        }
-    }
-    let mut at = 0;
-    while at < text.len() {
-        let next = spans.next[at];
-        tokens.push(vocabulary.rank(text, at, next));
-        at = next;
-    }
-}
-
-/// A tree of pairs by rank: every word of a level but the first is the lowest of [`FAN`] words of
-/// the level before. The last level has [`FAN`] words.
-///
-/// The low bits of a word are its place among its [`FAN`], so that the lowest word tells its place,
-/// and of equal ranks the leftmost is the lowest.
-struct Lowest {
-    levels: Vec<Vec<i32>>,
-}
-
-/// Few vectors, so that the lowest is found at once.
-const FAN: usize = 16;
-
-/// Bits of a word below its rank.
-const PLACE_BITS: u32 = FAN.ilog2();
-
-/// Rank of what is no pair.
-const NO_PAIR: u32 = (i32::MAX >> PLACE_BITS).cast_unsigned();
-
-impl Lowest {
-    #[inline(always)]
-    fn new(ranks: impl Iterator<Item = u32>) -> Lowest {
-        let leaves = ranks.enumerate().map(|(at, rank)| word(at, rank));
-        let mut levels = vec![leaves.collect::<Vec<i32>>()];
-        while let Some(level) = levels.last_mut() {
-            let full = level.len().next_multiple_of(FAN).max(FAN);
-            level.extend((level.len()..full).map(|at| word(at, NONE)));
-            if level.len() == FAN {
-                break;
-            }
-            let chunks = level.as_chunks().0.iter().enumerate();
-            let above = chunks
-                .map(|(at, chunk)| word(at, rank(lowest(chunk))))
-                .collect();
-            levels.push(above);
-        }
-        Lowest { levels }
-    }
-
-    /// Sets the rank of the pair at `position`, [`NONE`] to remove it.
-    #[inline(always)]
-    fn set(&mut self, mut position: usize, mut lowest_rank: u32) {
-        for level in &mut self.levels {
-            let word = word(position, lowest_rank);
-            if level[position] == word {
-                break;
-            }
-            #[cfg(test)]
-            super::steps::add(1);
-            level[position] = word;
-            position /= FAN;
-            lowest_rank = rank(lowest(&level.as_chunks().0[position]));
-        }
-    }
-
-    /// Position of the lowest, leftmost pair.
-    #[inline(always)]
-    fn position(&self) -> Option<usize> {
-        let mut position = 0;
-        for level in self.levels.iter().rev() {
-            let word = lowest(&level.as_chunks().0[position]);
-            if rank(word) == NO_PAIR {
-                return None;
-            }
-            position = position * FAN + word.cast_unsigned() as usize % FAN;
-        }
-        Some(position)
-    }
-}
-
-/// Words are signed: SSE2 compares no others.
-#[inline(always)]
-#[allow(clippy::cast_possible_truncation, reason = "a place has few bits")]
-fn word(position: usize, rank: u32) -> i32 {
-    (rank.min(NO_PAIR) << PLACE_BITS | (position % FAN) as u32).cast_signed()
-}
-
-#[inline(always)]
-fn rank(word: i32) -> u32 {
-    word.cast_unsigned() >> PLACE_BITS
-}
-
-#[inline(always)]
-fn lowest(words: &[i32; FAN]) -> i32 {
-    words
-        .iter()
-        .fold(i32::MAX, |lowest, &word| lowest.min(word))
-}
-
-/// The list of starts, linked in both directions.
-struct Links {
-    next: Vec<usize>,
-    previous: Vec<usize>,
-}
-
-impl Links {
-    fn new(length: usize) -> Links {
-        // Nothing is before the first start: its link is never followed.
-        Links {
-            next: (1..=length).collect(),
-            previous: (0..=length).map(|at| at.max(1) - 1).collect(),
-        }
-    }
-}
-
-impl Links {
-    /// Joins the span at `start` to the one before it.
-    fn join(&mut self, start: usize) {
-        let (before, after) = (self.previous[start], self.next[start]);
-        self.next[before] = after;
-        self.previous[after] = before;
-    }
 }
 
 #[cfg(test)]
@@ -491,7 +346,7 @@ mod tests {
                     assert_eq!(tokens, expected, "{text:?}");
                     assert_eq!(window(vocabulary, text, 0, length), expected, "{text:?}");
                     tokens.clear();
-                    wide_window(vocabulary, text, &mut tokens);
+                    wide::encode(vocabulary, text, &mut tokens);
                     assert_eq!(tokens, expected, "{text:?}");
                 }
             }
@@ -542,7 +397,7 @@ mod tests {
             let steps = |length| {
                 let text = text(alphabet, length);
                 let mut tokens = Vec::new();
-                steps::of(|| wide_window(&O200K, text.as_bytes(), &mut tokens))
+                steps::of(|| wide::encode(&O200K, text.as_bytes(), &mut tokens))
             };
             let (one, two) = (steps(4_096), steps(8_192));
             assert!(two <= one * 5 / 2, "{alphabet:?}: {one} {two}");
