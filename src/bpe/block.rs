@@ -1,8 +1,8 @@
 //! Classes of 64 bytes of ASCII at once, as one bit per byte.
 //!
 //! The bits are found by the vector instructions of the machine: AVX2 if it is there, else SSE2,
-//! which every x86-64 machine has. Other machines have no [`Lanes`] and use the scalar rules of
-//! [`split`](super::split), which are also the oracle of what is computed from these bits.
+//! which every x86-64 machine has; elsewhere they are found byte by byte. The oracle of what is
+//! computed from them is the scalar rule of [`split`](super::split).
 //!
 //! Not tried: AVX-512, whose intrinsics need Rust 1.89. The block is 4 of the 23 instructions per byte
 //! of English.
@@ -53,6 +53,49 @@ pub(super) trait Lanes: Copy {
     fn within(self, first: u8, last: u8) -> u64;
     /// [`piece::count`](super::piece::count), compiled for these instructions.
     fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64;
+}
+
+/// Sixteen bytes, on any machine.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+#[derive(Clone, Copy)]
+pub(super) struct Portable([u8; 16]);
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+impl Portable {
+    #[inline(always)]
+    fn bits(self, belongs: impl Fn(u8) -> bool) -> u64 {
+        let bits = self.0.iter().rev();
+        bits.fold(0, |bits, &byte| bits << 1 | u64::from(belongs(byte)))
+    }
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+impl Lanes for Portable {
+    const WIDTH: usize = 16;
+
+    #[inline(always)]
+    fn load(window: &Window, part: usize) -> Portable {
+        Portable(window.as_chunks().0[part])
+    }
+
+    #[inline(always)]
+    fn wide(self) -> u64 {
+        self.bits(|byte| !byte.is_ascii())
+    }
+
+    #[inline(always)]
+    fn equal(self, byte: u8) -> u64 {
+        self.bits(|other| other == byte)
+    }
+
+    #[inline(always)]
+    fn within(self, first: u8, last: u8) -> u64 {
+        self.bits(|byte| (first..=last).contains(&byte))
+    }
+
+    fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
+        super::piece::count(vocabulary, text, start, end)
+    }
 }
 
 impl Block {

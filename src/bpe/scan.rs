@@ -4,12 +4,14 @@
     reason = "calls what was compiled for the machine that this is"
 )]
 
+#[cfg(any(test, not(target_arch = "x86_64")))]
+use super::block::Portable;
 use super::block::{Block, Lanes, Window, padded};
 use super::key::{Key, SHORT_BYTES};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx2, Sse2};
 use super::memo::Memo;
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(test)]
 use super::piece;
 use super::split::Rule;
 use super::vocabulary::{Vocabulary, bytes_at};
@@ -24,7 +26,7 @@ pub(super) fn count<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
         count_blocks::<R, Sse2>(vocabulary, text, limit)
     }
     #[cfg(not(target_arch = "x86_64"))]
-    count_one_by_one::<R>(vocabulary, text, limit)
+    count_blocks::<R, Portable>(vocabulary, text, limit)
 }
 
 /// [`count_blocks`], compiled for machines with AVX2.
@@ -107,7 +109,7 @@ fn starts_wide(window: &Window) -> bool {
         .is_some_and(|first| !first.is_ascii())
 }
 
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(test)]
 fn count_one_by_one<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -> u64 {
     let (mut start, mut tokens) = (0, 0);
     while start < text.len() && tokens <= limit {
@@ -118,7 +120,7 @@ fn count_one_by_one<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
     tokens
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::super::split::{Cl100k, O200k, R50k};
     use super::super::vocabulary::{CL100K, O200K, R50K};
@@ -171,6 +173,9 @@ mod tests {
 
     fn check<R: Rule>(vocabulary: &Vocabulary, text: &str) {
         let expected = count_one_by_one::<R>(vocabulary, text.as_bytes(), u64::MAX);
+        let blocks = count_blocks::<R, Portable>(vocabulary, text.as_bytes(), u64::MAX);
+        assert_eq!(blocks, expected, "{text:?}");
+        #[cfg(target_arch = "x86_64")]
         let blocks = count_blocks::<R, Sse2>(vocabulary, text.as_bytes(), u64::MAX);
         assert_eq!(blocks, expected, "{text:?}");
         let detected = count::<R>(vocabulary, text.as_bytes(), u64::MAX);
