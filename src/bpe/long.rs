@@ -69,14 +69,14 @@ pub(super) fn encode(vocabulary: &Vocabulary, cell: &[u8], tokens: &mut Vec<u32>
 
 /// Where a window may end at `end` or soon after it, and how many of its tokens are unsettled.
 ///
-/// The end of a run of one byte is a good place: seldom does a token reach beyond it.
+/// The end of a run of one byte is a good place, if it is near: seldom does a token reach beyond it.
 fn window_end(cell: &[u8], end: usize) -> (usize, usize) {
     let Some((before, after)) = cell.split_at_checked(end) else {
         return (cell.len(), 0);
     };
     let more = after.iter().take(MAX_TOKEN_BYTES);
     let more = more.take_while(|&byte| before.last() == Some(byte)).count();
-    if more < RUN {
+    if !(RUN..MAX_TOKEN_BYTES).contains(&more) {
         (end, UNSETTLED)
     } else {
         (end + more, 0)
@@ -286,6 +286,8 @@ mod tests {
         &["="],
         &["\n"],
         &["\u{301}"],
+        &["\t"],
+        &["/"],
         &["a", "b"],
         &["a", "B"],
         &[" ", "\t"],
@@ -387,6 +389,11 @@ mod tests {
                 assert!(two <= one * 5 / 2 + 1_000, "{all}");
                 assert!(four <= two * 5 / 2 + 1_000, "{all}");
                 assert!(four <= 32_000 * 40, "{all}");
+                if let [run] = alphabet
+                    && run.len() == 1
+                {
+                    assert!(four <= 32_000, "{all}");
+                }
             }
         }
     }
