@@ -9,6 +9,10 @@
 #[allow(dead_code, reason = "some parts serve the run time only")]
 mod key;
 
+#[path = "src/claude/key.rs"]
+#[allow(dead_code, reason = "some parts serve the run time only")]
+mod claude_key;
+
 #[path = "src/claude/compile.rs"]
 mod claude;
 
@@ -25,7 +29,7 @@ const CLASSES_FNV: u64 = 0xC9CB_A54B_F95C_558A;
 /// Ranks are packed into 18 bits by the merge.
 const MAX_RANK: u32 = 1 << 18;
 
-/// Mean number of keys that share a pilot: more is smaller, but slower to search.
+/// Mean number of keys that share a pilot, at most: more is smaller, but slower to search.
 const KEYS_PER_PILOT: usize = 4;
 
 /// Slots per 100 keys.
@@ -57,9 +61,8 @@ fn main() {
     for (name, tokens, bpe) in &vocabularies {
         let ranked = ranked_tokens(bpe);
         assert_eq!(ranked.len(), *tokens as usize, "{name}: number of tokens");
-        let splits = validate(name, &ranked);
-        write_vocabulary(&out, name, &ranked);
-        fs::write(out.join(format!("{name}.splits")), splits).expect("OUT_DIR is writable");
+        let joins = validate(name, &ranked);
+        write_vocabulary(&out, name, &ranked, &joins);
     }
 }
 
@@ -77,11 +80,11 @@ fn ranked_tokens(bpe: &CoreBPE) -> Vec<(Vec<u8>, u32)> {
 }
 
 /// Panics unless every byte is a token, no token occurs twice or is too long, and every token
-/// merges to itself by joins of ascending rank. Returns where the last join of each token is.
+/// merges to itself by joins of ascending rank. Returns the last join of each token, by rank.
 ///
 /// So "the whole piece is a token" and "the piece merges to one token" are the same, and the
-/// argument of `src/bpe/merge.rs` about neighbouring tokens holds.
-fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<u8> {
+/// argument of `src/bpe/piece.rs` about neighbouring tokens holds.
+fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<key::Join> {
     let ranks: HashMap<&[u8], u32> = ranked.iter().map(|(t, r)| (t.as_slice(), *r)).collect();
     assert_eq!(ranks.len(), ranked.len(), "{name}: a token occurs twice");
     for byte in 0..=u8::MAX {
@@ -90,14 +93,14 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<u8> {
             "{name}: byte {byte} is not a token"
         );
     }
-    let mut splits = Vec::new();
+    let mut joins = Vec::new();
     for (token, rank) in ranked {
         assert!(
             token.len() <= key::MAX_TOKEN_BYTES,
             "{name}: token {rank} is too long"
         );
         let mut starts: Vec<usize> = (0..=token.len()).collect();
-        let (mut split, mut highest) = (0, 0);
+        let (mut join, mut highest) = (key::Join(0), 0);
         while let Some((joined, at)) = (0..starts.len().saturating_sub(2))
             .filter_map(|i| Some((*ranks.get(&token[starts[i]..starts[i + 2]])?, i)))
             .min()
@@ -107,20 +110,23 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<u8> {
                 "{name}: token {rank} is not joined in order of rank"
             );
             highest = joined;
-            split = starts.remove(at + 1);
+            let (left, right) =
+                token[starts[at]..starts[at + 2]].split_at(starts[at + 1] - starts[at]);
+            join = key::Join::new(ranks[left], ranks[right], left.len());
+            starts.remove(at + 1);
         }
         assert_eq!(
             starts.len(),
             2,
             "{name}: token {rank} does not merge to itself"
         );
-        splits.resize(*rank as usize, 0);
-        splits.push(u8::try_from(split).expect("a token is short"));
+        joins.resize(*rank as usize, key::Join(0));
+        joins.push(join);
     }
-    splits
+    joins
 }
 
-fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
+fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[key::Join]) {
     let mut bytes = Vec::new();
     let mut ends = Vec::new();
     let end_of = |bytes: &Vec<u8>| u32::try_from(bytes.len()).expect("a few megabytes");
@@ -139,15 +145,18 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
             pairs[usize::from(u16::from_be_bytes([first, second]))] = *rank;
         }
     }
-    let short: Vec<(u64, (u8, u128))> = short
+    let mut filter = vec![0; ranked.len().next_power_of_two()];
+    let mut pass = |hash| {
+        let bit = key::filter_bit(hash, filter.len());
+        filter[bit / 8] |= 1 << (bit % 8);
+    };
+    let short: Vec<(u64, [u64; 2])> = short
         .into_iter()
         .map(|(token, rank)| {
-            let mut text = [0; 16];
-            text[..token.len()].copy_from_slice(token);
-            let key = key::pack(text, token.len());
-            let hash = key::hash_short(key);
-            let entry = key | u128::from(*rank) << key::RANK_SHIFT;
-            (hash, (key::fingerprint(hash), entry))
+            let key = key::Key::new(&first_bytes(token), token.len());
+            pass(key.hash());
+            let high = key.high | u64::from(*rank) << key::RANK_SHIFT;
+            (key.hash(), [key.low, high])
         })
         .collect();
     let long: Vec<(u64, u32)> = long
@@ -170,15 +179,13 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
         "pairs",
         pairs.iter().flat_map(|rank| rank.to_le_bytes()).collect(),
     );
+    write("filter", filter);
     write(
-        "fingerprints",
-        short_slots
-            .iter()
-            .map(|s| s.map_or(0, |(print, _)| print))
-            .collect(),
+        "joins",
+        joins.iter().flat_map(|join| join.0.to_le_bytes()).collect(),
     );
-    let entries = short_slots.iter().map(|s| s.map_or(0, |(_, entry)| entry));
-    write("short", entries.flat_map(u128::to_le_bytes).collect());
+    let entries = short_slots.iter().flat_map(|s| s.unwrap_or([0; 2]));
+    write("short", entries.flat_map(u64::to_le_bytes).collect());
     write(
         "short_pilots",
         short_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
@@ -194,6 +201,13 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)]) {
         "long_pilots",
         long_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
     );
+}
+
+fn first_bytes(token: &[u8]) -> [u8; 16] {
+    let mut text = [0; 16];
+    let length = token.len().min(text.len());
+    text[..length].copy_from_slice(&token[..length]);
+    text
 }
 
 /// Two bit sets: characters that are neighbours in a token that is UTF-8 (hashed); bytes on both
@@ -228,7 +242,7 @@ fn neighbour_filters(ranked: &[(Vec<u8>, u32)]) -> (Vec<u8>, Vec<u8>) {
 /// of its keys to free slots.
 fn place<T: Copy>(keyed: &[(u64, T)]) -> (Vec<Option<T>>, Vec<u16>) {
     let mut slots = vec![None; keyed.len() * SLOTS_PERCENT / 100 + 1];
-    let mut pilots = vec![0; keyed.len() / KEYS_PER_PILOT + 1];
+    let mut pilots = vec![0; (keyed.len() / KEYS_PER_PILOT).next_power_of_two()];
     let mut buckets = vec![Vec::new(); pilots.len()];
     for entry in keyed {
         buckets[key::bucket(entry.0, pilots.len())].push(*entry);

@@ -1,7 +1,8 @@
 //! The public handle to an encoding.
 
 use super::key::MAX_TOKEN_BYTES;
-use super::merge;
+use super::piece;
+use super::scan;
 use super::split::{Cl100k, O200k, R50k, Rule};
 use super::vocabulary::{self, NONE, Vocabulary};
 
@@ -100,7 +101,7 @@ impl Encoding {
         while start < text.len() {
             let end = self.piece_end(text, start);
             match vocabulary.rank(text, start, end) {
-                NONE => merge::encode(vocabulary, text, start, end, &mut tokens),
+                NONE => piece::encode(vocabulary, text, start, end, &mut tokens),
                 rank => tokens.push(rank),
             }
             start = end;
@@ -151,26 +152,14 @@ impl Encoding {
     fn count_until(self, text: &str, limit: u64) -> u64 {
         match self.name {
             Name::O200kBase | Name::O200kHarmony => {
-                count_pieces::<O200k>(self.vocabulary(), text, limit)
+                scan::count::<O200k>(self.vocabulary(), text.as_bytes(), limit)
             }
-            Name::Cl100kBase => count_pieces::<Cl100k>(self.vocabulary(), text, limit),
-            Name::P50kBase | Name::R50kBase => count_pieces::<R50k>(self.vocabulary(), text, limit),
+            Name::Cl100kBase => scan::count::<Cl100k>(self.vocabulary(), text.as_bytes(), limit),
+            Name::P50kBase | Name::R50kBase => {
+                scan::count::<R50k>(self.vocabulary(), text.as_bytes(), limit)
+            }
         }
     }
-}
-
-fn count_pieces<R: Rule>(vocabulary: &Vocabulary, text: &str, limit: u64) -> u64 {
-    let text = text.as_bytes();
-    let (mut start, mut tokens) = (0, 0);
-    while start < text.len() && tokens <= limit {
-        let end = R::end(text, start);
-        tokens += match vocabulary.rank(text, start, end) {
-            NONE => merge::count(vocabulary, text, start, end) as u64,
-            _ => 1,
-        };
-        start = end;
-    }
-    tokens
 }
 
 /// Appends the standard base64 of `bytes`, padded.

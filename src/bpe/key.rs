@@ -13,37 +13,54 @@ pub(crate) const MAX_TOKEN_BYTES: usize = 128;
 /// Longest token, in bytes, whose text fits into its table entry.
 pub(crate) const SHORT_BYTES: usize = 13;
 
-/// Low bits of an entry: 13 bytes of text and 4 bits of length; the rank is above them.
-pub(crate) const RANK_SHIFT: u32 = 108;
+/// Bits of the second half of an entry that hold text and length; 18 bits of rank are above them.
+pub(crate) const RANK_SHIFT: u32 = 44;
 
-const LENGTH_SHIFT: u32 = 104;
+/// Bits of the second half of an entry above its rank: one less than the number of tokens. More
+/// than one token has no rank.
+pub(crate) const COUNT_SHIFT: u32 = 62;
 
-/// The key of the first `length` bytes of `text`; `length` is at most [`SHORT_BYTES`].
-#[inline(always)]
-pub(crate) fn pack(text: [u8; 16], length: usize) -> u128 {
-    let text = u128::from_le_bytes(text) & MASKS[length];
-    text | (length as u128) << LENGTH_SHIFT
+const LENGTH_SHIFT: u32 = 40;
+
+/// Text of at most [`SHORT_BYTES`] and its length, as they stand in an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Key {
+    pub(crate) low: u64,
+    pub(crate) high: u64,
 }
 
-/// The low bytes of a word, by their number: a load is faster than a shift of 128 bits.
-static MASKS: [u128; SHORT_BYTES + 1] = {
-    let mut masks = [0; SHORT_BYTES + 1];
+impl Key {
+    /// The key of the first `length` bytes of `text`; `length` is at most [`SHORT_BYTES`].
+    #[inline(always)]
+    pub(crate) fn new(text: &[u8; 16], length: usize) -> Key {
+        let text = u128::from_le_bytes(*text);
+        let (low, high) = MASKS[length];
+        Key {
+            low: text as u64 & low,
+            high: (text >> 64) as u64 & high | (length as u64) << LENGTH_SHIFT,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn hash(self) -> u64 {
+        fold(
+            self.low ^ 0x9E37_79B9_7F4A_7C15,
+            self.high ^ 0xD6E8_FEB8_6659_FD93,
+        )
+    }
+}
+
+/// The low bytes of two words, by their number: a load is faster than a shift of 128 bits.
+static MASKS: [(u64, u64); SHORT_BYTES + 1] = {
+    let mut masks = [(0, 0); SHORT_BYTES + 1];
     let mut length = 0;
     while length <= SHORT_BYTES {
-        masks[length] = !(u128::MAX << (8 * length));
+        let mask = !(u128::MAX << (8 * length));
+        masks[length] = (mask as u64, (mask >> 64) as u64);
         length += 1;
     }
     masks
 };
-
-/// Hash of a packed key.
-#[inline(always)]
-pub(crate) fn hash_short(key: u128) -> u64 {
-    fold(
-        key as u64 ^ 0x9E37_79B9_7F4A_7C15,
-        (key >> 64) as u64 ^ 0xD6E8_FEB8_6659_FD93,
-    )
-}
 
 /// Hash of a token that does not fit into an entry: of its length, first 24 and last 8 bytes.
 ///
@@ -63,24 +80,53 @@ pub(crate) fn hash_long(text: &[u8]) -> u64 {
     fold(left ^ 0x9E37_79B9_7F4A_7C15, right ^ 0x9FB2_1C65_1E98_DF25)
 }
 
-/// Index of the pilot of `hash` among `pilots`.
+/// Index of the pilot of `hash` among `pilots`, a power of two.
 #[inline(always)]
 pub(crate) fn bucket(hash: u64, pilots: usize) -> usize {
-    (((hash & 0xFFFF_FFFF) * pilots as u64) >> 32) as usize
+    hash as usize & pilots.wrapping_sub(1)
 }
 
 /// Index of `hash` among `slots`, given its pilot.
 #[inline(always)]
 pub(crate) fn slot(hash: u64, pilot: u16, slots: usize) -> usize {
-    let mixed = (hash ^ u64::from(pilot).wrapping_mul(0xA24B_AED4_963E_E407))
-        .wrapping_mul(0x9FB2_1C65_1E98_DF25);
-    (((mixed >> 32) * slots as u64) >> 32) as usize
+    let mixed = hash.wrapping_mul(u64::from(pilot) << 1 | 1);
+    ((mixed >> 32).wrapping_mul(slots as u64) >> 32) as usize
 }
 
-/// Eight bits of `hash` that tell most keys from the one in their slot.
+/// Index of the bit of `hash` in a filter of so many bytes, a power of two.
 #[inline(always)]
-pub(crate) fn fingerprint(hash: u64) -> u8 {
-    (hash >> 56) as u8
+pub(crate) fn filter_bit(hash: u64, bytes: usize) -> usize {
+    (hash >> 32) as usize & (bytes << 3).wrapping_sub(1)
+}
+
+/// The two tokens that are joined last to make a token: 18 bits for each, and the length of the
+/// left one. Zero for a single byte.
+#[derive(Clone, Copy)]
+pub(crate) struct Join(pub(crate) u64);
+
+impl Join {
+    const RANK_BITS: u32 = 18;
+
+    #[allow(dead_code, reason = "build.rs makes them")]
+    pub(crate) fn new(left: u32, right: u32, left_length: usize) -> Join {
+        let ranks = u64::from(left) | u64::from(right) << Join::RANK_BITS;
+        Join(ranks | (left_length as u64) << (2 * Join::RANK_BITS))
+    }
+
+    #[inline(always)]
+    pub(crate) fn left(self) -> u32 {
+        self.0 as u32 % (1 << Join::RANK_BITS)
+    }
+
+    #[inline(always)]
+    pub(crate) fn right(self) -> u32 {
+        (self.0 >> Join::RANK_BITS) as u32 % (1 << Join::RANK_BITS)
+    }
+
+    #[inline(always)]
+    pub(crate) fn left_length(self) -> usize {
+        (self.0 >> (2 * Join::RANK_BITS)) as usize
+    }
 }
 
 /// Bits of the filter of neighbouring characters.
@@ -96,6 +142,6 @@ pub(crate) fn neighbours(left: u32, right: u32) -> usize {
 /// Both halves of a 128-bit product, so that every input bit reaches every output bit.
 #[inline(always)]
 fn fold(left: u64, right: u64) -> u64 {
-    let product = u128::from(left) * u128::from(right);
+    let product = u128::from(left).wrapping_mul(u128::from(right));
     product as u64 ^ (product >> 64) as u64
 }

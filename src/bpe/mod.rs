@@ -1,14 +1,26 @@
 //! Byte pair encodings: how many tokens a text has.
 //!
 //! A text is cut into pieces by the encoding's split rule ([`split`]), which looks at classes of
-//! characters only ([`unicode`]). A piece that is in the vocabulary ([`vocabulary`]) is one token;
-//! these are nine of ten. Any other piece is merged from its bytes ([`merge`]).
+//! characters only ([`unicode`]), 64 bytes at a time where they are ASCII ([`scan`], [`block`]). A
+//! piece that is in the vocabulary ([`vocabulary`]) is one token; these are nine of ten. Any other
+//! ([`piece`]) falls into cells, which are merged ([`merge`]) or, if they are long, read through
+//! windows ([`long`]).
 
+mod block;
 mod encoding;
-pub(crate) mod key;
+mod key;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
+mod long;
+mod memo;
 mod merge;
+mod piece;
+mod scan;
 mod split;
+#[cfg(test)]
+mod steps;
 mod unicode;
 mod vocabulary;
+mod wide;
 
 pub use encoding::Encoding;

@@ -5,7 +5,14 @@
 //! regex engine. The expressions try their alternatives in order at every position; what the first
 //! character and the one after it are decides between the alternatives, so that no alternative is
 //! tried in vain, with two exceptions that are argued where they occur.
+//!
+//! The same rule once more, for 64 bytes at once, is algebra on the bits of a [`Block`]: every bit
+//! that is left is the start of a piece. It knows only ASCII and only what is in the block, and
+//! says how many of its bits to trust; the rest is left to the function above, which is the oracle
+//! of the tests. A rule looks only forward from the start of a piece, so that a block may begin at
+//! any.
 
+use super::block::{BLOCK, Block};
 use super::unicode::{
     CASELESS, END, LETTER, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UPPER, class_at,
 };
@@ -14,6 +21,94 @@ use super::unicode::{
 pub(super) trait Rule {
     /// End of the piece that starts at `start`, which is a character of the UTF-8 `text`.
     fn end(text: &[u8], start: usize) -> usize;
+
+    /// Starts of pieces in the `block` at the beginning of `rest`, where a piece starts.
+    fn starts(block: &Block, rest: &[u8]) -> Starts;
+}
+
+/// Starts of pieces in a block.
+pub(super) struct Starts {
+    bits: u64,
+    /// Bits that are known to be right: those of the first so many bytes.
+    trusted: u32,
+}
+
+impl Starts {
+    /// Ends of the pieces that are known: bit `n` stands for the end after byte `n`.
+    #[inline(always)]
+    pub(super) fn ends(&self, block: &Block) -> u64 {
+        let trusted = u64::MAX.checked_shr(64 - self.trusted).unwrap_or(0);
+        let whole = block.last && trusted == block.text;
+        let end = if whole {
+            block.text & !(block.text >> 1)
+        } else {
+            0
+        };
+        (self.bits & trusted) >> 1 | end
+    }
+}
+
+/// Bytes of a block whose starts depend on nothing that the block does not show.
+///
+/// Whether white space is a start depends on the next byte.
+#[inline(always)]
+fn visible(block: &Block) -> u32 {
+    if block.wide != 0 {
+        block.wide.trailing_zeros().saturating_sub(1)
+    } else if block.last {
+        block.text.count_ones()
+    } else {
+        u64::BITS - 1
+    }
+}
+
+/// The bit of the byte `at`; none if it is outside of the block.
+#[inline(always)]
+fn bit(at: usize) -> u64 {
+    if at < BLOCK { 1 << at } else { 0 }
+}
+
+/// The bytes after those of `bits`.
+#[inline(always)]
+fn after(bits: u64) -> u64 {
+    bits << 1
+}
+
+/// First bytes of the runs of `bits`.
+#[inline(always)]
+fn firsts(bits: u64) -> u64 {
+    bits & !after(bits)
+}
+
+/// The last byte of each run of white space, unless the text ends there.
+#[inline(always)]
+fn before_word(block: &Block) -> u64 {
+    block.white & !(block.white >> 1) & block.text >> 1
+}
+
+/// The first byte of each run of `bits` and every third after it.
+#[inline(always)]
+fn thirds(bits: u64) -> u64 {
+    let mut starts = firsts(bits);
+    let whole = bits & bits << 1 & bits << 2;
+    let mut more = starts << 3 & whole;
+    while more != 0 {
+        starts |= more;
+        more = more << 3 & whole;
+    }
+    starts
+}
+
+/// Bytes to trust, if no run that goes from one of `firsts` to one of `ends`, or to the end of the
+/// block, may be trusted.
+#[inline(always)]
+fn before_runs(runs: u64, firsts: u64, ends: u64) -> u32 {
+    let (after, beyond) = runs.overflowing_add(firsts);
+    if beyond || after & !runs & ends != 0 {
+        firsts.trailing_zeros()
+    } else {
+        u64::BITS
+    }
 }
 
 /// What may follow a word's or a number's own characters in a run of punctuation.
@@ -68,6 +163,28 @@ impl Rule for O200k {
             None => white.end_before_word(text),
         }
     }
+
+    #[inline(always)]
+    fn starts(block: &Block, rest: &[u8]) -> Starts {
+        let mut bits = prefixed_starts(block) | block.upper & after(block.lower);
+        let (mut quotes, mut previous) = (block.quote & after(block.letter()), 0);
+        while quotes != 0 {
+            let quote = quotes.trailing_zeros() as usize;
+            let end = contraction_end::<true>(rest, quote);
+            // A contraction belongs to the word before it, but what follows it starts anew.
+            if end > quote && quote != previous {
+                bits = bits & !(0b111 << quote) | bit(end);
+                previous = end;
+            }
+            quotes &= quotes - 1;
+        }
+        let indents = block.blank() & after(block.newline);
+        let breaks = block.newline & after(block.other);
+        let trusted = before_runs(block.blank(), indents, block.newline | block.wide)
+            .min(before_runs(block.newline, breaks, block.slash))
+            .min(visible(block));
+        Starts { bits, trusted }
+    }
 }
 
 /// The rule of `cl100k_base`.
@@ -113,6 +230,16 @@ impl Rule for Cl100k {
             _ => white.end_before_word(text),
         }
     }
+
+    #[inline(always)]
+    fn starts(block: &Block, rest: &[u8]) -> Starts {
+        let quotes = block.quote & firsts(block.other) & !after(block.space);
+        let bits = prefixed_starts(block) | contractions::<true>(quotes, rest).0;
+        let indents = block.blank() & after(block.newline);
+        let ends = block.newline | block.wide | !block.text;
+        let trusted = before_runs(block.blank(), indents, ends).min(visible(block));
+        Starts { bits, trusted }
+    }
 }
 
 /// The rule of `r50k_base` and `p50k_base`.
@@ -147,6 +274,45 @@ impl Rule for R50k {
         }
         White::at(text, start).end_before_word(text)
     }
+
+    #[inline(always)]
+    fn starts(block: &Block, rest: &[u8]) -> Starts {
+        let words = firsts(block.letter()) | firsts(block.digit) | firsts(block.other);
+        let words = words & !after(block.space);
+        let (ends, inside) = contractions::<false>(block.quote & words, rest);
+        let white = firsts(block.white) | before_word(block);
+        Starts {
+            bits: words & !inside | white | ends,
+            trusted: visible(block),
+        }
+    }
+}
+
+/// What the rules with a prefix have in common.
+#[inline(always)]
+fn prefixed_starts(block: &Block) -> u64 {
+    let blank = block.blank();
+    let punctuation = firsts(block.other) & !after(block.space);
+    let letters = firsts(block.letter()) & !after(blank | punctuation);
+    let blanks = blank & (!after(block.white) | after(block.newline) | before_word(block));
+    let newlines = block.newline & !after(block.white | block.other);
+    punctuation | letters | blanks | newlines | thirds(block.digit)
+}
+
+/// Ends of the contractions at `quotes`, which are starts of pieces, and the letters inside them.
+#[inline(always)]
+fn contractions<const FOLD: bool>(mut quotes: u64, rest: &[u8]) -> (u64, u64) {
+    let (mut ends, mut inside) = (0, 0);
+    while quotes != 0 {
+        let quote = quotes.trailing_zeros() as usize;
+        let end = contraction_end::<FOLD>(rest, quote);
+        if end > quote {
+            ends |= bit(end);
+            inside |= 0b110 << quote;
+        }
+        quotes &= quotes - 1;
+    }
+    (ends, inside & !ends)
 }
 
 /// A word without its prefix, by the alternative of the `o200k` rule that takes it.

@@ -1,16 +1,26 @@
 //! Vocabularies: tables that `build.rs` wrote, used in place.
 //!
 //! Looking up bytes is one probe of a perfect hash. The hash of a key of up to 13 bytes selects a
-//! pilot (2 bytes for every 4 tokens), hash and pilot select one slot of 16 bytes, and the slot
-//! holds the key itself beside its rank. One cache line answers yes and no alike, and the same
-//! table serves whole pieces and merge candidates. Longer tokens (4 % of `o200k_base`, 2 % of
-//! `cl100k_base`) are found through a second perfect hash of ranks and compared with their text.
+//! pilot (2 bytes for every 3 or 4 tokens), hash and pilot select one slot of 16 bytes, and the slot
+//! holds the key itself beside its rank. One cache line answers yes and no alike, and the same table
+//! serves whole pieces and merge candidates; for these a filter of one or two bytes for each token
+//! says most noes at once. Longer tokens (4 % of `o200k_base`, 2 % of `cl100k_base`) are found
+//! through a second perfect hash of ranks and compared with their text.
 //!
-//! Not taken from the prototype: its bucketed table of 8 MB (3.2 MB here), and its table of
-//! mergeable rank pairs (446,189 of them in `o200k_base`, 4 MB more). Neither was timed against
-//! this; five encodings of that would not fit into the wheel.
+//! # Tried and lost, or not taken
+//!
+//! - A fingerprint of a byte in each slot instead of the filter: needs the pilot first.
+//! - The prototype's bucketed table of 8 MB (3.2 MB here), and its table of mergeable rank pairs
+//!   (446,189 of them in `o200k_base`, 4 MB more): not timed against this; five encodings of that
+//!   would not fit into the wheel.
+//! - Frequent pieces outside the vocabulary, derived from what may be shipped: the pieces that are
+//!   tokens of `cl100k_base` or `p50k_base` are 9 to 11 % of the pieces that `o200k_base` lacks in
+//!   English, code and JSON, and 0.7 % in other languages; 400,000 more (words of all three with
+//!   prefix, capitals or suffix) are 19 to 26 % (2026-11-21). [`memo`](super::memo) finds 27 to
+//!   80 % for nothing.
 
-use super::key;
+use super::block::{BLOCK, Window};
+use super::key::{self, Join, Key};
 use super::unicode::character_at;
 
 /// Rank of what is no token.
@@ -26,18 +36,19 @@ pub(super) struct Vocabulary {
     bytes: &'static [u8],
     /// End of each rank's text in `bytes`; a rank that is no token has no text.
     ends: &'static [[u8; 4]],
-    /// Length of the left part of each rank's last join; 0 for single bytes.
-    splits: &'static [u8],
+    /// The last join of each rank.
+    joins: &'static [[u8; 8]],
     /// Bit set of characters that are neighbours in a token that is UTF-8, by hash: a bit may also
     /// be set by others, which costs time and nothing else.
     neighbours: &'static [u8],
     /// Bit set of bytes on both sides of the start of a character, in a token that is not UTF-8.
     split_neighbours: &'static [u8],
     /// Rank of every two bytes.
-    pairs: &'static [[u8; 4]],
-    /// Fingerprint of the key in each slot of `short`.
-    fingerprints: &'static [u8],
-    short: &'static [[u8; 16]],
+    pairs: &'static [[u8; 4]; 1 << 16],
+    /// Bit set of the short tokens and of the first bytes of the long ones, by hash: one bit in ten
+    /// is set by others, which costs time and nothing else.
+    filter: &'static [u8],
+    short: &'static [[[u8; 8]; 2]],
     short_pilots: &'static [[u8; 2]],
     long: &'static [[u8; 4]],
     long_pilots: &'static [[u8; 2]],
@@ -48,7 +59,7 @@ macro_rules! vocabulary {
         Vocabulary {
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes")),
             ends: table!($name, ".ends"),
-            splits: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".splits")),
+            joins: table!($name, ".joins"),
             neighbours: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".neighbours")),
             split_neighbours: include_bytes!(concat!(
                 env!("OUT_DIR"),
@@ -56,9 +67,9 @@ macro_rules! vocabulary {
                 $name,
                 ".split_neighbours"
             )),
-            pairs: table!($name, ".pairs"),
-            fingerprints: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".fingerprints")),
-            short: table!($name, ".short"),
+            pairs: &table!($name, ".pairs").as_chunks().0[0],
+            filter: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".filter")),
+            short: table!($name, ".short").as_chunks().0,
             short_pilots: table!($name, ".short_pilots"),
             long: table!($name, ".long"),
             long_pilots: table!($name, ".long_pilots"),
@@ -87,47 +98,105 @@ impl Vocabulary {
         if length > key::SHORT_BYTES {
             return self.long_rank(&text[start..end]);
         }
-        let key = key::pack(bytes_at(text, start), length);
-        self.entry_rank(key, self.slot(key::hash_short(key)))
+        self.short_rank(&bytes_at(text, start), length)
+    }
+
+    /// Tokens of the piece of `length` bytes at `at`, if the table has it; else 0.
+    #[inline(always)]
+    pub(super) fn count(&self, window: &Window, at: usize, length: usize) -> u64 {
+        let text = window[at % BLOCK..].first_chunk();
+        match text {
+            Some(text) if length <= key::SHORT_BYTES => self.short_count(text, length),
+            _ => 0,
+        }
+    }
+
+    #[inline(always)]
+    fn short_count(&self, text: &[u8; 16], length: usize) -> u64 {
+        let key = Key::new(text, length);
+        match self.entry(key, key.hash()) {
+            0 => 0,
+            entry => (entry >> key::COUNT_SHIFT) + 1,
+        }
+    }
+
+    /// Rank of the first `length` bytes of `text`, or [`NONE`]; they are one at least, and
+    /// [`SHORT_BYTES`](key::SHORT_BYTES) at most.
+    #[inline(always)]
+    pub(super) fn short_rank(&self, text: &[u8; 16], length: usize) -> u32 {
+        let key = Key::new(text, length);
+        self.entry_rank(key, key.hash())
     }
 
     /// Rank of `text[start..end]`, or [`NONE`]; the range has at least two bytes.
     ///
     /// The same as [`rank`](Self::rank), but faster if the answer is no, as it is for most
-    /// candidates of the merge.
-    #[inline]
+    /// candidates.
+    #[inline(always)]
     pub(super) fn candidate_rank(&self, text: &[u8], start: usize, end: usize) -> u32 {
         let length = end - start;
-        if length == 2 {
-            let pair = u16::from_be_bytes([text[start], text[start + 1]]);
-            return u32::from_le_bytes(self.pairs[usize::from(pair)]);
-        }
         if length > key::SHORT_BYTES {
             return self.long_rank(&text[start..end]);
         }
-        let key = key::pack(bytes_at(text, start), length);
-        let hash = key::hash_short(key);
-        let slot = self.slot(hash);
-        if self.fingerprints[slot] == key::fingerprint(hash) {
-            self.entry_rank(key, slot)
+        if length == 2 {
+            return self.pair_rank([text[start], text[start + 1]]);
+        }
+        self.filtered_rank(Key::new(&bytes_at(text, start), length))
+    }
+
+    /// Rank of two bytes, or [`NONE`].
+    #[inline(always)]
+    pub(super) fn pair_rank(&self, pair: [u8; 2]) -> u32 {
+        u32::from_le_bytes(self.pairs[usize::from(u16::from_be_bytes(pair))])
+    }
+
+    /// A cell of at most [`MERGE_BYTES`](merge::MERGE_BYTES).
+    #[inline(always)]
+    pub(super) fn cell(&self, text: &[u8], start: usize, end: usize) -> Cell<'_> {
+        let mut cell = Cell {
+            vocabulary: self,
+            text: [0; BLOCK + 16],
+        };
+        if end - start <= 16 {
+            cell.text[..16].copy_from_slice(&bytes_at(text, start));
+        } else {
+            cell.text[..end - start].copy_from_slice(&text[start..end]);
+        }
+        cell
+    }
+
+    #[inline(always)]
+    fn filtered_rank(&self, key: Key) -> u32 {
+        let hash = key.hash();
+        if self.passes(hash) {
+            self.entry_rank(key, hash)
         } else {
             NONE
         }
     }
 
     #[inline(always)]
-    fn slot(&self, hash: u64) -> usize {
+    fn passes(&self, hash: u64) -> bool {
+        has_bit(self.filter, key::filter_bit(hash, self.filter.len()))
+    }
+
+    /// The second half of the entry of `key`, or 0.
+    #[inline(always)]
+    fn entry(&self, key: Key, hash: u64) -> u64 {
         let pilot = self.short_pilots[key::bucket(hash, self.short_pilots.len())];
-        key::slot(hash, u16::from_le_bytes(pilot), self.short.len())
+        let slot = key::slot(hash, u16::from_le_bytes(pilot), self.short.len());
+        let [low, high] = self.short[slot].map(u64::from_le_bytes);
+        let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
+        if differs == 0 { high } else { 0 }
     }
 
     #[inline(always)]
-    fn entry_rank(&self, key: u128, slot: usize) -> u32 {
-        let entry = u128::from_le_bytes(self.short[slot]);
-        if (entry ^ key) << (u128::BITS - key::RANK_SHIFT) == 0 {
-            (entry >> key::RANK_SHIFT) as u32
-        } else {
+    fn entry_rank(&self, key: Key, hash: u64) -> u32 {
+        let entry = self.entry(key, hash);
+        if entry == 0 || entry >> key::COUNT_SHIFT != 0 {
             NONE
+        } else {
+            (entry >> key::RANK_SHIFT) as u32
         }
     }
 
@@ -178,13 +247,10 @@ impl Vocabulary {
         self.bytes.get(start..end).filter(|token| !token.is_empty())
     }
 
-    /// Length of the left of the two parts whose join is the token `rank`; `None` for a byte.
-    #[inline]
-    pub(super) fn split(&self, rank: u32) -> Option<usize> {
-        self.splits
-            .get(rank as usize)
-            .map(|&left| usize::from(left))
-            .filter(|&left| left > 0)
+    /// The two tokens whose join is the token `rank`, which is no single byte.
+    #[inline(always)]
+    pub(super) fn join(&self, rank: u32) -> Join {
+        Join(u64::from_le_bytes(self.joins[rank as usize]))
     }
 
     /// Rank and text of every token, by rank.
@@ -201,6 +267,35 @@ impl Vocabulary {
     }
 }
 
+/// A cell to merge.
+pub(super) struct Cell<'a> {
+    vocabulary: &'a Vocabulary,
+    /// Its text, and whatever after it.
+    text: Window,
+}
+
+impl Cell<'_> {
+    /// Rank of the two bytes from `at`, or [`NONE`].
+    #[inline(always)]
+    pub(super) fn pair(&self, at: usize) -> u32 {
+        let at = at % BLOCK;
+        self.vocabulary
+            .pair_rank([self.text[at], self.text[at + 1]])
+    }
+
+    /// Rank of the bytes from `from` to `to`, or [`NONE`]; they are two at least.
+    #[inline(always)]
+    pub(super) fn rank(&self, from: usize, to: usize) -> u32 {
+        let length = to.wrapping_sub(from);
+        match self.text[from % BLOCK..].first_chunk() {
+            Some(text) if length <= key::SHORT_BYTES => {
+                self.vocabulary.filtered_rank(Key::new(text, length))
+            }
+            _ => self.vocabulary.long_rank(&self.text[from..to]),
+        }
+    }
+}
+
 #[inline(always)]
 fn has_bit(bits: &[u8], bit: usize) -> bool {
     bits[bit / 8] >> (bit % 8) & 1 != 0
@@ -208,7 +303,7 @@ fn has_bit(bits: &[u8], bit: usize) -> bool {
 
 /// Sixteen bytes from `start`, zeros past the end.
 #[inline(always)]
-fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
+pub(super) fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
     match text[start..].first_chunk() {
         Some(chunk) => *chunk,
         None => last_bytes(&text[start..]),

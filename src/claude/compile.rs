@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{key, place};
+use super::{claude_key as key, place};
 
 #[path = "kind.rs"]
 mod kind;

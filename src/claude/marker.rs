@@ -16,12 +16,12 @@
 
 use super::character::{Character, ascii_kind};
 use super::encoding::ClaudeFamily;
+use super::key::SHORT_BYTES;
 use super::kind;
 use super::layout::{self, BOW, EOW, PUNCTUATION_COST_MASK};
 use super::tiling::Tiling;
 use super::vocabulary::{self, Ladder, Vocabulary};
 use super::word::{Words, window_at};
-use crate::bpe::key::SHORT_BYTES;
 
 /// Anything that a clump is made of.
 const CLUMP: u32 = kind::PUNCTUATION | DIGITS | HARD;

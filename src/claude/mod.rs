@@ -28,6 +28,8 @@
 
 mod character;
 mod encoding;
+#[allow(dead_code, reason = "some parts serve the build only")]
+mod key;
 mod kind;
 mod layout;
 mod marker;

@@ -11,8 +11,8 @@
     reason = "a part of a word is what is meant"
 )]
 
+use super::key;
 use super::layout::{self, LADDER};
-use crate::bpe::key;
 
 /// Keeps entries from straddling cache lines.
 #[repr(C, align(64))]

@@ -6,11 +6,11 @@
 )]
 
 use super::character::Character;
+use super::key::SHORT_BYTES;
 use super::kind;
 use super::layout::{BOW, CAPS, EOW, SHIFT, WORD_COST_MASK, WORD_VALUES};
 use super::tiling::Tiling;
 use super::vocabulary;
-use crate::bpe::key::SHORT_BYTES;
 
 /// Bytes that are looked at together.
 const WINDOW: usize = 16;

@@ -1,0 +1,155 @@
+//! Classes of 64 bytes of ASCII at once, as one bit per byte.
+//!
+//! The bits are found by the vector instructions of the machine: AVX2 if it is there, else SSE2,
+//! which every x86-64 machine has; elsewhere they are found byte by byte. The oracle of what is
+//! computed from them is the scalar rule of [`split`](super::split).
+//!
+//! Not tried: AVX-512, whose intrinsics need Rust 1.89. The block is 4 of the 23 instructions per byte
+//! of English.
+
+use super::vocabulary::Vocabulary;
+
+/// Bytes of a block.
+pub(super) const BLOCK: usize = 64;
+
+/// Bytes of a block and those after it, so that sixteen bytes may be read from every place.
+pub(super) type Window = [u8; BLOCK + 16];
+
+/// Members of each class among the bytes of a block: bit `n` stands for byte `n`.
+///
+/// Bytes past the end of the text are in no class.
+pub(super) struct Block {
+    /// Bytes of the text.
+    pub(super) text: u64,
+    /// True if the text ends in this block.
+    pub(super) last: bool,
+    /// Bytes of characters that are not ASCII; they are in no class below.
+    pub(super) wide: u64,
+    pub(super) upper: u64,
+    pub(super) lower: u64,
+    pub(super) digit: u64,
+    /// The space alone.
+    pub(super) space: u64,
+    /// `\n` and `\r`.
+    pub(super) newline: u64,
+    /// All white space, line ends too.
+    pub(super) white: u64,
+    /// Everything else.
+    pub(super) other: u64,
+    pub(super) quote: u64,
+    pub(super) slash: u64,
+}
+
+/// Equal parts of a block.
+pub(super) trait Lanes: Copy {
+    /// Bytes of a part.
+    const WIDTH: usize;
+    fn load(window: &Window, part: usize) -> Self;
+    /// Bits of the bytes above 0x7F.
+    fn wide(self) -> u64;
+    /// Bits of the bytes that are `byte`.
+    fn equal(self, byte: u8) -> u64;
+    /// Bits of the bytes from `first` to `last`, which are ASCII.
+    fn within(self, first: u8, last: u8) -> u64;
+    /// [`piece::count`](super::piece::count), compiled for these instructions.
+    fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64;
+}
+
+/// Sixteen bytes, on any machine.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+#[derive(Clone, Copy)]
+pub(super) struct Portable([u8; 16]);
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+impl Portable {
+    #[inline(always)]
+    fn bits(self, belongs: impl Fn(u8) -> bool) -> u64 {
+        let bits = self.0.iter().rev();
+        bits.fold(0, |bits, &byte| bits << 1 | u64::from(belongs(byte)))
+    }
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+impl Lanes for Portable {
+    const WIDTH: usize = 16;
+
+    #[inline(always)]
+    fn load(window: &Window, part: usize) -> Portable {
+        Portable(window.as_chunks().0[part])
+    }
+
+    #[inline(always)]
+    fn wide(self) -> u64 {
+        self.bits(|byte| !byte.is_ascii())
+    }
+
+    #[inline(always)]
+    fn equal(self, byte: u8) -> u64 {
+        self.bits(|other| other == byte)
+    }
+
+    #[inline(always)]
+    fn within(self, first: u8, last: u8) -> u64 {
+        self.bits(|byte| (first..=last).contains(&byte))
+    }
+
+    fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
+        super::piece::count(vocabulary, text, start, end)
+    }
+}
+
+impl Block {
+    /// The classes of the first bytes of a text of `length` bytes, at least one.
+    #[inline(always)]
+    pub(super) fn new<L: Lanes>(bytes: &Window, length: usize) -> Block {
+        let mut block = Block {
+            text: u64::MAX >> (BLOCK - length.min(BLOCK)),
+            last: length <= BLOCK,
+            wide: 0,
+            upper: 0,
+            lower: 0,
+            digit: 0,
+            space: 0,
+            newline: 0,
+            white: 0,
+            other: 0,
+            quote: 0,
+            slash: 0,
+        };
+        for part in 0..BLOCK / L::WIDTH {
+            let (lanes, shift) = (L::load(bytes, part), part * L::WIDTH);
+            block.wide |= lanes.wide() << shift;
+            block.upper |= lanes.within(b'A', b'Z') << shift;
+            block.lower |= lanes.within(b'a', b'z') << shift;
+            block.digit |= lanes.within(b'0', b'9') << shift;
+            block.space |= lanes.equal(b' ') << shift;
+            block.newline |= (lanes.equal(b'\n') | lanes.equal(b'\r')) << shift;
+            block.white |= lanes.within(b'\t', b'\r') << shift;
+            block.quote |= lanes.equal(b'\'') << shift;
+            block.slash |= lanes.equal(b'/') << shift;
+        }
+        block.white |= block.space;
+        let named = block.wide | block.letter() | block.digit | block.white;
+        block.other = block.text & !named;
+        block
+    }
+
+    #[inline(always)]
+    pub(super) fn letter(&self) -> u64 {
+        self.upper | self.lower
+    }
+
+    /// White space without line ends.
+    #[inline(always)]
+    pub(super) fn blank(&self) -> u64 {
+        self.white & !self.newline
+    }
+}
+
+/// `rest`, which is shorter than a window, and zeros.
+#[inline(never)]
+pub(super) fn padded(rest: &[u8]) -> Window {
+    let mut bytes = [0; BLOCK + 16];
+    bytes[..rest.len()].copy_from_slice(rest);
+    bytes
+}

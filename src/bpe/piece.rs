@@ -1,0 +1,67 @@
+//! The tokens of a piece that is not one token.
+//!
+//! A piece falls into **cells**: a border between two characters that are neighbours in no token is
+//! inside no token. Few characters are neighbours in a token (25,000 pairs in all of `o200k_base`),
+//! so that a long run of Chinese falls into cells of two characters, most of which are tokens. Any
+//! other cell is merged ([`merge`]) or, if it is long, falls into windows that are ([`long`]).
+
+use super::long;
+use super::merge::{self, MERGE_BYTES};
+use super::vocabulary::{NONE, Vocabulary};
+
+/// Number of tokens of the piece `text[start..end]`.
+#[inline(always)]
+pub(super) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
+    let (mut from, mut count) = (start, 0);
+    while from < end {
+        let to = cell_end(vocabulary, text, from, end);
+        count += if vocabulary.rank(text, from, to) != NONE {
+            1
+        } else if to - from <= MERGE_BYTES {
+            merge::starts(vocabulary, text, from, to)
+                .count_ones()
+                .into()
+        } else {
+            let mut tokens = Vec::new();
+            long::encode(vocabulary, &text[from..to], &mut tokens);
+            tokens.len() as u64
+        };
+        from = to;
+    }
+    count
+}
+
+/// Appends the tokens of the piece `text[start..end]`.
+pub(super) fn encode(
+    vocabulary: &Vocabulary,
+    text: &[u8],
+    start: usize,
+    end: usize,
+    tokens: &mut Vec<u32>,
+) {
+    let mut from = start;
+    while from < end {
+        let to = cell_end(vocabulary, text, from, end);
+        match vocabulary.rank(text, from, to) {
+            NONE if to - from > MERGE_BYTES => {
+                let mut cell = Vec::new();
+                long::encode(vocabulary, &text[from..to], &mut cell);
+                tokens.append(&mut cell);
+            }
+            NONE => merge::encode(vocabulary, text, from, to, tokens),
+            rank => tokens.push(rank),
+        }
+        from = to;
+    }
+}
+
+/// End of the cell at `start` of a piece that ends at `end`.
+#[inline(always)]
+fn cell_end(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> usize {
+    // Nearly all pairs of ASCII are neighbours somewhere: there is nothing to gain.
+    if text[end - 1].is_ascii() {
+        end
+    } else {
+        vocabulary.cell_end(text, start, end)
+    }
+}
