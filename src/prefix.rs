@@ -10,7 +10,7 @@ use std::hash::BuildHasherDefault;
 pub const ENTRY_BYTES: usize = 128;
 
 /// Input tokens of a prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownTotal {
     /// How many.
     pub tokens: u64,
