@@ -6,7 +6,7 @@
 use crate::count::{Counter, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::learn::{Features, Learner, Learners, Lesson};
-use crate::prefix::{KnownPrefix, KnownTotal, PrefixStore};
+use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
 use crate::request::{Assumptions, Message, Part, Request};
 use std::borrow::Cow;
@@ -108,6 +108,7 @@ pub struct Reading<'d> {
     pub profile: Cow<'static, Profile>,
     is_known_model: bool,
     prefixes: Vec<Digest>,
+    options: u64,
 }
 
 /// Billed tokens of a call. `reasoning` is part of `output`.
@@ -183,11 +184,13 @@ impl Engine {
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
         let prefixes = self.digester.prefixes(&family, &request);
+        let options = self.digester.options(&request);
         Reading {
             request,
             profile,
             is_known_model,
             prefixes,
+            options,
         }
     }
 
@@ -208,16 +211,19 @@ impl Engine {
             Some(learner) => learner.corrected(&count.features, count.tokens),
             None => count.tokens,
         };
-        let is_exact = count.new_message_count == 0 && count.known.is_billed();
+        let is_known = count.new_message_count == 0 && !count.has_other_options;
+        let is_exact = is_known && count.known.is_billed();
         let source = match known.prefix {
             None => Source::Estimated,
             Some(_) if is_exact => Source::Exact,
             Some(_) => Source::Delta,
         };
-        let is_learned = counted != count.tokens;
         let mut estimate = estimate(reading, &counter, source, &count, counted);
-        if is_learned {
+        if counted != count.tokens {
             estimate.assumptions.insert("learned_correction");
+        }
+        if count.has_other_options {
+            estimate.assumptions.insert("changed_options");
         }
         estimate
     }
@@ -291,9 +297,14 @@ impl Engine {
         if billed.input_tokens == 0 {
             return Vec::new();
         }
+        let options = KnownOptions {
+            digest: reading.options,
+            tokens: options_tokens(reading),
+        };
         let total = KnownTotal {
             tokens: billed.input_tokens,
             derived_tokens: 0,
+            options,
         };
         let mut entries = vec![(last, total)];
         if !reply.digests.is_empty() && billed.output_tokens > 0 {
@@ -306,6 +317,7 @@ impl Engine {
                 KnownTotal {
                     tokens,
                     derived_tokens,
+                    options,
                 },
             ));
         }
@@ -383,6 +395,8 @@ struct Count {
     tokens: u64,
     new_message_count: usize,
     features: Features,
+    /// Whether the known total was billed with other options; they are counted then.
+    has_other_options: bool,
 }
 
 /// Counts what is beyond `prefix`: all, if there is none. Linear in what it counts.
@@ -422,12 +436,31 @@ fn count(reading: &Reading<'_>, counter: &mut Counter<'_>, prefix: Option<KnownP
         let dropped = dropped_reasoning(reading, counter, prefix.message_count);
         known.tokens = known.tokens.saturating_sub(dropped);
     }
+    let has_other_options = prefix.is_some() && known.options.digest != reading.options;
+    if has_other_options {
+        let more = options_tokens(reading).saturating_sub(known.options.tokens);
+        known.tokens = known.tokens.saturating_add_signed(more);
+        known.derived_tokens = known
+            .derived_tokens
+            .saturating_add(more.unsigned_abs().max(1));
+    }
     Count {
         known,
         tokens,
         new_message_count: new.len(),
         features,
+        has_other_options,
     }
+}
+
+/// What tool choice, output schema and thinking add to the count of the context.
+fn options_tokens(reading: &Reading<'_>) -> i64 {
+    if reading.options == 0 {
+        return 0;
+    }
+    let count = |request: &Request<'_>| Counter::new(&reading.profile, request).context(request);
+    let without = count(&reading.request.context_without_options());
+    count(&reading.request).wrapping_sub(without).cast_signed()
 }
 
 fn estimate(

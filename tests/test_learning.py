@@ -173,7 +173,7 @@ def test_what_was_learned_goes_to_another_process(implementation: Any) -> None:
 )
 def test_other_things_are_not_taken_over(implementation: Any, learned: Any) -> None:
     estimator = implementation.HybridTokenEstimator()
-    with pytest.raises(ValueError, match="version|learned of 'm'"):
+    with pytest.raises(ValueError, match=r"version|learned of 'm'"):
         estimator.learn(learned)
     assert estimator.learned()["models"] == {}
 

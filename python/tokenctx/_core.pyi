@@ -48,6 +48,7 @@ class Engine:
         milli_characters_per_token: int,
         milli_by_provider: dict[str, int],
         factor_permille: int,
+        *,
         is_learning: bool,
     ) -> Engine: ...
     def __len__(self) -> int: ...

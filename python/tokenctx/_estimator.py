@@ -75,7 +75,7 @@ class HybridTokenEstimator:
             _milli(chars_per_token),
             {provider: _milli(number) for provider, number in provider_overrides.items()},
             1100 if conservative else 1000,
-            learning,
+            is_learning=learning,
         )
         self._correction = 1.0
         self._last_call = 0, 0

@@ -49,7 +49,7 @@ pub(super) struct PyEngine(Engine);
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, is_learning))]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, *, is_learning))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from tokenctx._models import Estimate, RequestCount
 from tokenctx.reference.count import Counter, last_user_index
-from tokenctx.reference.digest import derive_key, link, message_digest, prefix_digests
+from tokenctx.reference.digest import (
+    derive_key,
+    has_options,
+    link,
+    message_digest,
+    options_digest,
+    prefix_digests,
+)
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
@@ -35,6 +42,7 @@ class Reading:
     profile: Profile
     is_known_model: bool
     digests: list[bytes]
+    options: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class Count:
     tokens: int
     new_message_count: int
     features: Features
+    has_other_options: bool
+    """Whether the known total was billed with other options; they are counted then."""
 
 
 class Engine:
@@ -60,6 +70,7 @@ class Engine:
         milli_characters_per_token: int,
         milli_by_provider: dict[str, int],
         factor_permille: int,
+        *,
         is_learning: bool,
     ) -> None:
         if method not in METHODS:
@@ -93,7 +104,8 @@ class Engine:
         if learner is not None:
             counted = learner.corrected(count.features, counted)
         source: Source = "estimated" if prefix is None else "delta"
-        if prefix is not None and count.new_message_count == 0 and count.known.is_billed:
+        is_known = count.new_message_count == 0 and not count.has_other_options
+        if prefix is not None and is_known and count.known.is_billed:
             source = "exact"
         return self._answer(reading, count, source, counted)
 
@@ -116,7 +128,8 @@ class Engine:
             self._learn(reading, count, input_tokens)
             return False
         prefix = reading.digests[-1]
-        self._store.record(prefix, KnownTotal(input_tokens), now_seconds)
+        options = reading.options, self._options_tokens(reading)
+        self._store.record(prefix, KnownTotal(input_tokens, 0, *options), now_seconds)
         if messages and output_tokens > 0:
             for message in messages:
                 prefix = link(self._key, prefix, message_digest(self._key, message))
@@ -124,7 +137,8 @@ class Engine:
             comes_back = any(isinstance(part, Reasoning) for part in parts)
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
-            self._store.record(prefix, KnownTotal(input_tokens + derived, derived), now_seconds)
+            known = KnownTotal(input_tokens + derived, derived, *options)
+            self._store.record(prefix, known, now_seconds)
         self._learn(reading, count, input_tokens)
         return True
 
@@ -167,7 +181,7 @@ class Engine:
             profile = characters(profile, milli, self._factor_permille)
         reading = Reading(request, profile, is_known, [])
         digests = prefix_digests(self._key, self._family(reading), request)
-        return Reading(request, profile, is_known, digests)
+        return replace(reading, digests=digests, options=options_digest(self._key, request))
 
     def _family(self, reading: Reading) -> str:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
@@ -211,8 +225,31 @@ class Engine:
         )
         if prefix is not None:
             dropped = self._dropped_reasoning(reading, counter, start)
-            known = KnownTotal(max(0, known.tokens - dropped), known.derived_tokens)
-        return Count(counter, known, tokens, len(new), features)
+            known = replace(known, tokens=max(0, known.tokens - dropped))
+        has_other_options = prefix is not None and known.options != reading.options
+        if has_other_options:
+            more = self._options_tokens(reading) - known.options_tokens
+            derived = known.derived_tokens + max(1, abs(more))
+            known = replace(known, tokens=max(0, known.tokens + more), derived_tokens=derived)
+        return Count(counter, known, tokens, len(new), features, has_other_options)
+
+    def _options_tokens(self, reading: Reading) -> int:
+        """What tool choice, output schema and thinking add to the count of the context."""
+        if not has_options(reading.request):
+            return 0
+        without = replace(
+            reading.request,
+            messages=reading.request.messages[:1],
+            tool_choice="",
+            response_schema="",
+            schema_name="",
+            schema_description="",
+            thinking=False,
+            pro=False,
+        )
+        both = (Counter(reading.profile, request) for request in (reading.request, without))
+        with_options, plain = (counter.context(counter.request) for counter in both)
+        return with_options - plain
 
     def _learn(self, reading: Reading, count: Count, billed: int) -> None:
         """Learn from a billed call, unless the request does not tell what was billed."""
@@ -238,7 +275,10 @@ class Engine:
         # What is not billed yet may be as wrong as a count.
         uncertain = counted + min(known.derived_tokens, known.tokens)
         certain = known.tokens + counted - uncertain
-        learned = {"learned_correction"} if counted != count.tokens else set()
+        if counted != count.tokens:
+            guesses = (*guesses, "learned_correction")
+        if count.has_other_options:
+            guesses = (*guesses, "changed_options")
         return Estimate(
             tokens=known.tokens + counted,
             source=source,
@@ -248,7 +288,7 @@ class Engine:
             quality=quality,
             low=certain + uncertain * low // 1000,
             high=certain - (-uncertain * high // 1000),
-            assumptions=tuple(sorted({*guesses, *learned})),
+            assumptions=tuple(sorted(guesses)),
             dialect=reading.request.dialect,
             model=reading.request.model,
             profile=reading.profile.name,
