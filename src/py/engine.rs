@@ -49,6 +49,7 @@ pub(super) struct PyEngine(Engine);
 #[pymethods]
 impl PyEngine {
     #[new]
+    #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, *, is_learning))]
     fn new(
         secret: &[u8],
