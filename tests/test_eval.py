@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from tokenctx import HybridTokenEstimator
+from tokenctx import HybridTokenEstimator, _peers
+from tokenctx._chat_form import chat_form
 from tokenctx._commands import app
 from tokenctx._evaluation import Score, Scores, read_call
+from tokenctx._peers import PACKAGES, Peer, PeerName
 from tokenctx._recordings import restored
 from tokenctx._strata import DELTA, POOLS, STRATA, stratum_of, vendor_of
 
@@ -41,6 +44,11 @@ def saved(folder: Path, *lines: str, name: str = "calls.jsonl") -> Path:
 
 def line(**fields: Any) -> str:
     return json.dumps({**RECORDS[0], **fields})
+
+
+def png_head(width: int, height: int) -> str:
+    stand_in = {"width": width, "height": height}
+    return str(restored({"data": {"_image": stand_in}})["data"])
 
 
 # Scores
@@ -201,6 +209,90 @@ def test_the_tables_show_rows_pools_and_misses() -> None:
     for words in ("in bounds", "must", "97 / 98 / 99", "suspect", "12 calls scored", "not shown"):
         assert words in shown
     assert "…" not in shown
+
+
+# Others beside it
+
+
+def test_a_request_of_any_dialect_has_a_chat_form() -> None:
+    for record in RECORDS:
+        body = restored(record["request"])
+        form = chat_form(body, record["model"], None)
+        assert form.model == record["model"]
+        for message in form.messages:
+            assert message["role"] in {"system", "user", "assistant", "tool"}
+        assert "data:application" not in json.dumps(form.messages)
+
+
+def test_a_chat_form_has_tools_calls_results_schema_and_pictures_of_their_size() -> None:
+    png = png_head(640, 480)
+    body = {
+        "system": "Be brief.",
+        "tools": [{"name": "look", "description": "Looks.", "input_schema": {"type": "object"}}],
+        "messages": [
+            {"role": "user", "content": "Look."},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "look"}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "1", "content": "Seen."},
+                    {
+                        "type": "image",
+                        "source": {"type": "base64", "media_type": "image/png", "data": png},
+                    },
+                ],
+            },
+        ],
+    }
+    form = chat_form(body, "claude-sonnet-4-5", "anthropic")
+    roles = [message["role"] for message in form.messages]
+    assert roles == ["system", "user", "assistant", "tool", "user"]
+    assert form.messages[2]["tool_calls"][0]["function"]["name"] == "look"
+    assert form.messages[-1]["content"][0]["image_url"]["url"] == f"data:image/png;base64,{png}"
+    assert form.tools[0]["function"]["parameters"] == {"type": "object"}
+    schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "string"}}}
+    chat = {"messages": [{"role": "user", "content": "a"}], "response_format": schema}
+    assert "string" in chat_form(chat, "gpt-4o", None).schema
+
+
+def test_other_counters_are_scored_on_the_same_calls() -> None:
+    found = report(CALLS, "--compare", "chars4,tiktoken")
+    assert [one["counter"].split()[0] for one in found["compared"]] == ["tiktoken", "chars4"]
+    for one in found["compared"]:
+        assert [row["n"] for row in one["rows"]] == [row["n"] for row in found["rows"]]
+        assert one["failed"] == 0
+    shown = run(CALLS, "--compare", "chars4").stdout
+    assert "Counters beside each other" in shown
+
+
+def test_tiktoken_is_itself_with_the_framing_of_the_cookbook() -> None:
+    tiktoken = pytest.importorskip("tiktoken")
+    peer = Peer("tiktoken")
+    form = chat_form(RECORDS[0]["request"], "gpt-4o", None)
+    assert tiktoken.__version__ in peer.title
+    assert peer.count(form) == RECORDS[0]["input_tokens"]
+
+
+@pytest.mark.parametrize("name", ["litellm", "langchain"])
+def test_incumbents_count_a_plain_chat(name: PeerName) -> None:
+    pytest.importorskip(PACKAGES[name].replace("-", "_"))
+    assert Peer(name).count(chat_form(RECORDS[0]["request"], "gpt-4o", None)) > 0
+
+
+def test_a_request_that_another_counter_fails_on_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(_peers._COUNTERS, "chars4", lambda: lambda _: 1 // 0)
+    assert report(CALLS, "--compare", "chars4")["compared"][0]["failed"] == len(RECORDS)
+    assert "failed on 12 calls" in run(CALLS, "--compare", "chars4").stdout
+
+
+def test_a_counter_that_is_not_there_is_bad_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    for name, words in (("tiktoken", "pip install tiktoken"), ("gpt", "chars4")):
+        result = run(CALLS, "--compare", name)
+        assert result.exit_code == 2
+        assert words in result.stderr
 
 
 # What goes wrong

@@ -14,10 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tokenctx._core import __version__
-from tokenctx._evaluation import Evaluation, Filter, Scores, evaluate
+from tokenctx._evaluation import Evaluation, Filter, Scores, Tally, evaluate
 from tokenctx._misses import misses
+from tokenctx._peers import PEERS, MissingPeerError, Peer
 from tokenctx._recordings import RecordingError
-from tokenctx._strata import Stratum  # noqa: TC001
+from tokenctx._strata import DELTA, Stratum
 from tokenctx._tables import complain, console, progress
 
 if TYPE_CHECKING:
@@ -50,10 +51,13 @@ def eval_command(
     by: Annotated[Row, typer.Option(help="What the calls of a row share.")] = "provider",
     least: Annotated[int, typer.Option(min=1, help="Fewest calls of a row that is shown.")] = 20,
     worst: Annotated[int, typer.Option(min=0, help="List so many of the largest misses.")] = 0,
+    compare: Annotated[
+        str, typer.Option(help=f"Score others too, slower: {','.join(PEERS)}.", metavar="NAMES")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Score recorded calls: each request estimated with nothing known, beside what was billed."""
-    evaluation = Evaluation(by, worst)
+    evaluation = Evaluation(by, worst, _peers(compare))
     try:
         _evaluate(file, Filter(provider, api, model, stratum), evaluation)
     except BrokenPipeError:
@@ -66,6 +70,18 @@ def eval_command(
         typer.echo(json.dumps(_as_json(file.name, evaluation, found)))
     else:
         _show(evaluation, found, least)
+
+
+def _peers(names: str) -> list[Peer]:
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    unknown = sorted(set(chosen) - set(PEERS))
+    try:
+        if not unknown:
+            return [Peer(name) for name in PEERS if name in chosen]
+        reason = f"{unknown[0]!r} is none of {', '.join(PEERS)}"
+    except MissingPeerError as error:
+        reason = str(error)
+    raise typer.BadParameter(reason, param_hint="--compare")
 
 
 def _evaluate(file: Path, which: Filter, evaluation: Evaluation) -> None:
@@ -93,9 +109,20 @@ def _as_json(name: str, evaluation: Evaluation, found: list[Miss]) -> Json:
         "skipped": evaluation.skipped,
         "seconds": round(evaluation.seconds, 3),
         "by": evaluation.by,
+        **_tally_json(evaluation.by, evaluation.own),
+        "compared": [
+            {"counter": title, "failed": tally.failed_count, **_tally_json(evaluation.by, tally)}
+            for title, tally in evaluation.of_peers.items()
+        ],
+        "worst": [miss.as_json() for miss in found],
+    }
+
+
+def _tally_json(by: str, tally: Tally) -> Json:
+    return {
         "rows": [
-            {evaluation.by: row, "stratum": stratum, **scores.as_json()}
-            for row, stratum, scores in evaluation.sorted_rows()
+            {by: row, "stratum": stratum, **scores.as_json()}
+            for row, stratum, scores in tally.sorted_rows()
         ],
         "pools": [
             {
@@ -104,9 +131,8 @@ def _as_json(name: str, evaluation: Evaluation, found: list[Miss]) -> Json:
                 "must": _promise_json(pool.must),
                 "aim": _promise_json(pool.aim),
             }
-            for pool, scores in evaluation.sorted_pools()
+            for pool, scores in tally.sorted_pools()
         ],
-        "worst": [miss.as_json() for miss in found],
     }
 
 
@@ -117,8 +143,12 @@ def _promise_json(promise: Promise | None) -> list[int | None] | None:
 def _show(evaluation: Evaluation, found: list[Miss], least: int) -> None:
     screen = console()
     unlimited = screen.options.update(max_width=MOST_COLUMNS)
-    tables = [_row_table(evaluation, least), _pool_table(evaluation)]
-    for table in [*tables, _miss_table(found)] if found else tables:
+    tables = [_row_table(evaluation, least), _pool_table(evaluation.own)]
+    if evaluation.of_peers:
+        tables.append(_compared_table(evaluation))
+    if found:
+        tables.append(_miss_table(found))
+    for table in tables:
         screen.width = max(screen.width, screen.measure(table, options=unlimited).maximum)
         screen.print(table)
     for line in _notes(evaluation, least):
@@ -126,11 +156,14 @@ def _show(evaluation: Evaluation, found: list[Miss], least: int) -> None:
 
 
 def _notes(evaluation: Evaluation, least: int) -> Iterator[str]:
-    small = sum(len(scores) < least for *_, scores in evaluation.sorted_rows())
+    small = sum(len(scores) < least for *_, scores in evaluation.own.sorted_rows())
     if small:
         yield f"not shown: {small:,} rows of fewer than {least} calls"
     rate = evaluation.record_count / evaluation.seconds
     yield f"{evaluation.record_count:,} calls scored, {rate:,.0f} a second"
+    for title, tally in evaluation.of_peers.items():
+        if tally.failed_count:
+            yield f"{title} failed on {tally.failed_count:,} calls, which are not in its figures"
     yield from _skipped_lines(evaluation)
 
 
@@ -159,15 +192,15 @@ def _row_table(evaluation: Evaluation, least: int) -> Table:
         2,
         "Shares in % of calls, errors in % of what was billed",
     )
-    for row, stratum, scores in evaluation.sorted_rows():
+    for row, stratum, scores in evaluation.own.sorted_rows():
         if len(scores) >= least:
             table.add_row(Text(row), stratum, *_cells(scores))
     return table
 
 
-def _pool_table(evaluation: Evaluation) -> Table:
+def _pool_table(tally: Tally) -> Table:
     table = _table(("pool", *TITLES, "must", "aim"), 1, "Must and aim: exact / 2 % / 5 %")
-    for pool, scores in evaluation.sorted_pools():
+    for pool, scores in tally.sorted_pools():
         if scores:
             promises = map(_promise_text, (pool.must, pool.aim))
             table.add_row(pool.name, *_cells(scores), *promises)
@@ -177,6 +210,25 @@ def _pool_table(evaluation: Evaluation) -> Table:
 def _promise_text(promise: Promise | None) -> str:
     shares = _promise_json(promise)
     return " / ".join("-" if share is None else str(share) for share in shares) if shares else "-"
+
+
+def _compared_table(evaluation: Evaluation) -> Table:
+    tallies = {f"tokenctx {__version__}": evaluation.own, **evaluation.of_peers}
+    caption = "Counters beside each other: exact / 2 % / 5 %, median error in %"
+    table = _table(("pool", "N", *tallies), 1, caption)
+    for pool, scores in evaluation.own.sorted_pools():
+        others = [tally.pools[pool.name] for tally in tallies.values()]
+        if scores and pool is not DELTA:
+            table.add_row(pool.name, f"{len(scores):,}", *map(_summary, others))
+    return table
+
+
+def _summary(scores: Scores) -> str:
+    if not scores:
+        return "-"
+    figures = scores.as_json()
+    shares = " / ".join(f"{figures[name]:.0f}" for name in ("exact", "within_2", "within_5"))
+    return f"{shares}, {figures['median']:.1f}"
 
 
 def _miss_table(found: list[Miss]) -> Table:

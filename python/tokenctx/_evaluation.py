@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._chat_form import chat_form
 from tokenctx._errors import Error
 from tokenctx._estimator import HybridTokenEstimator
 from tokenctx._recordings import API_DIALECTS, message_list, restored, truncated
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tokenctx._models import Dialect, Estimate
+    from tokenctx._peers import Peer
     from tokenctx._strata import Stratum
 
 Json = dict[str, Any]
@@ -255,44 +257,22 @@ ROWS: Final[dict[str, Callable[[Call, Estimate], str]]] = {
 
 
 @dataclass(slots=True)
-class Evaluation:
-    """Scores as they come in: by row and stratum, by pool, and the largest misses.
+class Tally:
+    """Scores of one way of counting as they come in: by row and stratum, and by pool."""
 
-    Attributes:
-        by: What the calls of a row share; a key of `ROWS`.
-        worst_count: How many misses are kept.
-        skipped: Lines that were not scored, by reason.
-    """
-
-    by: str = "provider"
-    worst_count: int = 0
     rows: dict[tuple[str, Stratum], Scores] = field(default_factory=lambda: defaultdict(Scores))
     pools: dict[str, Scores] = field(
         default_factory=lambda: {pool.name: Scores() for pool in (*POOLS, DELTA)}
     )
-    worst: list[tuple[float, int, Call, Estimate]] = field(default_factory=list)
-    skipped: dict[str, list[int]] = field(default_factory=dict)
-    record_count: int = 0
-    seconds: float = 0.0
+    failed_count: int = 0
 
-    def add(self, call: Call, estimate: Estimate, delta: Estimate | None) -> None:
-        """Count the estimates for `call` in."""
-        score = score_of(call, estimate)
-        self.record_count += 1
-        self.rows[ROWS[self.by](call, estimate), call.stratum].append(score)
+    def add(self, row: str, call: Call, score: Score) -> None:
+        """Count the score of `call` in."""
+        self.rows[row, call.stratum].append(score)
         vendor = vendor_of(call.provider, call.api, call.model)
         for pool in POOLS:
             if pool.holds(vendor, call.api, call.stratum):
                 self.pools[pool.name].append(score)
-        if delta and DELTA.holds(vendor, call.api, call.stratum):
-            self.pools[DELTA.name].append(score_of(call, delta))
-        if call.stratum != "undetermined":
-            self._keep_if_worst(abs(score.percent), call, estimate)
-
-    def _keep_if_worst(self, percent: float, call: Call, estimate: Estimate) -> None:
-        heapq.heappush(self.worst, (percent, call.line, call, estimate))
-        if len(self.worst) > self.worst_count:
-            heapq.heappop(self.worst)
 
     def sorted_rows(self) -> list[tuple[str, Stratum, Scores]]:
         """The rows by name, in the order of the strata."""
@@ -303,6 +283,56 @@ class Evaluation:
     def sorted_pools(self) -> list[tuple[Pool, Scores]]:
         """The promised pools with their scores, in the order of the promises."""
         return [(pool, self.pools[pool.name]) for pool in (*POOLS, DELTA)]
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """What came out: our scores, those of other counters, and the largest misses.
+
+    Attributes:
+        by: What the calls of a row share; a key of `ROWS`.
+        worst_count: How many misses are kept.
+        peers: Other counters to be scored on the same calls.
+        skipped: Lines that were not scored, by reason.
+    """
+
+    by: str = "provider"
+    worst_count: int = 0
+    peers: list[Peer] = field(default_factory=list)
+    own: Tally = field(default_factory=Tally)
+    of_peers: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    worst: list[tuple[float, int, Call, Estimate]] = field(default_factory=list)
+    skipped: dict[str, list[int]] = field(default_factory=dict)
+    record_count: int = 0
+    seconds: float = 0.0
+
+    def add(self, call: Call, estimate: Estimate, delta: Estimate | None) -> None:
+        """Count the estimates for `call` in."""
+        score, row = score_of(call, estimate), ROWS[self.by](call, estimate)
+        self.record_count += 1
+        self.own.add(row, call, score)
+        if delta and call.stratum != "undetermined":
+            self.own.pools[DELTA.name].append(score_of(call, delta))
+        if call.stratum != "undetermined":
+            self._keep_if_worst(abs(score.percent), call, estimate)
+        if self.peers:
+            self._compare(row, call)
+
+    def _keep_if_worst(self, percent: float, call: Call, estimate: Estimate) -> None:
+        heapq.heappush(self.worst, (percent, call.line, call, estimate))
+        if len(self.worst) > self.worst_count:
+            heapq.heappop(self.worst)
+
+    def _compare(self, row: str, call: Call) -> None:
+        form = chat_form(call.body, call.model, call.dialect)
+        for peer in self.peers:
+            tally = self.of_peers[peer.title]
+            try:
+                tokens = peer.count(form)
+            except Exception:  # whatever a request makes it raise is its score
+                tally.failed_count += 1
+            else:
+                tally.add(row, call, Score(call.billed_tokens, tokens, tokens, tokens))
 
 
 def evaluate(
