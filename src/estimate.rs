@@ -3,7 +3,7 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
-use crate::count::{Counter, last_user_index};
+use crate::count::{Counter, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::prefix::{KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
@@ -86,6 +86,8 @@ pub struct RequestCount {
     pub context_tokens: u64,
     /// One for each message.
     pub message_tokens: Vec<u64>,
+    /// What text was counted with.
+    pub encoding: String,
     /// How it was counted.
     pub quality: String,
     /// What had to be guessed.
@@ -125,15 +127,30 @@ pub struct Reply {
 pub struct Engine {
     digester: Digester,
     method: Method,
+    vocabularies: Vocabularies,
     store: Mutex<PrefixStore>,
 }
 
 impl Engine {
     /// An engine that knows nothing; engines of equal `secret` make equal digests.
     pub fn new(secret: &[u8], method: Method, store: PrefixStore) -> Engine {
+        Engine::with_vocabularies(secret, method, store, Vocabularies::default())
+    }
+
+    /// An engine that counts text with `vocabularies` where there is one for the model.
+    ///
+    /// If one cannot count a text, the request is counted as if it were not there, and
+    /// `failed_vocabulary` is assumed.
+    pub fn with_vocabularies(
+        secret: &[u8],
+        method: Method,
+        store: PrefixStore,
+        vocabularies: Vocabularies,
+    ) -> Engine {
         Engine {
             digester: Digester::new(secret),
             method,
+            vocabularies,
             store: Mutex::new(store),
         }
     }
@@ -170,56 +187,67 @@ impl Engine {
 
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
     pub fn answer(&self, reading: &Reading<'_>, known: Option<KnownPrefix>) -> Estimate {
-        let mut counter = Counter::new(&reading.profile, &reading.request);
-        let message_count = reading.request.messages.len();
-        let Some(known) = known else {
-            let context = counter.context(&reading.request);
-            let counted = context + counter.messages(&reading.request.messages, 0).sum::<u64>();
-            let nothing = KnownTotal {
-                tokens: 0,
-                derived_tokens: 0,
+        let messages = &reading.request.messages;
+        let start = known.as_ref().map_or(0, |known| known.message_count);
+        let ((counted, dropped), counter) = self.counted(reading, |counter| {
+            let context = match known {
+                Some(_) => 0,
+                None => counter.context(&reading.request),
             };
-            return estimate(
-                reading,
-                &counter,
-                Source::Estimated,
-                nothing,
-                counted,
-                message_count,
-            );
+            let counted = context + counter.messages(messages, start).sum::<u64>();
+            (counted, dropped_reasoning(reading, counter, start))
+        });
+        let new_count = messages.len() - start;
+        let source = match &known {
+            None => Source::Estimated,
+            Some(known) if new_count == 0 && known.total.is_billed() => Source::Exact,
+            Some(_) => Source::Delta,
         };
-        let counted = counter
-            .messages(&reading.request.messages, known.message_count)
-            .sum();
-        let dropped = dropped_reasoning(reading, &mut counter, known.message_count);
-        let tokens = known.total.tokens.saturating_sub(dropped);
-        let total = KnownTotal {
-            tokens,
-            ..known.total
+        let nothing = KnownTotal {
+            tokens: 0,
+            derived_tokens: 0,
         };
-        let new_count = message_count - known.message_count;
-        let is_exact = new_count == 0 && total.is_billed();
-        let source = if is_exact {
-            Source::Exact
-        } else {
-            Source::Delta
-        };
+        let total = known.map_or(nothing, |known| known.total);
+        let tokens = total.tokens.saturating_sub(dropped);
+        let total = KnownTotal { tokens, ..total };
         estimate(reading, &counter, source, total, counted, new_count)
     }
 
     /// What was read, counted here without what is known.
     pub fn count(&self, reading: &Reading<'_>) -> RequestCount {
-        let mut counter = Counter::new(&reading.profile, &reading.request);
-        let context_tokens = counter.context(&reading.request);
-        let message_tokens: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
+        let ((context_tokens, message_tokens), counter) = self.counted(reading, |counter| {
+            let context = counter.context(&reading.request);
+            let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
+            (context, messages)
+        });
         let assumptions = assumptions(reading, &counter);
         RequestCount {
             tokens: context_tokens + message_tokens.iter().sum::<u64>(),
             context_tokens,
             message_tokens,
+            encoding: counter.encoding().to_owned(),
             quality: quality(reading, &counter, &assumptions).to_owned(),
             assumptions,
         }
+    }
+
+    /// What `work` counts, and the counter that it used: with the user's vocabulary for the model
+    /// if there is one that does not fail.
+    fn counted<'r, T>(
+        &'r self,
+        reading: &'r Reading<'_>,
+        work: impl Fn(&mut Counter<'r>) -> T,
+    ) -> (T, Counter<'r>) {
+        let (profile, request) = (&*reading.profile, &reading.request);
+        let own = self.vocabularies.of(&request.model, profile);
+        let mut counter = Counter::new(profile, request, own);
+        let counted = work(&mut counter);
+        if !counter.has_failed() {
+            return (counted, counter);
+        }
+        let mut counter = Counter::new(profile, request, None);
+        counter.assume("failed_vocabulary");
+        (work(&mut counter), counter)
     }
 
     /// The identity of an answer. Linear in its size.
@@ -388,7 +416,7 @@ fn quality<'r>(
     let is_guess = |name: &&str| GUESSES.iter().any(|guess| name.starts_with(guess));
     match &*reading.profile.quality {
         _ if assumptions.iter().any(is_guess) => "heuristic",
-        "exact" if !counter.counted_only_text() => "calibrated",
+        "exact" if !counter.counted_only_text() || counter.has_own_vocabulary() => "calibrated",
         quality => quality,
     }
 }

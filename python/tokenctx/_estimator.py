@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._models import Dialect, Estimate, RequestCount
+    from tokenctx._vocabularies import TextCounter
 
 Method = Literal["profile", "universal", "characters"]
 
@@ -41,6 +42,12 @@ class HybridTokenEstimator:
     - `characters`: characters over `chars_per_token` (by provider in `provider_overrides`), times
       1.1 if `conservative`, and 4 tokens per message: no vocabulary at all (RFC 006).
 
+    `vocabularies` count text in place of the profile's encoding: an `Encoding`, or any object with
+    a `name` and `count(text)`, for the models whose plain name begins with the key, else for the
+    profiles whose name does, else for the provider of that name; the longest key wins. Its counts
+    are not scaled. If one raises, the request is counted as if it were not there, and
+    `assumptions` has `failed_vocabulary`. `count` may be called from several threads at once.
+
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
     """
@@ -57,8 +64,14 @@ class HybridTokenEstimator:
         chars_per_token: float = 3.5,
         conservative: bool = True,
         provider_overrides: Mapping[str, float] = RFC_006_CHARS_PER_TOKEN,
+        vocabularies: Mapping[str, TextCounter] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        named = []
+        if vocabularies:
+            from tokenctx._vocabularies import named_vocabularies
+
+            named = named_vocabularies(vocabularies, method)
         self._method = method
         self._clock = clock
         self._engine = self._core(
@@ -69,6 +82,7 @@ class HybridTokenEstimator:
             _milli(chars_per_token),
             {provider: _milli(number) for provider, number in provider_overrides.items()},
             1100 if conservative else 1000,
+            named,
         )
         self._correction = 1.0
         self._last_call = 0, 0

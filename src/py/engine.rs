@@ -2,6 +2,7 @@
 use super::document::Body;
 use super::errors::guard;
 use super::models;
+use super::vocabulary::{interruptible, vocabularies};
 use crate::estimate::{Billed, Engine, Method, Reading, Reply};
 use crate::json::Limits;
 use crate::prefix::PrefixStore;
@@ -26,7 +27,6 @@ struct About {
     dialect: &'static str,
     model: String,
     profile: String,
-    encoding: String,
     context_window_tokens: Option<u64>,
 }
 
@@ -36,7 +36,6 @@ impl About {
             dialect: reading.request.dialect.name(),
             model: reading.request.model.clone().into_owned(),
             profile: reading.profile.name.clone(),
-            encoding: reading.profile.encoding.clone(),
             context_window_tokens: reading.profile.context_window_tokens,
         }
     }
@@ -48,7 +47,8 @@ pub(super) struct PyEngine(Engine);
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,
@@ -57,6 +57,7 @@ impl PyEngine {
         milli_characters_per_token: u64,
         milli_by_provider: std::collections::BTreeMap<String, u64>,
         factor_permille: u64,
+        named_vocabularies: Vec<(String, Bound<'_, PyAny>)>,
     ) -> PyResult<PyEngine> {
         let method = match method {
             "profile" => Method::Profile,
@@ -73,7 +74,9 @@ impl PyEngine {
             }
         };
         let store = PrefixStore::new(capacity_bytes, ttl_seconds);
-        Ok(PyEngine(Engine::new(secret, method, store)))
+        let vocabularies = vocabularies(named_vocabularies)?;
+        let engine = Engine::with_vocabularies(secret, method, store, vocabularies);
+        Ok(PyEngine(engine))
     }
 
     fn __len__(&self) -> usize {
@@ -93,7 +96,7 @@ impl PyEngine {
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (estimate, about) = guard(|| {
+        let (estimate, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
                 let reading = self.0.read(read_request(document, model, dialect));
                 // The store is locked only while attached, so that no fork can copy it locked.
@@ -166,7 +169,7 @@ impl PyEngine {
         dialect: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (count, about) = guard(|| {
+        let (count, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
                 let reading = self.0.read(read_request(document, model, dialect));
                 (self.0.count(&reading), About::new(&reading))
@@ -179,7 +182,7 @@ impl PyEngine {
             about.dialect,
             about.model,
             about.profile,
-            about.encoding,
+            count.encoding,
             count.quality,
             models::names(py, &count.assumptions)?,
         );

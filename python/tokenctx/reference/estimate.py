@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenctx._models import Estimate, RequestCount
-from tokenctx.reference.count import Counter, last_user_index
+from tokenctx.reference.count import Counter, FailedVocabularyError, last_user_index
 from tokenctx.reference.digest import derive_key, link, message_digest, prefix_digests
 from tokenctx.reference.model import Reasoning
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
@@ -14,9 +14,13 @@ from tokenctx.reference.profile import Profile, characters, plain_model_name, re
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tokenctx._models import Quality, Source
+    from tokenctx._vocabularies import TextCounter
     from tokenctx.reference.model import Request
 
+T = TypeVar("T")
 METHODS = ("profile", "universal", "characters")
 GUESSES = ("unknown_", "remote_", "unreadable_", "server_")
 """Beginnings of the assumptions that make a count a guess."""
@@ -44,6 +48,7 @@ class Engine:
         milli_characters_per_token: int,
         milli_by_provider: dict[str, int],
         factor_permille: int,
+        named_vocabularies: list[tuple[str, TextCounter]],
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
@@ -53,6 +58,7 @@ class Engine:
         self._milli = milli_characters_per_token
         self._milli_by_provider = milli_by_provider
         self._factor_permille = factor_permille
+        self._vocabularies = dict(sorted(named_vocabularies, key=lambda it: -len(it[0])))
 
     def __len__(self) -> int:
         return len(self._store)
@@ -103,9 +109,9 @@ class Engine:
     def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
         """The whole request counted here, without what is known."""
         reading = self._read(body, model, dialect)
-        counter = Counter(reading.profile, reading.request)
-        context = counter.context(reading.request)
-        messages = counter.messages(0)
+        (context, messages), counter = self._counted(
+            reading, lambda counter: (counter.context(reading.request), counter.messages(0))
+        )
         return RequestCount(
             tokens=context + sum(messages),
             context_tokens=context,
@@ -113,7 +119,7 @@ class Engine:
             dialect=reading.request.dialect,
             model=reading.request.model,
             profile=reading.profile.name,
-            encoding=reading.profile.encoding,
+            encoding=counter.encoding,
             quality=self._quality(reading, counter),
             assumptions=self._assumptions(reading, counter),
         )
@@ -130,6 +136,29 @@ class Engine:
         digests = prefix_digests(self._key, self._family(reading), request)
         return Reading(request, profile, is_known, digests)
 
+    def _counted(self, reading: Reading, work: Callable[[Counter], T]) -> tuple[T, Counter]:
+        """What `work` counts, with the user's vocabulary if there is one that does not fail."""
+        own = self._vocabulary(reading)
+        if own is not None:
+            counter = Counter(reading.profile, reading.request, own)
+            try:
+                return work(counter), counter
+            except FailedVocabularyError:
+                pass
+        counter = Counter(reading.profile, reading.request)
+        if own is not None:
+            counter.assumptions.add("failed_vocabulary")
+        return work(counter), counter
+
+    def _vocabulary(self, reading: Reading) -> TextCounter | None:
+        """The user's: the longest beginning of the model's name, the profile's, the provider."""
+        model, profile = plain_model_name(reading.request.model), reading.profile
+        for fits in (model.startswith, profile.name.startswith, profile.provider.__eq__):
+            for name, vocabulary in self._vocabularies.items():
+                if fits(name):
+                    return vocabulary
+        return None
+
     def _family(self, reading: Reading) -> str:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
         if reading.is_known_model and self._method == "profile":
@@ -145,17 +174,22 @@ class Engine:
         return sum(counter.reasoning(messages[index]) for index in range(then + 1, known))
 
     def _delta(self, reading: Reading, known_count: int, total: KnownTotal) -> Estimate:
-        counter = Counter(reading.profile, reading.request)
-        new = sum(counter.messages(known_count))
-        dropped = self._dropped_reasoning(reading, counter, known_count)
+        (new, dropped), counter = self._counted(
+            reading,
+            lambda counter: (
+                sum(counter.messages(known_count)),
+                self._dropped_reasoning(reading, counter, known_count),
+            ),
+        )
         known = KnownTotal(max(0, total.tokens - dropped), total.derived_tokens)
         count = len(reading.request.messages) - known_count
         source: Source = "exact" if count == 0 and total.is_billed else "delta"
         return self._answer(reading, counter, source, known, new, count)
 
     def _full(self, reading: Reading) -> Estimate:
-        counter = Counter(reading.profile, reading.request)
-        tokens = counter.context(reading.request) + sum(counter.messages(0))
+        tokens, counter = self._counted(
+            reading, lambda counter: counter.context(reading.request) + sum(counter.messages(0))
+        )
         count = len(reading.request.messages)
         return self._answer(reading, counter, "estimated", KnownTotal(0), tokens, count)
 
@@ -200,7 +234,8 @@ class Engine:
         if any(name.startswith(GUESSES) for name in guesses):
             return "heuristic"
         if reading.profile.quality == "exact":
-            return "exact" if counter.only_text else "calibrated"
+            is_exact = counter.only_text and counter.own is None
+            return "exact" if is_exact else "calibrated"
         return cast("Quality", reading.profile.quality)
 
     def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:
