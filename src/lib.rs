@@ -8,6 +8,7 @@ pub mod bpe;
 pub mod claude;
 pub mod count;
 pub mod digest;
+pub mod encoding;
 mod error;
 pub mod estimate;
 pub mod json;

@@ -243,6 +243,12 @@ pub struct Resolved {
     pub is_known_model: bool,
 }
 
+/// The profile that knows the name of `model`.
+pub fn of_model(model: &str) -> Option<&'static Profile> {
+    let resolved = resolve(model, Dialect::OpenAiChat);
+    resolved.is_known_model.then_some(resolved.profile)
+}
+
 /// The profile of `model`; an unknown name falls to the one that its dialect most likely means.
 pub fn resolve(model: &str, dialect: Dialect) -> Resolved {
     let name = plain_model_name(model);

@@ -16,7 +16,7 @@ from tokenctx._errors import Error
 from tokenctx._estimator import Method  # noqa: TC001
 from tokenctx._eval_command import eval_command
 from tokenctx._inputs import Count, Kind, Options, counts, kind_of, read_input
-from tokenctx._models import Dialect, Encoding  # noqa: TC001
+from tokenctx._models import Dialect, EncodingName  # noqa: TC001
 from tokenctx._recordings import Conversation, Json, Recording, RecordingError, read_recording
 from tokenctx._replay import Figures, ReplayedTurn, replay
 from tokenctx._tables import (
@@ -80,7 +80,7 @@ def count_command(
         Kind | None, typer.Option("--as", help="What the files are. [default: detected]")
     ] = None,
     encoding: Annotated[
-        Encoding | None, typer.Option(help="Vocabulary of a text. [default: o200k_base]")
+        EncodingName | None, typer.Option(help="Vocabulary of a text. [default: o200k_base]")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Count for this model.")] = None,
     dialect: Annotated[

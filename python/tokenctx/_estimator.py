@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._models import Dialect, Estimate, RequestCount
+    from tokenctx._vocabularies import TextCounter
 
 Method = Literal["profile", "universal", "characters"]
 
@@ -46,6 +47,12 @@ class HybridTokenEstimator:
     constants are; estimates are corrected once corrected counts have proven nearer to the bills
     than plain ones. `learned` and `learn` carry this to another process.
 
+    `vocabularies` count text in place of the profile's encoding: an `Encoding`, or any object with
+    a `name` and `count(text)`, for the models whose plain name begins with the key, else for the
+    profiles whose name does, else for the provider of that name; the longest key wins. Its counts
+    are not scaled. If one raises, the request is counted as if it were not there, and
+    `assumptions` has `failed_vocabulary`. `count` may be called from several threads at once.
+
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
     """
@@ -62,9 +69,15 @@ class HybridTokenEstimator:
         chars_per_token: float = 3.5,
         conservative: bool = True,
         provider_overrides: Mapping[str, float] = RFC_006_CHARS_PER_TOKEN,
+        vocabularies: Mapping[str, TextCounter] | None = None,
         learning: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        named = []
+        if vocabularies:
+            from tokenctx._vocabularies import named_vocabularies
+
+            named = named_vocabularies(vocabularies, method)
         self._method = method
         self._clock = clock
         self._engine = self._core(
@@ -75,6 +88,7 @@ class HybridTokenEstimator:
             _milli(chars_per_token),
             {provider: _milli(number) for provider, number in provider_overrides.items()},
             1100 if conservative else 1000,
+            named,
             is_learning=learning,
         )
         self._correction = 1.0

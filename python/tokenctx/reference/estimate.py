@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenctx._models import Estimate, RequestCount
-from tokenctx.reference.count import Counter, last_user_index
+from tokenctx.reference.count import Counter, FailedVocabularyError, last_user_index
 from tokenctx.reference.digest import (
     derive_key,
     has_options,
@@ -22,9 +22,13 @@ from tokenctx.reference.profile import Profile, characters, plain_model_name, re
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tokenctx._models import Quality, Source
+    from tokenctx._vocabularies import TextCounter
     from tokenctx.reference.model import Request
 
+T = TypeVar("T")
 METHODS = ("profile", "universal", "characters")
 GUESSES = ("unknown_", "remote_", "unreadable_", "server_")
 """Beginnings of the assumptions that make a count a guess."""
@@ -70,6 +74,7 @@ class Engine:
         milli_characters_per_token: int,
         milli_by_provider: dict[str, int],
         factor_permille: int,
+        named_vocabularies: list[tuple[str, TextCounter]],
         *,
         is_learning: bool,
     ) -> None:
@@ -83,6 +88,7 @@ class Engine:
         self._factor_permille = factor_permille
         self._is_learning = is_learning and method == "profile"
         self._learners = Learners()
+        self._vocabularies = dict(sorted(named_vocabularies, key=lambda it: -len(it[0])))
 
     def __len__(self) -> int:
         return len(self._store)
@@ -156,9 +162,9 @@ class Engine:
     def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
         """The whole request counted here, without what is known."""
         reading = self._read(body, model, dialect)
-        counter = Counter(reading.profile, reading.request)
-        context = counter.context(reading.request)
-        messages = counter.messages(0)
+        (context, messages), counter = self._counted(
+            reading, lambda counter: (counter.context(reading.request), counter.messages(0))
+        )
         return RequestCount(
             tokens=context + sum(messages),
             context_tokens=context,
@@ -166,7 +172,7 @@ class Engine:
             dialect=reading.request.dialect,
             model=reading.request.model,
             profile=reading.profile.name,
-            encoding=reading.profile.encoding,
+            encoding=counter.encoding,
             quality=self._quality(reading, counter),
             assumptions=self._assumptions(reading, counter),
         )
@@ -182,6 +188,29 @@ class Engine:
         reading = Reading(request, profile, is_known, [])
         digests = prefix_digests(self._key, self._family(reading), request)
         return replace(reading, digests=digests, options=options_digest(self._key, request))
+
+    def _counted(self, reading: Reading, work: Callable[[Counter], T]) -> tuple[T, Counter]:
+        """What `work` counts, with the user's vocabulary if there is one that does not fail."""
+        own = self._vocabulary(reading)
+        if own is not None:
+            counter = Counter(reading.profile, reading.request, own)
+            try:
+                return work(counter), counter
+            except FailedVocabularyError:
+                pass
+        counter = Counter(reading.profile, reading.request)
+        if own is not None:
+            counter.assumptions.add("failed_vocabulary")
+        return work(counter), counter
+
+    def _vocabulary(self, reading: Reading) -> TextCounter | None:
+        """The user's: the longest beginning of the model's name, the profile's, the provider."""
+        model, profile = plain_model_name(reading.request.model), reading.profile
+        for fits in (model.startswith, profile.name.startswith, profile.provider.__eq__):
+            for name, vocabulary in self._vocabularies.items():
+                if fits(name):
+                    return vocabulary
+        return None
 
     def _family(self, reading: Reading) -> str:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
@@ -205,27 +234,30 @@ class Engine:
 
     def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:
         """What is beyond `prefix`, an index and a total, counted: all, if there is none."""
-        request, counter = reading.request, Counter(reading.profile, reading.request)
+        request = reading.request
         start, known = (0, KnownTotal(0)) if prefix is None else (prefix[0] + 1, prefix[1])
-        tokens = counter.context(request) if prefix is None else 0
-        tokens += sum(counter.messages(start))
+
+        def work(counter: Counter) -> tuple[int, tuple[int, int, int], int]:
+            tokens = counter.context(request) if prefix is None else 0
+            tokens += sum(counter.messages(start))
+            tally = counter.tools_tokens, counter.schema_tokens, counter.media_tokens
+            return tokens, tally, self._dropped_reasoning(reading, counter, start)
+
+        (tokens, tally, dropped), counter = self._counted(reading, work)
         new = request.messages[start:]
         tools = len(request.tools) if prefix is None else 0
-        apart = counter.tools_tokens + counter.schema_tokens + counter.media_tokens
         features = Features(
             requests=int(prefix is None),
-            text_tokens=max(0, tokens - apart),
+            text_tokens=max(0, tokens - sum(tally)),
             messages=len(new),
-            tools_tokens=counter.tools_tokens,
+            tools_tokens=tally[0],
             tool_sets=int(tools > 0),
             tools=tools,
             calls=sum(isinstance(it, (ToolCall, ToolResult)) for one in new for it in one.parts),
-            schema_tokens=counter.schema_tokens,
-            media_tokens=counter.media_tokens,
+            schema_tokens=tally[1],
+            media_tokens=tally[2],
         )
-        if prefix is not None:
-            dropped = self._dropped_reasoning(reading, counter, start)
-            known = replace(known, tokens=max(0, known.tokens - dropped))
+        known = replace(known, tokens=max(0, known.tokens - dropped))
         has_other_options = prefix is not None and known.options != reading.options
         if has_other_options:
             more = self._options_tokens(reading) - known.options_tokens
@@ -247,8 +279,11 @@ class Engine:
             thinking=False,
             pro=False,
         )
-        both = (Counter(reading.profile, request) for request in (reading.request, without))
-        with_options, plain = (counter.context(counter.request) for counter in both)
+        readings = reading, replace(reading, request=without)
+        with_options, plain = (
+            self._counted(it, lambda counter: counter.context(counter.request))[0]
+            for it in readings
+        )
         return with_options - plain
 
     def _learn(self, reading: Reading, count: Count, billed: int) -> None:
@@ -300,7 +335,8 @@ class Engine:
         if any(name.startswith(GUESSES) for name in guesses):
             return "heuristic"
         if reading.profile.quality == "exact":
-            return "exact" if counter.only_text else "calibrated"
+            is_exact = counter.only_text and counter.own is None
+            return "exact" if is_exact else "calibrated"
         return cast("Quality", reading.profile.quality)
 
     def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:
