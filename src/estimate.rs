@@ -5,9 +5,11 @@
 //! without any lock and the short one ([`Engine::known`]) in between.
 use crate::count::{Counter, last_user_index};
 use crate::digest::{Digest, Digester};
+use crate::model_name::ModelName;
 use crate::prefix::{KnownPrefix, KnownTotal, PrefixStore};
-use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
+use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request};
+use crate::resolve::Table;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -148,9 +150,11 @@ impl Engine {
         self.with_store(PrefixStore::clear);
     }
 
-    /// The profile and prefix digests of `request`. Linear in the request.
-    pub fn read<'d>(&self, request: Request<'d>) -> Reading<'d> {
-        let resolved = resolve(&request.model, request.dialect);
+    /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
+    /// in the request.
+    pub fn read<'d>(&self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+        let table = Table::bundled();
+        let resolved = table.resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
@@ -291,7 +295,10 @@ impl Engine {
     fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
         match (&self.method, is_known_model) {
             (Method::Profile, true) => profile.name.clone(),
-            _ => format!("{}/{}", profile.name, plain_model_name(&request.model)),
+            _ => {
+                let name = ModelName::read(&request.model, Table::bundled());
+                format!("{}/{}", profile.name, name.own)
+            }
         }
     }
 }

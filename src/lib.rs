@@ -13,9 +13,11 @@ pub mod estimate;
 pub mod json;
 pub mod layout;
 pub mod media;
+pub mod model_name;
 pub mod prefix;
 pub mod profile;
 pub mod request;
+pub mod resolve;
 pub mod tracker;
 
 #[cfg(feature = "python")]

@@ -90,12 +90,15 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
         let (estimate, about) = guard(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 // The store is locked only while attached, so that no fork can copy it locked.
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 (self.0.answer(&reading, known), About::new(&reading))
@@ -125,6 +128,7 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         input_tokens: u64,
         output_tokens: u64,
         reasoning_tokens: u64,
@@ -146,7 +150,9 @@ impl PyEngine {
                 None => Reply::default(),
             };
             body.read(py, &limits, |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 self.0.entries(&reading, billed, &reply)
             })
         })?;
@@ -164,11 +170,14 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
         let (count, about) = guard(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 (self.0.count(&reading), About::new(&reading))
             })
         })?;

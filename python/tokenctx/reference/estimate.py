@@ -10,7 +10,7 @@ from tokenctx.reference.count import Counter, last_user_index
 from tokenctx.reference.digest import derive_key, link, message_digest, prefix_digests
 from tokenctx.reference.model import Reasoning
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
-from tokenctx.reference.profile import Profile, characters, plain_model_name, resolve, universal
+from tokenctx.reference.profile import Profile, characters, model_name, resolve, universal
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
@@ -62,10 +62,15 @@ class Engine:
         self._store.clear()
 
     def estimate(
-        self, body: object, model: str | None, dialect: str | None, now_seconds: float
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        reading = self._read(body, model, dialect)
+        reading = self._read(body, model, dialect, provider)
         known = self._store.deepest(reading.digests[1:], now_seconds)
         if known is None:
             return self._full(reading)
@@ -77,6 +82,7 @@ class Engine:
         body: object,
         model: str | None,
         dialect: str | None,
+        provider: str | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -85,7 +91,7 @@ class Engine:
     ) -> bool:
         """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
         messages = () if reply is None else read_reply(reply)
-        reading = self._read(body, model, dialect)
+        reading = self._read(body, model, dialect, provider)
         if input_tokens <= 0 or not reading.request.messages:
             return False
         prefix = reading.digests[-1]
@@ -100,9 +106,11 @@ class Engine:
             self._store.record(prefix, KnownTotal(input_tokens + derived, derived), now_seconds)
         return True
 
-    def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
+    def count(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> RequestCount:
         """The whole request counted here, without what is known."""
-        reading = self._read(body, model, dialect)
+        reading = self._read(body, model, dialect, provider)
         counter = Counter(reading.profile, reading.request)
         context = counter.context(reading.request)
         messages = counter.messages(0)
@@ -118,9 +126,11 @@ class Engine:
             assumptions=self._assumptions(reading, counter),
         )
 
-    def _read(self, body: object, model: str | None, dialect: str | None) -> Reading:
+    def _read(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
-        profile, is_known = resolve(request.model, request.dialect)
+        profile, is_known = resolve(request.model, request.dialect, provider)
         if self._method == "universal":
             profile = universal(profile)
         elif self._method == "characters":
@@ -134,7 +144,7 @@ class Engine:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
         if reading.is_known_model and self._method == "profile":
             return reading.profile.name
-        return f"{reading.profile.name}/{plain_model_name(reading.request.model)}"
+        return f"{reading.profile.name}/{model_name(reading.request.model).own}"
 
     def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> int:
         """Reasoning that the known total holds and that a new turn of the user drops."""
