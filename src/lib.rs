@@ -7,6 +7,7 @@
 pub mod bpe;
 pub mod claude;
 pub mod count;
+pub mod cut;
 pub mod digest;
 mod error;
 pub mod estimate;

@@ -2,6 +2,7 @@
 //!
 //! The table is `profiles.json`, shared with the Python reference; its fields are described in
 //! DESIGN.md. [`crate::resolve`] finds the profile of a model.
+use crate::cut::Cuts;
 use crate::json::Value;
 use crate::layout::{Layout, LayoutRule};
 use crate::request::Dialect;
@@ -32,6 +33,7 @@ pub struct Profile {
     pub quality: String,
     pub text_numerator: u64,
     pub text_denominator: u64,
+    pub text_cuts: Cuts,
     pub request_tokens: u64,
     pub message_tokens: u64,
     pub assistant_tokens: u64,
@@ -80,6 +82,7 @@ impl Default for Profile {
             quality: String::new(),
             text_numerator: 1,
             text_denominator: 1,
+            text_cuts: Cuts::default(),
             request_tokens: 0,
             message_tokens: 0,
             assistant_tokens: 0,
@@ -132,6 +135,7 @@ impl Profile {
             "quality" => self.quality = text(),
             "text_numerator" => self.text_numerator = number(),
             "text_denominator" => self.text_denominator = number().max(1),
+            "text_cuts" => self.text_cuts = Cuts::read(value),
             "request_tokens" => self.request_tokens = number(),
             "message_tokens" => self.message_tokens = number(),
             "assistant_tokens" => self.assistant_tokens = number(),

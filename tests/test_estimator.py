@@ -264,7 +264,7 @@ def message_of(response: dict[str, Any]) -> Any:
 def test_an_unknown_request_is_estimated(estimator: Any, dialect: str) -> None:
     estimate = estimator.estimate(CALLS[dialect].request)
     assert (estimate.source, estimate.known_tokens, estimate.dialect) == ("estimated", 0, dialect)
-    assert estimate.tokens == estimate.estimated_tokens > 5
+    assert estimate.tokens == estimate.estimated_tokens >= 5
     assert (estimate.new_message_count, estimate.method) == (1, "estimated")
     assert estimate.tokens == estimator.count_request(CALLS[dialect].request).tokens
 

@@ -55,6 +55,7 @@ class Profile:
     providers: tuple[str, ...] = ()
     text_numerator: int = 1
     text_denominator: int = 1
+    text_cuts: tuple[str, ...] = ()
     request_tokens: int = 0
     message_tokens: int = 0
     assistant_tokens: int = 0
@@ -128,7 +129,8 @@ def profiles() -> dict[str, Profile]:
 
 
 def _with_rules(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, **{api: LayoutRule(**row[api]) for api in APIS}}
+    cuts = tuple(row.get("text_cuts", ()))
+    return {**row, "text_cuts": cuts, **{api: LayoutRule(**row[api]) for api in APIS}}
 
 
 @functools.cache
