@@ -6,9 +6,11 @@
 use crate::count::{Counter, Tally, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::learn::{Features, Learner, Learners, Lesson};
+use crate::model_name::ModelName;
 use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
-use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
+use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request};
+use crate::resolve::Table;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -201,9 +203,11 @@ impl Engine {
         self.with_learners(Learners::clear);
     }
 
-    /// The profile and prefix digests of `request`. Linear in the request.
-    pub fn read<'d>(&self, request: Request<'d>) -> Reading<'d> {
-        let resolved = resolve(&request.model, request.dialect);
+    /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
+    /// in the request.
+    pub fn read<'d>(&self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+        let table = Table::bundled();
+        let resolved = table.resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
@@ -418,7 +422,7 @@ impl Engine {
 
     /// What shares its constants; `None` if nothing is learned.
     fn model(&self, reading: &Reading<'_>) -> Option<String> {
-        let name = plain_model_name(&reading.request.model);
+        let name = ModelName::read(&reading.request.model, Table::bundled()).own;
         let is_name = name.len() <= MAX_MODEL_BYTES;
         (self.is_learning && is_name).then(|| format!("{}/{name}", reading.profile.name))
     }
@@ -444,7 +448,10 @@ impl Engine {
     fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
         match (&self.method, is_known_model) {
             (Method::Profile, true) => profile.name.clone(),
-            _ => format!("{}/{}", profile.name, plain_model_name(&request.model)),
+            _ => {
+                let name = ModelName::read(&request.model, Table::bundled());
+                format!("{}/{}", profile.name, name.own)
+            }
         }
     }
 }

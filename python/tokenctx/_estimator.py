@@ -99,15 +99,22 @@ class HybridTokenEstimator:
         return len(self._engine)
 
     def estimate(
-        self, body: object, *, model: str | None = None, dialect: Dialect | None = None
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
     ) -> Estimate:
         """The input tokens that `body` is expected to be billed for.
 
         System prompt and tools count too. `model` and `dialect` override what the body says.
+        `provider` is who answers, where the model's name does not say it (`vertex_ai/...`) and it
+        makes a difference: `"vertex"`, `"bedrock"`, `"groq"`, ...; litellm's words will do.
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
-        estimate: Estimate = self._engine.estimate(body, model, dialect, self._clock())
+        estimate: Estimate = self._engine.estimate(body, model, dialect, provider, self._clock())
         return self._corrected(estimate)
 
     def record(
@@ -118,6 +125,7 @@ class HybridTokenEstimator:
         reply: object | None = None,
         model: str | None = None,
         dialect: Dialect | None = None,
+        provider: str | None = None,
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on.
 
@@ -127,7 +135,9 @@ class HybridTokenEstimator:
         or cancelled one, is not recorded. Raises as `estimate`.
         """
         billed = read_billed(usage)
-        is_known: bool = self._engine.record(body, model, dialect, *billed, reply, self._clock())
+        is_known: bool = self._engine.record(
+            body, model, dialect, provider, *billed, reply, self._clock()
+        )
         return is_known
 
     def estimate_conversation(self, messages: object, model: object) -> Estimate:
@@ -137,7 +147,7 @@ class HybridTokenEstimator:
         """
         name = _model_name(model)
         estimate: Estimate = self._engine.estimate(
-            {"messages": messages}, name, None, self._clock()
+            {"messages": messages}, name, None, None, self._clock()
         )
         return self._extended(messages, name, estimate)
 
@@ -151,13 +161,18 @@ class HybridTokenEstimator:
         return count.message_tokens[0]
 
     def count_request(
-        self, body: object, *, model: str | None = None, dialect: Dialect | None = None
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
     ) -> RequestCount:
         """The whole of `body` counted here, message by message, whatever is known of it.
 
         Raises as `estimate`.
         """
-        count: RequestCount = self._engine.count(body, model, dialect)
+        count: RequestCount = self._engine.count(body, model, dialect, provider)
         return count
 
     def calibrate(

@@ -259,7 +259,8 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        self.vocabulary.count(text)
+        let cuts = self.profile.text_cuts;
+        cuts.sum(text, |part| self.vocabulary.count(part))
     }
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.

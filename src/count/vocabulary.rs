@@ -1,6 +1,8 @@
 //! What counts text: the profile's encoding, or what the user has put in its place.
 use crate::encoding::Encoding;
-use crate::profile::{Profile, plain_model_name};
+use crate::model_name::ModelName;
+use crate::profile::Profile;
+use crate::resolve::Table;
 use std::cell::Cell;
 use std::fmt::Debug;
 
@@ -40,7 +42,7 @@ impl Vocabularies {
         if self.0.is_empty() {
             return None;
         }
-        let model = plain_model_name(model);
+        let model = ModelName::read(model, Table::bundled()).own;
         let first = |fits: &dyn Fn(&str) -> bool| self.0.iter().find(|(name, _)| fits(name));
         let found = first(&|name| model.starts_with(name))
             .or_else(|| first(&|name| profile.name.starts_with(name)))

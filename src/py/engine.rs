@@ -98,12 +98,15 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
         let (estimate, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 // The store is locked only while attached, so that no fork can copy it locked.
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 (self.0.answer(&reading, &known), About::new(&reading))
@@ -133,6 +136,7 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         input_tokens: u64,
         output_tokens: u64,
         reasoning_tokens: u64,
@@ -154,7 +158,9 @@ impl PyEngine {
                 None => Reply::default(),
             };
             body.read(py, &limits, |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 let lesson = self.0.lesson(&reading, &known, billed);
                 (self.0.entries(&reading, billed, &reply), lesson)
@@ -199,11 +205,14 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
         let (count, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 (self.0.count(&reading), About::new(&reading))
             })
         })?;

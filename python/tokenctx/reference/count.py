@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tokenctx.reference import bpe, layout, markup
+from tokenctx.reference.cut import cut
 from tokenctx.reference.document import compact
 from tokenctx.reference.media import (
     DETAILS,
@@ -69,7 +70,8 @@ class Counter:
             return own_count(self.own, text)
         if self.profile.encoding == "characters":
             return len(text)
-        return bpe.count(text, self.profile.encoding)
+        parts = cut(text, self.profile.text_cuts)
+        return sum(bpe.count(part, self.profile.encoding) for part in parts)
 
     def scaled(self, tokens: int) -> int:
         """`tokens` of the encoding as tokens of the provider, rounded up."""

@@ -18,7 +18,7 @@ from tokenctx.reference.digest import (
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
-from tokenctx.reference.profile import Profile, characters, plain_model_name, resolve, universal
+from tokenctx.reference.profile import Profile, characters, model_name, resolve, universal
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
@@ -99,10 +99,15 @@ class Engine:
         self._learners.clear()
 
     def estimate(
-        self, body: object, model: str | None, dialect: str | None, now_seconds: float
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        reading = self._read(body, model, dialect)
+        reading = self._read(body, model, dialect, provider)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
         count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
@@ -120,6 +125,7 @@ class Engine:
         body: object,
         model: str | None,
         dialect: str | None,
+        provider: str | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -128,7 +134,7 @@ class Engine:
     ) -> bool:
         """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
         messages = () if reply is None else read_reply(reply)
-        reading = self._read(body, model, dialect)
+        reading = self._read(body, model, dialect, provider)
         count = self._count(reading, self._store.deepest(reading.digests[1:], now_seconds))
         if input_tokens <= 0 or not reading.request.messages:
             self._learn(reading, count, input_tokens)
@@ -159,9 +165,11 @@ class Engine:
             self._learners.put(model, learner)
         return learner is not None
 
-    def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
+    def count(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> RequestCount:
         """The whole request counted here, without what is known."""
-        reading = self._read(body, model, dialect)
+        reading = self._read(body, model, dialect, provider)
         (context, messages), counter = self._counted(
             reading, lambda counter: (counter.context(reading.request), counter.messages(0))
         )
@@ -177,9 +185,11 @@ class Engine:
             assumptions=self._assumptions(reading, counter),
         )
 
-    def _read(self, body: object, model: str | None, dialect: str | None) -> Reading:
+    def _read(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
-        profile, is_known = resolve(request.model, request.dialect)
+        profile, is_known = resolve(request.model, request.dialect, provider)
         if self._method == "universal":
             profile = universal(profile)
         elif self._method == "characters":
@@ -205,7 +215,7 @@ class Engine:
 
     def _vocabulary(self, reading: Reading) -> TextCounter | None:
         """The user's: the longest beginning of the model's name, the profile's, the provider."""
-        model, profile = plain_model_name(reading.request.model), reading.profile
+        model, profile = model_name(reading.request.model).own, reading.profile
         for fits in (model.startswith, profile.name.startswith, profile.provider.__eq__):
             for name, vocabulary in self._vocabularies.items():
                 if fits(name):
@@ -216,7 +226,7 @@ class Engine:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
         if reading.is_known_model and self._method == "profile":
             return reading.profile.name
-        return f"{reading.profile.name}/{plain_model_name(reading.request.model)}"
+        return f"{reading.profile.name}/{model_name(reading.request.model).own}"
 
     def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> int:
         """Reasoning that the known total holds and that a new turn of the user drops."""
@@ -228,7 +238,7 @@ class Engine:
 
     def _model(self, reading: Reading) -> str:
         """What shares its constants; empty if nothing is learned."""
-        name = plain_model_name(reading.request.model)
+        name = model_name(reading.request.model).own
         is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
         return f"{reading.profile.name}/{name}" if self._is_learning and is_name else ""
 
