@@ -259,8 +259,10 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        let cuts = self.profile.text_cuts;
-        cuts.sum(text, |part| self.vocabulary.count(part))
+        match self.vocabulary.is_own() {
+            true => self.vocabulary.count(text),
+            false => (self.profile.text_cuts).sum(text, |part| self.vocabulary.count(part)),
+        }
     }
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.
