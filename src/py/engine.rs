@@ -2,7 +2,8 @@
 use super::document::Body;
 use super::errors::guard;
 use super::models;
-use crate::estimate::{Billed, Engine, Method, Reading, Reply};
+use super::vocabulary::{interruptible, vocabularies};
+use crate::estimate::{Billed, Engine, Method, Reading, Reply, Settings};
 use crate::json::Limits;
 use crate::learn::Learner;
 use crate::prefix::PrefixStore;
@@ -27,7 +28,6 @@ struct About {
     dialect: &'static str,
     model: String,
     profile: String,
-    encoding: String,
     context_window_tokens: Option<u64>,
 }
 
@@ -37,7 +37,6 @@ impl About {
             dialect: reading.request.dialect.name(),
             model: reading.request.model.clone().into_owned(),
             profile: reading.profile.name.clone(),
-            encoding: reading.profile.encoding.clone(),
             context_window_tokens: reading.profile.context_window_tokens,
         }
     }
@@ -49,7 +48,8 @@ pub(super) struct PyEngine(Engine);
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, *, is_learning))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies, *, is_learning))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,
@@ -58,6 +58,7 @@ impl PyEngine {
         milli_characters_per_token: u64,
         milli_by_provider: std::collections::BTreeMap<String, u64>,
         factor_permille: u64,
+        named_vocabularies: Vec<(String, Bound<'_, PyAny>)>,
         is_learning: bool,
     ) -> PyResult<PyEngine> {
         let method = match method {
@@ -75,7 +76,12 @@ impl PyEngine {
             }
         };
         let store = PrefixStore::new(capacity_bytes, ttl_seconds);
-        Ok(PyEngine(Engine::new(secret, method, is_learning, store)))
+        let settings = Settings {
+            method,
+            vocabularies: vocabularies(named_vocabularies)?,
+            is_learning,
+        };
+        Ok(PyEngine(Engine::new(secret, settings, store)))
     }
 
     fn __len__(&self) -> usize {
@@ -92,12 +98,15 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (estimate, about) = guard(|| {
+        let (estimate, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 // The store is locked only while attached, so that no fork can copy it locked.
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 (self.0.answer(&reading, &known), About::new(&reading))
@@ -127,6 +136,7 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         input_tokens: u64,
         output_tokens: u64,
         reasoning_tokens: u64,
@@ -148,7 +158,9 @@ impl PyEngine {
                 None => Reply::default(),
             };
             body.read(py, &limits, |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 let lesson = self.0.lesson(&reading, &known, billed);
                 (self.0.entries(&reading, billed, &reply), lesson)
@@ -193,11 +205,14 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (count, about) = guard(|| {
+        let (count, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 (self.0.count(&reading), About::new(&reading))
             })
         })?;
@@ -208,7 +223,7 @@ impl PyEngine {
             about.dialect,
             about.model,
             about.profile,
-            about.encoding,
+            count.encoding,
             count.quality,
             models::names(py, &count.assumptions)?,
         );
