@@ -20,6 +20,8 @@ pub struct Counter<'p> {
     rule: Option<&'p LayoutRule>,
     /// What the header of each answer costs for an output schema.
     reply_schema_tokens: u64,
+    /// Images and files in the request.
+    media_count: usize,
     /// Whether the results that come next belong to calls in one wrapper.
     is_wrapped: bool,
     assumptions: Assumptions,
@@ -57,6 +59,7 @@ impl<'p> Counter<'p> {
             vocabulary: Vocabulary::new(&profile.encoding, own),
             rule: profile.layout_rule(request.dialect, &request.model),
             reply_schema_tokens: 0,
+            media_count: media_count(&request.messages),
             is_wrapped: false,
             assumptions: Assumptions::new(),
             counted_only_text: true,
@@ -107,6 +110,9 @@ impl<'p> Counter<'p> {
         let mut tokens = profile.request_tokens;
         if !request.system.is_empty() {
             tokens += profile.system_tokens + self.parts(&request.system, false);
+        }
+        if request.has_citations {
+            tokens += profile.citations_tokens;
         }
         if let Some(rule) = self.rule {
             let with = plus(tokens, self.layout(rule, request));
@@ -369,6 +375,19 @@ fn calls<'m, 'd>(message: &'m Message<'d>) -> impl Iterator<Item = &'m ToolCall<
         Part::ToolCall(call) => Some(call),
         _ => None,
     })
+}
+
+/// Images and files in `messages`.
+fn media_count(messages: &[Message<'_>]) -> usize {
+    let of_part = |part: &Part<'_>| match part {
+        Part::Media(_) => 1,
+        Part::ToolResult(result) => {
+            let is_media = |part: &&Part<'_>| matches!(part, Part::Media(_));
+            result.parts.iter().filter(is_media).count()
+        }
+        _ => 0,
+    };
+    messages.iter().flat_map(|it| &it.parts).map(of_part).sum()
 }
 
 fn is_result(part: &Part<'_>) -> bool {

@@ -70,6 +70,7 @@ pub fn read_request<'d>(
         schema_name: schema_name.into(),
         schema_description: schema_description.into(),
         has_thinking: option::read_thinking(fields),
+        has_citations: option::has_citations(fields),
         is_pro: option::read_pro(fields),
         assumptions,
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tokenctx.reference import bpe, gemini, layout, markup
 from tokenctx.reference.cut import cut
 from tokenctx.reference.document import compact
+from tokenctx.reference.files import file_tokens, media_count
 from tokenctx.reference.media import (
     DETAILS,
     MAX_SIDE_PX,
@@ -51,6 +52,7 @@ class Counter:
         self.encoding = profile.encoding if own is None else own.name
         self.request = request
         self.rule = profile.layout_rule(request.dialect, request.model)
+        self.media_count = media_count(request.messages)
         self.assumptions: set[str] = set()
         self.only_text = True
         self.tools_tokens = self.schema_tokens = self.media_tokens = 0
@@ -85,6 +87,8 @@ class Counter:
         profile, tokens = self.profile, self.profile.request_tokens
         if request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
+        if request.citations:
+            tokens += profile.citations_tokens
         if self.rule is not None:
             total = max(0, tokens + self._layout(self.rule))
             if request.tools:
@@ -360,6 +364,9 @@ class Counter:
         if self.profile.name == "universal":
             return self.text(media.name) + self.text(media.mime)
         if media.kind != "image":
+            tokens = file_tokens(self.profile, self.rule, media, self.media_count, self.assumptions)
+            if tokens is not None:
+                return tokens
             self.assumptions.add(f"flat_{media.kind}")
             prices = {
                 "file": self.profile.file_tokens,
@@ -370,6 +377,8 @@ class Counter:
         header = None if media.data is None else image_size(media.data)
         if header is None and media.data is not None:
             self.assumptions.add("unreadable_image")
+        if self.profile.shared_media_tokens > 0 and self.media_count > 1:
+            return self.profile.shared_media_tokens
         width_px, height_px = DEFAULT_SIZE_PX if header is None else header[:2]
         detail = media.detail if media.detail in DETAILS else "auto"
         sides = min(width_px, MAX_SIDE_PX), min(height_px, MAX_SIDE_PX)

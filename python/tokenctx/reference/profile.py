@@ -42,6 +42,7 @@ class LayoutRule:
     next_call_tokens: int = 0
     wrapper_tokens: int = 0
     pro_tokens: int = 0
+    page_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,13 @@ class Profile:
     file_tokens: int = 0
     audio_tokens: int = 0
     video_tokens: int = 0
+    page_tokens: int = 0
+    page_text_permille: int = 0
+    shared_media_tokens: int = 0
+    audio_second_tokens: int = 0
+    audio_start_tokens: int = 0
+    video_second_tokens: int = 0
+    citations_tokens: int = 0
     reply_tokens: int = 0
     low_permille: int = 500
     high_permille: int = 2000
