@@ -8,7 +8,7 @@ use crate::digest::{Digest, Digester};
 use crate::learn::{Features, Learner, Learners, Lesson};
 use crate::model_name::ModelName;
 use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
-use crate::profile::{Profile, ReasoningRule};
+use crate::profile::Profile;
 use crate::request::{Assumptions, Message, Part, Request};
 use crate::resolve::Table;
 use crate::resume::{Start, Starts};
@@ -442,7 +442,10 @@ impl Engine {
 
     /// The identity of an answer. Linear in its size.
     pub fn read_reply(&self, messages: &[Message<'_>]) -> Reply {
-        let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
+        let is_reasoning = |part: &Part<'_>| match part {
+            Part::ToolCall(call) => call.signature_bytes > 0,
+            part => matches!(part, Part::Reasoning { .. }),
+        };
         Reply {
             digests: self.digester.messages(messages).collect(),
             has_reasoning: messages
@@ -542,7 +545,7 @@ impl std::fmt::Debug for Engine {
 fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: usize) -> u64 {
     let all = &reading.request.messages;
     let (then, now) = (last_user_index(&all[..known]), last_user_index(all));
-    if reading.profile.reasoning != ReasoningRule::Loop || now <= then {
+    if !reading.profile.drops_reasoning() || now <= then {
         return 0;
     }
     let start = then.map_or(0, |turn| turn + 1);

@@ -59,6 +59,7 @@ pub struct Profile {
     pub chat: LayoutRule,
     pub responses: LayoutRule,
     pub reasoning: ReasoningRule,
+    pub signatures: ReasoningRule,
     pub opaque_permille: u64,
     pub opaque_offset_tokens: i64,
     pub image_rule: String,
@@ -115,6 +116,7 @@ impl Default for Profile {
             chat: LayoutRule::default(),
             responses: LayoutRule::default(),
             reasoning: ReasoningRule::Loop,
+            signatures: ReasoningRule::Loop,
             opaque_permille: 0,
             opaque_offset_tokens: 0,
             image_rule: String::new(),
@@ -177,6 +179,7 @@ impl Profile {
             "chat" => set_rule(&mut self.chat, value),
             "responses" => set_rule(&mut self.responses, value),
             "reasoning" => self.reasoning = reasoning_rule(&text()),
+            "signatures" => self.signatures = reasoning_rule(&text()),
             "opaque_permille" => self.opaque_permille = number(),
             "opaque_offset_tokens" => self.opaque_offset_tokens = signed(value),
             "image_rule" => self.image_rule = text(),
@@ -202,6 +205,13 @@ impl Profile {
     /// Whether it is for requests that `provider` answers; empty if that is not known.
     pub fn is_for(&self, provider: &str) -> bool {
         self.providers.is_empty() || self.providers.iter().any(|name| name == provider)
+    }
+
+    /// Whether a new turn of the user drops reasoning that was billed.
+    pub fn drops_reasoning(&self) -> bool {
+        let has_signatures = self.layout == Layout::GeminiDeclarations;
+        self.reasoning == ReasoningRule::Loop
+            || has_signatures && self.signatures == ReasoningRule::Loop
     }
 
     /// The numbers of the prompt layout for an API; none if the layout is not known.

@@ -20,8 +20,10 @@ pub struct Counter<'p> {
     rule: Option<&'p LayoutRule>,
     /// What the header of each answer costs for an output schema.
     reply_schema_tokens: u64,
-    /// Images and files in the request.
+    /// Images and files in the messages that are counted.
     media_count: usize,
+    /// Whether signatures of thoughts are billed in this message.
+    counts_signatures: bool,
     /// Whether the results that come next belong to calls in one wrapper.
     is_wrapped: bool,
     assumptions: Assumptions,
@@ -59,7 +61,8 @@ impl<'p> Counter<'p> {
             vocabulary: Vocabulary::new(&profile.encoding, own),
             rule: profile.layout_rule(request.dialect, &request.model),
             reply_schema_tokens: 0,
-            media_count: media_count(&request.messages),
+            media_count: 0,
+            counts_signatures: false,
             is_wrapped: false,
             assumptions: Assumptions::new(),
             counted_only_text: true,
@@ -154,7 +157,10 @@ impl<'p> Counter<'p> {
         let is_result = |message: &&Message<'_>| message.role == "tool";
         let before = messages[..start].iter().rev().find(|it| !is_result(it));
         self.is_wrapped = before.is_some_and(|message| self.wraps(message));
+        self.media_count = media_count(&messages[start..]);
+        let signatures = self.profile.signatures;
         (start..messages.len()).map(move |index| {
+            self.counts_signatures = counts_reasoning(signatures, index, turn);
             let counts_reasoning = counts_reasoning(rule, index, turn);
             self.message(messages, index, counts_reasoning)
         })
@@ -219,12 +225,18 @@ impl<'p> Counter<'p> {
         tokens
     }
 
-    /// Tokens of the reasoning in `message`.
+    /// Tokens of the reasoning in `message` that the next turn of the user drops.
     pub fn reasoning(&mut self, message: &Message<'_>) -> u64 {
         let mut sum = Sum::default();
         for part in &message.parts {
-            if matches!(part, Part::Reasoning { .. }) {
-                self.part(part, true, &mut sum);
+            match part {
+                Part::Reasoning { .. } if self.profile.reasoning == ReasoningRule::Loop => {
+                    self.part(part, true, &mut sum);
+                }
+                Part::ToolCall(call) if self.profile.signatures == ReasoningRule::Loop => {
+                    sum.other += self.signature(call);
+                }
+                _ => {}
             }
         }
         self.scaled(sum.text) + sum.other

@@ -52,7 +52,8 @@ class Counter:
         self.encoding = profile.encoding if own is None else own.name
         self.request = request
         self.rule = profile.layout_rule(request.dialect, request.model)
-        self.media_count = media_count(request.messages)
+        self.media_count = 0
+        self.counts_signatures = False
         self.assumptions: set[str] = set()
         self.only_text = True
         self.tools_tokens = self.schema_tokens = self.media_tokens = 0
@@ -203,10 +204,13 @@ class Counter:
         """Tokens of the messages from `start` on, one by one, each with its framing."""
         messages, rule = self.request.messages, self.profile.reasoning
         turn = last_user_index(messages, len(messages))
-        return [
-            self.message(index, counts_reasoning=_counts_reasoning(rule, index, turn))
-            for index in range(start, len(messages))
-        ]
+        self.media_count = media_count(messages[start:])
+        tokens = []
+        for index in range(start, len(messages)):
+            self.counts_signatures = _counts_reasoning(self.profile.signatures, index, turn)
+            counts_reasoning = _counts_reasoning(rule, index, turn)
+            tokens.append(self.message(index, counts_reasoning=counts_reasoning))
+        return tokens
 
     def message(self, index: int, *, counts_reasoning: bool) -> int:
         """Tokens of one message with its framing."""
@@ -314,9 +318,20 @@ class Counter:
         return self.scaled(texts) + others
 
     def reasoning(self, message: Message) -> int:
-        """Tokens of the reasoning in `message`."""
-        parts = (part for part in message.parts if isinstance(part, Reasoning))
-        return self.parts(parts, counts_reasoning=True)
+        """Tokens of the reasoning in `message` that the next turn of the user drops."""
+        tokens = 0
+        if self.profile.reasoning == "loop":
+            parts = (part for part in message.parts if isinstance(part, Reasoning))
+            tokens += self.parts(parts, counts_reasoning=True)
+        if self.profile.signatures == "loop":
+            calls = (part for part in message.parts if isinstance(part, ToolCall))
+            tokens += sum(map(self._signature, calls))
+        return tokens
+
+    def _signature(self, call: ToolCall) -> int:
+        """Tokens of the signature of the thoughts before a call."""
+        has_signatures = self.profile.layout == "gemini-declarations"
+        return self._opaque(call.signature_bytes) if has_signatures else 0
 
     def _parts(self, parts: Iterable[Part], *, counts_reasoning: bool) -> tuple[int, int]:
         texts = others = 0
@@ -329,8 +344,7 @@ class Counter:
                 texts += self.text(part.json)
             elif isinstance(part, ToolCall) and self.is_gemini:
                 others += self._marked(gemini.call_marked(self.profile.layout, part))
-                if self.profile.opaque_permille > 0:
-                    others += self._opaque(part.signature_bytes)
+                others += self._signature(part) if self.counts_signatures else 0
             elif isinstance(part, ToolResult) and self.is_gemini:
                 others += self._gemini_result(part)
             elif isinstance(part, ToolCall):

@@ -148,7 +148,11 @@ class Engine:
             for message in messages:
                 prefix = link(self._key, prefix, message_digest(self._key, message))
             parts = [part for message in messages for part in message.parts]
-            comes_back = any(isinstance(part, Reasoning) for part in parts)
+            comes_back = any(
+                isinstance(part, Reasoning)
+                or (isinstance(part, ToolCall) and part.signature_bytes > 0)
+                for part in parts
+            )
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
             known = KnownTotal(input_tokens + derived, derived, *options)
@@ -240,7 +244,7 @@ class Engine:
         """Reasoning that the known total holds and that a new turn of the user drops."""
         messages = reading.request.messages
         then, now = last_user_index(messages, known), last_user_index(messages, len(messages))
-        if reading.profile.reasoning != "loop" or now <= then:
+        if not reading.profile.drops_reasoning() or now <= then:
             return 0
         return sum(counter.reasoning(messages[index]) for index in range(then + 1, known))
 

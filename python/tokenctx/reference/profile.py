@@ -82,6 +82,7 @@ class Profile:
     chat: LayoutRule = LayoutRule()
     responses: LayoutRule = LayoutRule()
     reasoning: str = "loop"
+    signatures: str = "loop"
     opaque_permille: int = 0
     opaque_offset_tokens: int = 0
     image_rule: str = ""
@@ -100,6 +101,11 @@ class Profile:
     high_permille: int = 2000
     context_window_tokens: int | None = None
     max_output_tokens: int | None = None
+
+    def drops_reasoning(self) -> bool:
+        """Whether a new turn of the user drops reasoning that was billed."""
+        has_signatures = self.layout == "gemini-declarations"
+        return self.reasoning == "loop" or (has_signatures and self.signatures == "loop")
 
     def layout_rule(self, dialect: str, model: str) -> LayoutRule | None:
         """The numbers of the prompt layout for an API; none if the layout is not known.
