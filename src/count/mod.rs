@@ -3,7 +3,7 @@ mod media;
 mod openai;
 mod vocabulary;
 
-pub use vocabulary::{TextCounter, Vocabularies};
+pub use vocabulary::{Own, TextCounter, Vocabularies};
 
 use crate::layout::{self, Layout, LayoutRule};
 use crate::profile::{Profile, ReasoningRule};
@@ -23,6 +23,18 @@ pub struct Counter<'p> {
     is_wrapped: bool,
     assumptions: Assumptions,
     counted_only_text: bool,
+    tally: Tally,
+}
+
+/// Tokens among those that were counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Of tool definitions and tool choice; of the output schema too, where both are one text.
+    pub tools: u64,
+    /// Of the output schema.
+    pub schema: u64,
+    /// Of images and files.
+    pub media: u64,
 }
 
 /// Text in tokens of the encoding, still to be scaled, and tokens of all else.
@@ -33,21 +45,23 @@ struct Sum {
 }
 
 impl<'p> Counter<'p> {
-    /// A counter for `request` that has counted nothing yet; `own` counts text if there is one.
-    pub fn new(
-        profile: &'p Profile,
-        request: &Request<'_>,
-        own: Option<&'p dyn TextCounter>,
-    ) -> Counter<'p> {
+    /// A counter for `request` that has counted nothing yet; `own` counts text if there is one
+    /// that has not failed.
+    pub fn new(profile: &'p Profile, request: &Request<'_>, own: Option<&'p Own>) -> Counter<'p> {
+        let usable = own.filter(|own| !own.has_failed());
         let mut counter = Counter {
             profile,
-            vocabulary: Vocabulary::new(&profile.encoding, own),
+            vocabulary: Vocabulary::new(&profile.encoding, usable),
             rule: profile.layout_rule(request.dialect, &request.model),
             reply_schema_tokens: 0,
             is_wrapped: false,
             assumptions: Assumptions::new(),
             counted_only_text: true,
+            tally: Tally::default(),
         };
+        if own.is_some() && !counter.has_own_vocabulary() {
+            counter.assumptions.insert("failed_vocabulary");
+        }
         counter.reply_schema_tokens = counter.reply_schema(request);
         counter
     }
@@ -62,11 +76,6 @@ impl<'p> Counter<'p> {
         self.counted_only_text
     }
 
-    /// Records that `name` had to be assumed.
-    pub fn assume(&mut self, name: &'static str) {
-        self.assumptions.insert(name);
-    }
-
     /// Name of what counts text.
     pub fn encoding(&self) -> &str {
         self.vocabulary.name()
@@ -77,9 +86,9 @@ impl<'p> Counter<'p> {
         self.vocabulary.is_own()
     }
 
-    /// Whether the user's vocabulary could not count a text: then what was counted is no answer.
-    pub fn has_failed(&self) -> bool {
-        self.vocabulary.has_failed()
+    /// What tools, schema and media are of all that was counted so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// Tokens of all but the messages: request framing, system prompt, tools, options.
@@ -90,15 +99,22 @@ impl<'p> Counter<'p> {
             tokens += profile.system_tokens + self.parts(&request.system, false);
         }
         if let Some(rule) = self.rule {
-            return plus(tokens, self.layout(rule, request));
+            let with = plus(tokens, self.layout(rule, request));
+            match request.tools.is_empty() {
+                true => self.tally.schema = with.saturating_sub(tokens),
+                false => self.tally.tools = with.saturating_sub(tokens),
+            }
+            return with;
         }
         if !request.tools.is_empty() {
-            tokens += self.tools(&request.tools) + self.choice(&request.tool_choice);
+            self.tally.tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
+            tokens += self.tally.tools;
         }
         if let Some(schema) = &request.response_schema {
             self.counted_only_text = false;
             let schema = self.scaled(self.text(&schema.compact()));
-            tokens += profile.schema_tokens + permille(schema, profile.schema_permille);
+            self.tally.schema = profile.schema_tokens + permille(schema, profile.schema_permille);
+            tokens += self.tally.schema;
         }
         if request.has_thinking {
             tokens += profile.thinking_tokens;
@@ -224,7 +240,11 @@ impl<'p> Counter<'p> {
                 sum.other += self.opaque(opaque);
             }
             Part::Reasoning { .. } => {}
-            Part::Media(media) => sum.other += self.media(media),
+            Part::Media(media) => {
+                let tokens = self.media(media);
+                self.tally.media += tokens;
+                sum.other += tokens;
+            }
         }
     }
 

@@ -1,10 +1,10 @@
 //! Estimates, records, counts.
 use super::document::Body;
-use super::errors::guard;
 use super::models;
-use super::vocabulary::{interruptible, vocabularies};
+use super::vocabulary::interruptible;
 use crate::estimate::{Billed, Engine, Method, Reading, Reply};
 use crate::json::Limits;
+use crate::learn::Learner;
 use crate::prefix::PrefixStore;
 use crate::request::{Dialect, read_reply, read_request};
 use pyo3::exceptions::PyValueError;
@@ -48,7 +48,7 @@ pub(super) struct PyEngine(Engine);
 impl PyEngine {
     #[new]
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies))]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, *, is_learning, vocabularies = None))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,
@@ -57,7 +57,8 @@ impl PyEngine {
         milli_characters_per_token: u64,
         milli_by_provider: std::collections::BTreeMap<String, u64>,
         factor_permille: u64,
-        named_vocabularies: Vec<(String, Bound<'_, PyAny>)>,
+        is_learning: bool,
+        vocabularies: Option<Vec<(String, Bound<'_, PyAny>)>>,
     ) -> PyResult<PyEngine> {
         let method = match method {
             "profile" => Method::Profile,
@@ -74,9 +75,9 @@ impl PyEngine {
             }
         };
         let store = PrefixStore::new(capacity_bytes, ttl_seconds);
-        let vocabularies = vocabularies(named_vocabularies)?;
-        let engine = Engine::with_vocabularies(secret, method, store, vocabularies);
-        Ok(PyEngine(engine))
+        let vocabularies = super::vocabulary::vocabularies(vocabularies.unwrap_or_default())?;
+        let engine = Engine::new(secret, method, is_learning, store);
+        Ok(PyEngine(engine.with_vocabularies(vocabularies)))
     }
 
     fn __len__(&self) -> usize {
@@ -101,7 +102,7 @@ impl PyEngine {
                 let reading = self.0.read(read_request(document, model, dialect));
                 // The store is locked only while attached, so that no fork can copy it locked.
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                (self.0.answer(&reading, known), About::new(&reading))
+                (self.0.answer(&reading, &known), About::new(&reading))
             })
         })?;
         let arguments = (
@@ -141,7 +142,7 @@ impl PyEngine {
             output_tokens,
             reasoning_tokens,
         };
-        let entries = guard(|| {
+        let (entries, lesson) = interruptible(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&read_reply(document))
@@ -150,7 +151,9 @@ impl PyEngine {
             };
             body.read(py, &limits, |document| {
                 let reading = self.0.read(read_request(document, model, dialect));
-                self.0.entries(&reading, billed, &reply)
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                let lesson = self.0.lesson(&reading, &known, billed);
+                (self.0.entries(&reading, billed, &reply), lesson)
             })
         })?;
         self.0.with_store(|store| {
@@ -158,7 +161,32 @@ impl PyEngine {
                 store.record(*digest, *total, now_seconds);
             }
         });
+        if let Some(lesson) = lesson {
+            self.0.with_learners(|learners| learners.learn(&lesson));
+        }
         Ok(!entries.is_empty())
+    }
+
+    /// Lead, corrections and covariance by model.
+    fn learned(&self) -> Vec<(String, i32, Vec<f64>)> {
+        let row = |(model, learner): (&str, &Learner)| {
+            let (lead, numbers) = learner.export();
+            (model.to_owned(), lead, numbers)
+        };
+        self.0
+            .with_learners(|learners| learners.iter().map(row).collect())
+    }
+
+    /// Sets what was learned about a model; `False` if the numbers cannot be such.
+    fn set_learned(&self, model: String, lead: i32, numbers: Vec<f64>) -> bool {
+        match Learner::import(lead, &numbers) {
+            Some(learner) => {
+                self.0
+                    .with_learners(|learners| learners.set(model, learner));
+                true
+            }
+            None => false,
+        }
     }
 
     fn count<'py>(

@@ -30,28 +30,41 @@ class FailedVocabularyError(Exception):
     """The user's vocabulary has raised, or gave no number of tokens."""
 
 
-def own_count(own: TextCounter, text: str) -> int:
-    """Tokens of `text` in the user's vocabulary."""
-    try:
-        count = own.count(text)
-    except Exception as error:
-        raise FailedVocabularyError from error
-    if not isinstance(count, int) or not 0 <= count < 1 << 32:
-        raise FailedVocabularyError
-    return count
+class Own:
+    """The user's vocabulary for one request."""
+
+    def __init__(self, vocabulary: TextCounter) -> None:
+        self.vocabulary = vocabulary
+        self.name = vocabulary.name
+        self.has_failed = False
+
+    def count(self, text: str) -> int:
+        """Tokens of `text`."""
+        try:
+            count = self.vocabulary.count(text)
+        except Exception as error:
+            self.has_failed = True
+            raise FailedVocabularyError from error
+        if not isinstance(count, int) or not 0 <= count < 1 << 32:
+            self.has_failed = True
+            raise FailedVocabularyError
+        return count
 
 
 class Counter:
     """Counts one request with one profile and collects what it had to assume."""
 
-    def __init__(self, profile: Profile, request: Request, own: TextCounter | None = None) -> None:
+    def __init__(self, profile: Profile, request: Request, own: Own | None = None) -> None:
         self.profile = profile
-        self.own = own
-        self.encoding = profile.encoding if own is None else own.name
+        self.own = None if own is None or own.has_failed else own
+        self.encoding = profile.encoding if self.own is None else self.own.name
         self.request = request
         self.rule = profile.layout_rule(request.dialect, request.model)
         self.assumptions: set[str] = set()
+        if own is not self.own:
+            self.assumptions.add("failed_vocabulary")
         self.only_text = True
+        self.tools_tokens = self.schema_tokens = self.media_tokens = 0
         self.has_markup = profile.layout == "anthropic"
         self.reply_schema_tokens = self._reply_schema()
 
@@ -65,7 +78,7 @@ class Counter:
     def text(self, text: str) -> int:
         """Tokens of `text` in the profile's encoding or the user's, before scaling."""
         if self.own is not None:
-            return own_count(self.own, text)
+            return self.own.count(text)
         if self.profile.encoding == "characters":
             return len(text)
         return bpe.count(text, self.profile.encoding)
@@ -82,13 +95,20 @@ class Counter:
         if request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
         if self.rule is not None:
-            return max(0, tokens + self._layout(self.rule))
+            total = max(0, tokens + self._layout(self.rule))
+            if request.tools:
+                self.tools_tokens = max(0, total - tokens)
+            else:
+                self.schema_tokens = max(0, total - tokens)
+            return total
         if request.tools:
-            tokens += self.tools(request.tools) + self.choice(request.tool_choice)
+            self.tools_tokens = self.tools(request.tools) + self.choice(request.tool_choice)
+            tokens += self.tools_tokens
         if request.response_schema:
             self.only_text = False
             schema = self.scaled(self.text(request.response_schema))
-            tokens += profile.schema_tokens + _permille(schema, profile.schema_permille)
+            self.schema_tokens = profile.schema_tokens + _permille(schema, profile.schema_permille)
+            tokens += self.schema_tokens
         return tokens + (profile.thinking_tokens if request.thinking else 0)
 
     def tools(self, tools: Iterable[Tool]) -> int:
@@ -299,7 +319,9 @@ class Counter:
                     texts += self.text(part.text)
                     others += self._opaque(part.opaque)
             else:
-                others += self.media(part)
+                tokens = self.media(part)
+                self.media_tokens += tokens
+                others += tokens
         return texts, others
 
     def _opaque(self, opaque: str) -> int:
