@@ -3,12 +3,14 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
-use crate::count::{Counter, Own, Vocabularies, last_user_index};
+use crate::count::{Counter, Tally, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::learn::{Features, Learner, Learners, Lesson};
+use crate::model_name::ModelName;
 use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
-use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
+use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request};
+use crate::resolve::Table;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -111,28 +113,6 @@ pub struct Reading<'d> {
     is_known_model: bool,
     prefixes: Vec<Digest>,
     options: u64,
-    /// What the user has put in place of the profile's encoding.
-    own: Option<Own>,
-}
-
-impl Reading<'_> {
-    fn counter<'r>(&'r self, request: &Request<'_>) -> Counter<'r> {
-        Counter::new(&self.profile, request, self.own.as_ref())
-    }
-
-    fn has_failed_vocabulary(&self) -> bool {
-        self.own.as_ref().is_some_and(Own::has_failed)
-    }
-
-    /// What `work` counts; once more if the user's vocabulary failed meanwhile, without it.
-    fn settled<T>(&self, work: impl Fn() -> T) -> T {
-        let had_failed = self.has_failed_vocabulary();
-        let counted = work();
-        match self.has_failed_vocabulary() == had_failed {
-            true => counted,
-            false => work(),
-        }
-    }
 }
 
 /// Billed tokens of a call. `reasoning` is part of `output`.
@@ -162,40 +142,48 @@ pub struct Known {
     pub learner: Option<Learner>,
 }
 
+/// How an [`Engine`] counts.
+pub struct Settings {
+    /// How text is counted.
+    pub method: Method,
+    /// Count text where there is one for the model. If one cannot count a text, the request is
+    /// counted as if it were not there, and `failed_vocabulary` is assumed.
+    pub vocabularies: Vocabularies,
+    /// Whether recorded calls teach; only with [`Method::Profile`].
+    pub is_learning: bool,
+}
+
+impl Default for Settings {
+    /// By the profile of the model, without learning.
+    fn default() -> Settings {
+        Settings {
+            method: Method::Profile,
+            vocabularies: Vocabularies::default(),
+            is_learning: false,
+        }
+    }
+}
+
 /// Estimates and records.
 pub struct Engine {
     digester: Digester,
     method: Method,
-    is_learning: bool,
     vocabularies: Vocabularies,
+    is_learning: bool,
     store: Mutex<PrefixStore>,
     learners: Mutex<Learners>,
 }
 
 impl Engine {
     /// An engine that knows nothing; engines of equal `secret` make equal digests.
-    ///
-    /// It learns only if `is_learning`, and only with [`Method::Profile`].
-    pub fn new(secret: &[u8], method: Method, is_learning: bool, store: PrefixStore) -> Engine {
+    pub fn new(secret: &[u8], settings: Settings, store: PrefixStore) -> Engine {
         Engine {
             digester: Digester::new(secret),
-            is_learning: is_learning && matches!(method, Method::Profile),
-            method,
-            vocabularies: Vocabularies::default(),
+            is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
+            method: settings.method,
+            vocabularies: settings.vocabularies,
             store: Mutex::new(store),
             learners: Mutex::default(),
-        }
-    }
-
-    /// The engine, counting text with `vocabularies` where there is one for the model.
-    ///
-    /// If one cannot count a text, the request is counted as if it were not there, and
-    /// `failed_vocabulary` is assumed.
-    #[must_use]
-    pub fn with_vocabularies(self, vocabularies: Vocabularies) -> Engine {
-        Engine {
-            vocabularies,
-            ..self
         }
     }
 
@@ -215,22 +203,22 @@ impl Engine {
         self.with_learners(Learners::clear);
     }
 
-    /// The profile and prefix digests of `request`. Linear in the request.
-    pub fn read<'d>(&self, request: Request<'d>) -> Reading<'d> {
-        let resolved = resolve(&request.model, request.dialect);
+    /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
+    /// in the request.
+    pub fn read<'d>(&self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+        let table = Table::bundled();
+        let resolved = table.resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
         let prefixes = self.digester.prefixes(&family, &request);
         let options = self.digester.options(&request);
-        let own = self.vocabularies.of(&request.model, &profile);
         Reading {
             request,
             profile,
             is_known_model,
             prefixes,
             options,
-            own,
         }
     }
 
@@ -245,22 +233,36 @@ impl Engine {
 
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
     pub fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
-        reading.settled(|| answer(reading, known))
+        let (count, counter) = self.count_beyond(reading, known.prefix);
+        let counted = match &known.learner {
+            Some(learner) => learner.corrected(&count.features, count.tokens),
+            None => count.tokens,
+        };
+        let is_known = count.new_message_count == 0 && !count.has_other_options;
+        let is_exact = is_known && count.known.is_billed();
+        let source = match known.prefix {
+            None => Source::Estimated,
+            Some(_) if is_exact => Source::Exact,
+            Some(_) => Source::Delta,
+        };
+        let mut estimate = estimate(reading, &counter, source, &count, counted);
+        if counted != count.tokens {
+            estimate.assumptions.insert("learned_correction");
+        }
+        if count.has_other_options {
+            estimate.assumptions.insert("changed_options");
+        }
+        estimate
     }
 
     /// What a billed call teaches about its model; `None` if nothing was counted, or if the
     /// request does not tell what was billed.
     pub fn lesson(&self, reading: &Reading<'_>, known: &Known, billed: Billed) -> Option<Lesson> {
         let model = self.model(reading)?;
-        let (counter, count) = reading.settled(|| {
-            let mut counter = reading.counter(&reading.request);
-            let count = count(reading, &mut counter, known.prefix);
-            (counter, count)
-        });
+        let (count, counter) = self.count_beyond(reading, known.prefix);
         let is_untold = |name: &&str| UNTOLD.iter().any(|untold| name.starts_with(untold));
         let assumptions = assumptions(reading, &counter);
         if count.tokens == 0
-            || reading.has_failed_vocabulary()
             || billed.input_tokens <= count.known.tokens
             || assumptions.iter().any(is_untold)
         {
@@ -279,13 +281,60 @@ impl Engine {
         })
     }
 
+    /// What is beyond `prefix`, counted: all, if there is none. Linear in what it counts.
+    fn count_beyond<'r>(
+        &'r self,
+        reading: &'r Reading<'_>,
+        prefix: Option<KnownPrefix>,
+    ) -> (Count, Counter<'r>) {
+        let request = &reading.request;
+        let start = prefix.map_or(0, |prefix| prefix.message_count);
+        let ((tokens, tally, dropped), counter) = self.counted(reading, |counter| {
+            let context = match prefix {
+                None => counter.context(request),
+                Some(_) => 0,
+            };
+            let tokens = context + counter.messages(&request.messages, start).sum::<u64>();
+            let tally = counter.tally();
+            (tokens, tally, dropped_reasoning(reading, counter, start))
+        });
+        let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
+        known.tokens = known.tokens.saturating_sub(dropped);
+        let has_other_options = prefix.is_some() && known.options.digest != reading.options;
+        if has_other_options {
+            let more = self.options_tokens(reading) - known.options.tokens;
+            known.tokens = known.tokens.saturating_add_signed(more);
+            known.derived_tokens = known
+                .derived_tokens
+                .saturating_add(more.unsigned_abs().max(1));
+        }
+        let count = Count {
+            known,
+            tokens,
+            new_message_count: request.messages.len() - start,
+            features: features(request, prefix.is_none(), start, tokens, tally),
+            has_other_options,
+        };
+        (count, counter)
+    }
+
+    /// What tool choice, output schema and thinking add to the count of the context.
+    fn options_tokens(&self, reading: &Reading<'_>) -> i64 {
+        if reading.options == 0 {
+            return 0;
+        }
+        let without = reading.request.context_without_options();
+        let count = |request| self.counted(reading, |counter| counter.context(request)).0;
+        let (with, without) = (count(&reading.request), count(&without));
+        i64::try_from(with).unwrap_or(i64::MAX) - i64::try_from(without).unwrap_or(i64::MAX)
+    }
+
     /// What was read, counted here without what is known.
     pub fn count(&self, reading: &Reading<'_>) -> RequestCount {
-        let (counter, context_tokens, message_tokens) = reading.settled(|| {
-            let mut counter = reading.counter(&reading.request);
+        let ((context_tokens, message_tokens), counter) = self.counted(reading, |counter| {
             let context = counter.context(&reading.request);
             let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
-            (counter, context, messages)
+            (context, messages)
         });
         let assumptions = assumptions(reading, &counter);
         RequestCount {
@@ -296,6 +345,25 @@ impl Engine {
             quality: quality(reading, &counter, &assumptions).to_owned(),
             assumptions,
         }
+    }
+
+    /// What `work` counts, and the counter that it used: with the user's vocabulary for the model
+    /// if there is one that does not fail.
+    fn counted<'r, T>(
+        &'r self,
+        reading: &'r Reading<'_>,
+        work: impl Fn(&mut Counter<'r>) -> T,
+    ) -> (T, Counter<'r>) {
+        let (profile, request) = (&*reading.profile, &reading.request);
+        let own = self.vocabularies.of(&request.model, profile);
+        let mut counter = Counter::new(profile, request, own);
+        let counted = work(&mut counter);
+        if !counter.has_failed() {
+            return (counted, counter);
+        }
+        let mut counter = Counter::new(profile, request, None);
+        counter.assume("failed_vocabulary");
+        (work(&mut counter), counter)
     }
 
     /// The identity of an answer. Linear in its size.
@@ -327,7 +395,7 @@ impl Engine {
         }
         let options = KnownOptions {
             digest: reading.options,
-            tokens: reading.settled(|| options_tokens(reading)),
+            tokens: self.options_tokens(reading),
         };
         let total = KnownTotal {
             tokens: billed.input_tokens,
@@ -354,11 +422,9 @@ impl Engine {
 
     /// What shares its constants; `None` if nothing is learned.
     fn model(&self, reading: &Reading<'_>) -> Option<String> {
-        let name = plain_model_name(&reading.request.model);
+        let name = ModelName::read(&reading.request.model, Table::bundled()).own;
         let is_name = name.len() <= MAX_MODEL_BYTES;
-        let own = reading.own.as_ref().map(|own| format!("/{}", own.name()));
-        let own = own.unwrap_or_default();
-        (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
+        (self.is_learning && is_name).then(|| format!("{}/{name}", reading.profile.name))
     }
 
     fn profile(&self, profile: &'static Profile) -> Cow<'static, Profile> {
@@ -382,7 +448,10 @@ impl Engine {
     fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
         match (&self.method, is_known_model) {
             (Method::Profile, true) => profile.name.clone(),
-            _ => format!("{}/{}", profile.name, plain_model_name(&request.model)),
+            _ => {
+                let name = ModelName::read(&request.model, Table::bundled());
+                format!("{}/{}", profile.name, name.own)
+            }
         }
     }
 }
@@ -419,33 +488,6 @@ fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
     output_tokens.saturating_add(profile.reply_tokens).max(1)
 }
 
-/// The estimate for what was read, `known` of it known already.
-fn answer(reading: &Reading<'_>, known: &Known) -> Estimate {
-    let mut counter = reading.counter(&reading.request);
-    let count = count(reading, &mut counter, known.prefix);
-    let counted = match &known.learner {
-        Some(learner) if !reading.has_failed_vocabulary() => {
-            learner.corrected(&count.features, count.tokens)
-        }
-        _ => count.tokens,
-    };
-    let is_known = count.new_message_count == 0 && !count.has_other_options;
-    let is_exact = is_known && count.known.is_billed();
-    let source = match known.prefix {
-        None => Source::Estimated,
-        Some(_) if is_exact => Source::Exact,
-        Some(_) => Source::Delta,
-    };
-    let mut estimate = estimate(reading, &counter, source, &count, counted);
-    if counted != count.tokens {
-        estimate.assumptions.insert("learned_correction");
-    }
-    if count.has_other_options {
-        estimate.assumptions.insert("changed_options");
-    }
-    estimate
-}
-
 /// What was counted beyond a known prefix.
 struct Count {
     known: KnownTotal,
@@ -456,30 +498,22 @@ struct Count {
     has_other_options: bool,
 }
 
-/// Counts what is beyond `prefix`: all, if there is none. Linear in what it counts.
-fn count(reading: &Reading<'_>, counter: &mut Counter<'_>, prefix: Option<KnownPrefix>) -> Count {
-    let request = &reading.request;
-    let start = prefix.map_or(0, |prefix| prefix.message_count);
-    let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
-    let context = match prefix {
-        None => counter.context(request),
-        Some(_) => 0,
-    };
-    let tokens = context + counter.messages(&request.messages, start).sum::<u64>();
-    let tally = counter.tally();
+fn features(
+    request: &Request<'_>,
+    has_context: bool,
+    start: usize,
+    tokens: u64,
+    tally: Tally,
+) -> Features {
     let is_call = |part: &&Part<'_>| matches!(part, Part::ToolCall(_) | Part::ToolResult(_));
     let new = &request.messages[start..];
     let calls = new
         .iter()
         .flat_map(|message| &message.parts)
         .filter(is_call);
-    let tools = if prefix.is_none() {
-        request.tools.len()
-    } else {
-        0
-    };
-    let features = Features {
-        requests: u64::from(prefix.is_none()),
+    let tools = if has_context { request.tools.len() } else { 0 };
+    Features {
+        requests: u64::from(has_context),
         text_tokens: tokens.saturating_sub(tally.tools + tally.schema + tally.media),
         messages: new.len() as u64,
         tools_tokens: tally.tools,
@@ -488,36 +522,7 @@ fn count(reading: &Reading<'_>, counter: &mut Counter<'_>, prefix: Option<KnownP
         calls: calls.count() as u64,
         schema_tokens: tally.schema,
         media_tokens: tally.media,
-    };
-    if let Some(prefix) = prefix {
-        let dropped = dropped_reasoning(reading, counter, prefix.message_count);
-        known.tokens = known.tokens.saturating_sub(dropped);
     }
-    let has_other_options = prefix.is_some() && known.options.digest != reading.options;
-    if has_other_options {
-        let more = options_tokens(reading).saturating_sub(known.options.tokens);
-        known.tokens = known.tokens.saturating_add_signed(more);
-        known.derived_tokens = known
-            .derived_tokens
-            .saturating_add(more.unsigned_abs().max(1));
-    }
-    Count {
-        known,
-        tokens,
-        new_message_count: new.len(),
-        features,
-        has_other_options,
-    }
-}
-
-/// What tool choice, output schema and thinking add to the count of the context.
-fn options_tokens(reading: &Reading<'_>) -> i64 {
-    if reading.options == 0 {
-        return 0;
-    }
-    let count = |request: &Request<'_>| reading.counter(request).context(request);
-    let without = count(&reading.request.context_without_options());
-    count(&reading.request).wrapping_sub(without).cast_signed()
 }
 
 fn estimate(

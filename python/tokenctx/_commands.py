@@ -86,6 +86,9 @@ def count_command(
     dialect: Annotated[
         Dialect | None, typer.Option(help="Request format. [default: detected]")
     ] = None,
+    provider: Annotated[
+        str | None, typer.Option(help="Who answers, as vertex. [default: what the model says]")
+    ] = None,
     method: Annotated[Method | None, typer.Option(help="How to count. [default: profile]")] = None,
     messages: Annotated[bool, typer.Option("--messages", help="Each message, each line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one per input.")] = False,
@@ -96,7 +99,7 @@ def count_command(
             "a vocabulary alone counts text; leave it out to count for a model or by a method",
             param_hint="--encoding",
         )
-    options = Options(kind, encoding, model, dialect, method)
+    options = Options(kind, encoding, model, dialect, method, provider)
     results = [_is_counted(name, options, messages=messages, as_json=as_json) for name in files]
     if not all(results):
         raise typer.Exit(1)

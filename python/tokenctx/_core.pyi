@@ -56,27 +56,35 @@ class Engine:
         milli_characters_per_token: int,
         milli_by_provider: dict[str, int],
         factor_permille: int,
+        named_vocabularies: list[tuple[str, TextCounter]],
         *,
         is_learning: bool,
-        vocabularies: list[tuple[str, TextCounter]] | None = None,
     ) -> Engine: ...
     def __len__(self) -> int: ...
     def clear(self) -> None: ...
     def estimate(
-        self, body: object, model: str | None, dialect: str | None, now_seconds: float
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        now_seconds: float,
     ) -> Estimate: ...
     def record(
         self,
         body: object,
         model: str | None,
         dialect: str | None,
+        provider: str | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
         reply: object | None,
         now_seconds: float,
     ) -> bool: ...
-    def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount: ...
+    def count(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> RequestCount: ...
     def learned(self) -> list[tuple[str, int, list[float]]]: ...
     def set_learned(self, model: str, lead: int, numbers: list[float]) -> bool: ...
 

@@ -3,7 +3,7 @@ mod media;
 mod openai;
 mod vocabulary;
 
-pub use vocabulary::{Own, TextCounter, Vocabularies};
+pub use vocabulary::{TextCounter, Vocabularies};
 
 use crate::layout::{self, Layout, LayoutRule};
 use crate::profile::{Profile, ReasoningRule};
@@ -45,13 +45,15 @@ struct Sum {
 }
 
 impl<'p> Counter<'p> {
-    /// A counter for `request` that has counted nothing yet; `own` counts text if there is one
-    /// that has not failed.
-    pub fn new(profile: &'p Profile, request: &Request<'_>, own: Option<&'p Own>) -> Counter<'p> {
-        let usable = own.filter(|own| !own.has_failed());
+    /// A counter for `request` that has counted nothing yet; `own` counts text if there is one.
+    pub fn new(
+        profile: &'p Profile,
+        request: &Request<'_>,
+        own: Option<&'p dyn TextCounter>,
+    ) -> Counter<'p> {
         let mut counter = Counter {
             profile,
-            vocabulary: Vocabulary::new(&profile.encoding, usable),
+            vocabulary: Vocabulary::new(&profile.encoding, own),
             rule: profile.layout_rule(request.dialect, &request.model),
             reply_schema_tokens: 0,
             is_wrapped: false,
@@ -59,9 +61,6 @@ impl<'p> Counter<'p> {
             counted_only_text: true,
             tally: Tally::default(),
         };
-        if own.is_some() && !counter.has_own_vocabulary() {
-            counter.assumptions.insert("failed_vocabulary");
-        }
         counter.reply_schema_tokens = counter.reply_schema(request);
         counter
     }
@@ -76,6 +75,16 @@ impl<'p> Counter<'p> {
         self.counted_only_text
     }
 
+    /// What tools, schema and media are of all that was counted so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Records that `name` had to be assumed.
+    pub fn assume(&mut self, name: &'static str) {
+        self.assumptions.insert(name);
+    }
+
     /// Name of what counts text.
     pub fn encoding(&self) -> &str {
         self.vocabulary.name()
@@ -86,9 +95,9 @@ impl<'p> Counter<'p> {
         self.vocabulary.is_own()
     }
 
-    /// What tools, schema and media are of all that was counted so far.
-    pub fn tally(&self) -> Tally {
-        self.tally
+    /// Whether the user's vocabulary could not count a text: then what was counted is no answer.
+    pub fn has_failed(&self) -> bool {
+        self.vocabulary.has_failed()
     }
 
     /// Tokens of all but the messages: request framing, system prompt, tools, options.
@@ -250,7 +259,10 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        self.vocabulary.count(text)
+        match self.vocabulary.is_own() {
+            true => self.vocabulary.count(text),
+            false => (self.profile.text_cuts).sum(text, |part| self.vocabulary.count(part)),
+        }
     }
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.

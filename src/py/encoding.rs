@@ -4,7 +4,8 @@ use super::errors::guard;
 use super::text::{attached, items, on_text, on_texts};
 use crate::bpe::{Ranked, SplitRule};
 use crate::encoding::Encoding;
-use crate::profile;
+use crate::request::Dialect;
+use crate::resolve::Table;
 use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
@@ -82,12 +83,13 @@ pub(super) fn get_encoding(name: &str) -> PyResult<PyEncoding> {
 /// The encoding that text for this model is counted with.
 #[pyfunction]
 pub(super) fn encoding_for_model(model: &str) -> PyResult<PyEncoding> {
-    let profile = profile::of_model(model).ok_or_else(|| {
-        PyValueError::new_err(format!(
+    let resolved = Table::bundled().resolve(model, Dialect::OpenAiChat, None);
+    match resolved.is_known_model {
+        true => PyEncoding::new(&resolved.profile.encoding),
+        false => Err(PyValueError::new_err(format!(
             "no profile knows the model {model:?}; choose an encoding by get_encoding"
-        ))
-    })?;
-    PyEncoding::new(&profile.encoding)
+        ))),
+    }
 }
 
 /// A vocabulary with its split rule.

@@ -1,8 +1,9 @@
 //! Estimates, records, counts.
 use super::document::Body;
+use super::errors::guard;
 use super::models;
-use super::vocabulary::interruptible;
-use crate::estimate::{Billed, Engine, Method, Reading, Reply};
+use super::vocabulary::{interruptible, vocabularies};
+use crate::estimate::{Billed, Engine, Method, Reading, Reply, Settings};
 use crate::json::Limits;
 use crate::learn::Learner;
 use crate::prefix::PrefixStore;
@@ -48,7 +49,7 @@ pub(super) struct PyEngine(Engine);
 impl PyEngine {
     #[new]
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, *, is_learning, vocabularies = None))]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies, *, is_learning))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,
@@ -57,8 +58,8 @@ impl PyEngine {
         milli_characters_per_token: u64,
         milli_by_provider: std::collections::BTreeMap<String, u64>,
         factor_permille: u64,
+        named_vocabularies: Vec<(String, Bound<'_, PyAny>)>,
         is_learning: bool,
-        vocabularies: Option<Vec<(String, Bound<'_, PyAny>)>>,
     ) -> PyResult<PyEngine> {
         let method = match method {
             "profile" => Method::Profile,
@@ -75,9 +76,12 @@ impl PyEngine {
             }
         };
         let store = PrefixStore::new(capacity_bytes, ttl_seconds);
-        let vocabularies = super::vocabulary::vocabularies(vocabularies.unwrap_or_default())?;
-        let engine = Engine::new(secret, method, is_learning, store);
-        Ok(PyEngine(engine.with_vocabularies(vocabularies)))
+        let settings = Settings {
+            method,
+            vocabularies: vocabularies(named_vocabularies)?,
+            is_learning,
+        };
+        Ok(PyEngine(Engine::new(secret, settings, store)))
     }
 
     fn __len__(&self) -> usize {
@@ -94,12 +98,15 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
         let (estimate, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 // The store is locked only while attached, so that no fork can copy it locked.
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 (self.0.answer(&reading, &known), About::new(&reading))
@@ -129,6 +136,7 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         input_tokens: u64,
         output_tokens: u64,
         reasoning_tokens: u64,
@@ -142,7 +150,7 @@ impl PyEngine {
             output_tokens,
             reasoning_tokens,
         };
-        let (entries, lesson) = interruptible(|| {
+        let (entries, lesson) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&read_reply(document))
@@ -150,7 +158,9 @@ impl PyEngine {
                 None => Reply::default(),
             };
             body.read(py, &limits, |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 let lesson = self.0.lesson(&reading, &known, billed);
                 (self.0.entries(&reading, billed, &reply), lesson)
@@ -195,11 +205,14 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
         let (count, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 (self.0.count(&reading), About::new(&reading))
             })
         })?;

@@ -5,7 +5,6 @@ use crate::count::{TextCounter, Vocabularies};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::prelude::*;
 use std::cell::RefCell;
-use std::sync::Arc;
 
 /// The vocabularies of an engine, by what they are for.
 pub(super) fn vocabularies(named: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Vocabularies> {
@@ -16,15 +15,15 @@ pub(super) fn vocabularies(named: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<V
     Ok(Vocabularies::new(counters.collect::<PyResult<_>>()?))
 }
 
-fn counter(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn TextCounter>> {
+fn counter(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn TextCounter>> {
     let name = object.getattr("name")?.extract()?;
     let encoding = object.cast::<PyEncoding>().ok();
     let object = match encoding.as_ref().map(|encoding| encoding.get().kind()) {
-        Some(Kind::Core(encoding)) => return Ok(Arc::new(encoding.clone())),
+        Some(Kind::Core(encoding)) => return Ok(Box::new(encoding.clone())),
         Some(Kind::Tokenizer(tokenizer)) => tokenizer.clone_ref(object.py()),
         None => object.clone().unbind(),
     };
-    Ok(Arc::new(PyCounter { name, object }))
+    Ok(Box::new(PyCounter { name, object }))
 }
 
 /// Counts by a call into Python.

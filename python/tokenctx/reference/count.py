@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tokenctx.reference import bpe, layout, markup
+from tokenctx.reference.cut import cut
 from tokenctx.reference.document import compact
 from tokenctx.reference.media import (
     DETAILS,
@@ -30,39 +31,27 @@ class FailedVocabularyError(Exception):
     """The user's vocabulary has raised, or gave no number of tokens."""
 
 
-class Own:
-    """The user's vocabulary for one request."""
-
-    def __init__(self, vocabulary: TextCounter) -> None:
-        self.vocabulary = vocabulary
-        self.name = vocabulary.name
-        self.has_failed = False
-
-    def count(self, text: str) -> int:
-        """Tokens of `text`."""
-        try:
-            count = self.vocabulary.count(text)
-        except Exception as error:
-            self.has_failed = True
-            raise FailedVocabularyError from error
-        if not isinstance(count, int) or not 0 <= count < 1 << 32:
-            self.has_failed = True
-            raise FailedVocabularyError
-        return count
+def own_count(own: TextCounter, text: str) -> int:
+    """Tokens of `text` in the user's vocabulary."""
+    try:
+        count = own.count(text)
+    except Exception as error:
+        raise FailedVocabularyError from error
+    if not isinstance(count, int) or not 0 <= count < 1 << 32:
+        raise FailedVocabularyError
+    return count
 
 
 class Counter:
     """Counts one request with one profile and collects what it had to assume."""
 
-    def __init__(self, profile: Profile, request: Request, own: Own | None = None) -> None:
+    def __init__(self, profile: Profile, request: Request, own: TextCounter | None = None) -> None:
         self.profile = profile
-        self.own = None if own is None or own.has_failed else own
-        self.encoding = profile.encoding if self.own is None else self.own.name
+        self.own = own
+        self.encoding = profile.encoding if own is None else own.name
         self.request = request
         self.rule = profile.layout_rule(request.dialect, request.model)
         self.assumptions: set[str] = set()
-        if own is not self.own:
-            self.assumptions.add("failed_vocabulary")
         self.only_text = True
         self.tools_tokens = self.schema_tokens = self.media_tokens = 0
         self.has_markup = profile.layout == "anthropic"
@@ -78,10 +67,11 @@ class Counter:
     def text(self, text: str) -> int:
         """Tokens of `text` in the profile's encoding or the user's, before scaling."""
         if self.own is not None:
-            return self.own.count(text)
+            return own_count(self.own, text)
         if self.profile.encoding == "characters":
             return len(text)
-        return bpe.count(text, self.profile.encoding)
+        parts = cut(text, self.profile.text_cuts)
+        return sum(bpe.count(part, self.profile.encoding) for part in parts)
 
     def scaled(self, tokens: int) -> int:
         """`tokens` of the encoding as tokens of the provider, rounded up."""

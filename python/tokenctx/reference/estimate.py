@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenctx._models import Estimate, RequestCount
-from tokenctx.reference.count import Counter, FailedVocabularyError, Own, last_user_index
+from tokenctx.reference.count import Counter, FailedVocabularyError, last_user_index
 from tokenctx.reference.digest import (
     derive_key,
     has_options,
@@ -18,7 +18,7 @@ from tokenctx.reference.digest import (
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
-from tokenctx.reference.profile import Profile, characters, plain_model_name, resolve, universal
+from tokenctx.reference.profile import Profile, characters, model_name, resolve, universal
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ class Reading:
     is_known_model: bool
     digests: list[bytes]
     options: bytes = b""
-    own: Own | None = None
 
 
 @dataclass(frozen=True)
@@ -63,24 +62,6 @@ class Count:
     """Whether the known total was billed with other options; they are counted then."""
 
 
-def reading_counter(reading: Reading) -> Counter:
-    """A counter with the user's vocabulary, if there is one that has not failed."""
-    return Counter(reading.profile, reading.request, reading.own)
-
-
-def has_failed(reading: Reading) -> bool:
-    """Whether the user's vocabulary could not count a text."""
-    return reading.own is not None and reading.own.has_failed
-
-
-def settled(work: Callable[[], T]) -> T:
-    """What `work` counts; once more if the user's vocabulary fails, without it."""
-    try:
-        return work()
-    except FailedVocabularyError:
-        return work()
-
-
 class Engine:
     """Estimates and records; no clock, no randomness: time and secret come from the caller."""
 
@@ -93,9 +74,9 @@ class Engine:
         milli_characters_per_token: int,
         milli_by_provider: dict[str, int],
         factor_permille: int,
+        named_vocabularies: list[tuple[str, TextCounter]],
         *,
         is_learning: bool,
-        vocabularies: list[tuple[str, TextCounter]] | None = None,
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
@@ -107,7 +88,7 @@ class Engine:
         self._factor_permille = factor_permille
         self._is_learning = is_learning and method == "profile"
         self._learners = Learners()
-        self._vocabularies = sorted(vocabularies or [], key=lambda named: -len(named[0]))
+        self._vocabularies = dict(sorted(named_vocabularies, key=lambda it: -len(it[0])))
 
     def __len__(self) -> int:
         return len(self._store)
@@ -118,18 +99,20 @@ class Engine:
         self._learners.clear()
 
     def estimate(
-        self, body: object, model: str | None, dialect: str | None, now_seconds: float
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        reading = self._read(body, model, dialect)
-        return settled(lambda: self._estimate(reading, now_seconds))
-
-    def _estimate(self, reading: Reading, now_seconds: float) -> Estimate:
+        reading = self._read(body, model, dialect, provider)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
         count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
         counted = count.tokens
-        if learner is not None and not has_failed(reading):
+        if learner is not None:
             counted = learner.corrected(count.features, counted)
         source: Source = "estimated" if prefix is None else "delta"
         is_known = count.new_message_count == 0 and not count.has_other_options
@@ -142,6 +125,7 @@ class Engine:
         body: object,
         model: str | None,
         dialect: str | None,
+        provider: str | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -150,14 +134,13 @@ class Engine:
     ) -> bool:
         """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
         messages = () if reply is None else read_reply(reply)
-        reading = self._read(body, model, dialect)
-        prefix_known = self._store.deepest(reading.digests[1:], now_seconds)
-        count = settled(lambda: self._count(reading, prefix_known))
+        reading = self._read(body, model, dialect, provider)
+        count = self._count(reading, self._store.deepest(reading.digests[1:], now_seconds))
         if input_tokens <= 0 or not reading.request.messages:
             self._learn(reading, count, input_tokens)
             return False
         prefix = reading.digests[-1]
-        options = reading.options, settled(lambda: self._options_tokens(reading))
+        options = reading.options, self._options_tokens(reading)
         self._store.record(prefix, KnownTotal(input_tokens, 0, *options), now_seconds)
         if messages and output_tokens > 0:
             for message in messages:
@@ -182,15 +165,14 @@ class Engine:
             self._learners.put(model, learner)
         return learner is not None
 
-    def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
+    def count(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> RequestCount:
         """The whole request counted here, without what is known."""
-        reading = self._read(body, model, dialect)
-        return settled(lambda: self._count_request(reading))
-
-    def _count_request(self, reading: Reading) -> RequestCount:
-        counter = reading_counter(reading)
-        context = counter.context(reading.request)
-        messages = counter.messages(0)
+        reading = self._read(body, model, dialect, provider)
+        (context, messages), counter = self._counted(
+            reading, lambda counter: (counter.context(reading.request), counter.messages(0))
+        )
         return RequestCount(
             tokens=context + sum(messages),
             context_tokens=context,
@@ -203,9 +185,11 @@ class Engine:
             assumptions=self._assumptions(reading, counter),
         )
 
-    def _read(self, body: object, model: str | None, dialect: str | None) -> Reading:
+    def _read(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
-        profile, is_known = resolve(request.model, request.dialect)
+        profile, is_known = resolve(request.model, request.dialect, provider)
         if self._method == "universal":
             profile = universal(profile)
         elif self._method == "characters":
@@ -213,23 +197,36 @@ class Engine:
             profile = characters(profile, milli, self._factor_permille)
         reading = Reading(request, profile, is_known, [])
         digests = prefix_digests(self._key, self._family(reading), request)
-        options = options_digest(self._key, request)
-        return replace(reading, digests=digests, options=options, own=self._own(reading))
+        return replace(reading, digests=digests, options=options_digest(self._key, request))
 
-    def _own(self, reading: Reading) -> Own | None:
+    def _counted(self, reading: Reading, work: Callable[[Counter], T]) -> tuple[T, Counter]:
+        """What `work` counts, with the user's vocabulary if there is one that does not fail."""
+        own = self._vocabulary(reading)
+        if own is not None:
+            counter = Counter(reading.profile, reading.request, own)
+            try:
+                return work(counter), counter
+            except FailedVocabularyError:
+                pass
+        counter = Counter(reading.profile, reading.request)
+        if own is not None:
+            counter.assumptions.add("failed_vocabulary")
+        return work(counter), counter
+
+    def _vocabulary(self, reading: Reading) -> TextCounter | None:
         """The user's: the longest beginning of the model's name, the profile's, the provider."""
-        model, profile = plain_model_name(reading.request.model), reading.profile
+        model, profile = model_name(reading.request.model).own, reading.profile
         for fits in (model.startswith, profile.name.startswith, profile.provider.__eq__):
-            for name, vocabulary in self._vocabularies:
+            for name, vocabulary in self._vocabularies.items():
                 if fits(name):
-                    return Own(vocabulary)
+                    return vocabulary
         return None
 
     def _family(self, reading: Reading) -> str:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
         if reading.is_known_model and self._method == "profile":
             return reading.profile.name
-        return f"{reading.profile.name}/{plain_model_name(reading.request.model)}"
+        return f"{reading.profile.name}/{model_name(reading.request.model).own}"
 
     def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> int:
         """Reasoning that the known total holds and that a new turn of the user drops."""
@@ -241,34 +238,36 @@ class Engine:
 
     def _model(self, reading: Reading) -> str:
         """What shares its constants; empty if nothing is learned."""
-        name = plain_model_name(reading.request.model)
+        name = model_name(reading.request.model).own
         is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
-        own = "" if reading.own is None else f"/{reading.own.name}"
-        return f"{reading.profile.name}/{name}{own}" if self._is_learning and is_name else ""
+        return f"{reading.profile.name}/{name}" if self._is_learning and is_name else ""
 
     def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:
         """What is beyond `prefix`, an index and a total, counted: all, if there is none."""
-        request, counter = reading.request, reading_counter(reading)
+        request = reading.request
         start, known = (0, KnownTotal(0)) if prefix is None else (prefix[0] + 1, prefix[1])
-        tokens = counter.context(request) if prefix is None else 0
-        tokens += sum(counter.messages(start))
+
+        def work(counter: Counter) -> tuple[int, tuple[int, int, int], int]:
+            tokens = counter.context(request) if prefix is None else 0
+            tokens += sum(counter.messages(start))
+            tally = counter.tools_tokens, counter.schema_tokens, counter.media_tokens
+            return tokens, tally, self._dropped_reasoning(reading, counter, start)
+
+        (tokens, tally, dropped), counter = self._counted(reading, work)
         new = request.messages[start:]
         tools = len(request.tools) if prefix is None else 0
-        apart = counter.tools_tokens + counter.schema_tokens + counter.media_tokens
         features = Features(
             requests=int(prefix is None),
-            text_tokens=max(0, tokens - apart),
+            text_tokens=max(0, tokens - sum(tally)),
             messages=len(new),
-            tools_tokens=counter.tools_tokens,
+            tools_tokens=tally[0],
             tool_sets=int(tools > 0),
             tools=tools,
             calls=sum(isinstance(it, (ToolCall, ToolResult)) for one in new for it in one.parts),
-            schema_tokens=counter.schema_tokens,
-            media_tokens=counter.media_tokens,
+            schema_tokens=tally[1],
+            media_tokens=tally[2],
         )
-        if prefix is not None:
-            dropped = self._dropped_reasoning(reading, counter, start)
-            known = replace(known, tokens=max(0, known.tokens - dropped))
+        known = replace(known, tokens=max(0, known.tokens - dropped))
         has_other_options = prefix is not None and known.options != reading.options
         if has_other_options:
             more = self._options_tokens(reading) - known.options_tokens
@@ -290,14 +289,17 @@ class Engine:
             thinking=False,
             pro=False,
         )
-        both = (reading_counter(reading), reading_counter(replace(reading, request=without)))
-        with_options, plain = (counter.context(counter.request) for counter in both)
+        readings = reading, replace(reading, request=without)
+        with_options, plain = (
+            self._counted(it, lambda counter: counter.context(counter.request))[0]
+            for it in readings
+        )
         return with_options - plain
 
     def _learn(self, reading: Reading, count: Count, billed: int) -> None:
         """Learn from a billed call, unless the request does not tell what was billed."""
         model, guesses = self._model(reading), self._assumptions(reading, count.counter)
-        is_untold = has_failed(reading) or any(name.startswith(UNTOLD) for name in guesses)
+        is_untold = any(name.startswith(UNTOLD) for name in guesses)
         if model and count.tokens and billed > count.known.tokens and not is_untold:
             billed, derived = billed - count.known.tokens, count.known.derived_tokens
             handicap = 4 if reading.profile.quality == "exact" else 0
