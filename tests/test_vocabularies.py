@@ -390,6 +390,25 @@ def test_a_vocabulary_that_fails_is_as_none(implementation: Any, answer: Any) ->
     assert estimate.assumptions == ("failed_vocabulary",)
 
 
+def test_constants_are_learned_for_each_vocabulary(implementation: Any) -> None:
+    def recorded(vocabulary: Any) -> Any:
+        estimator = implementation.HybridTokenEstimator(vocabularies={"gemini": vocabulary})
+        for turn in range(30):
+            text = f"{turn} and a few more words " * (turn + 3)
+            contents = [{"role": "user", "parts": [{"text": text}]}]
+            body = {"model": "gemini-2.5-pro", "contents": contents}
+            estimator.record(body, 3 * estimator.count_request(body).tokens)
+        return estimator
+
+    models = list(recorded(Characters()).learned()["models"])
+    assert [model.rsplit("/", 1)[-1] for model in models] == ["my-characters"]
+    estimate = recorded(Characters()).estimate(GEMINI)
+    assert "learned_correction" in estimate.assumptions
+    broken = Broken(None)
+    broken.calls = 3
+    assert recorded(broken).learned()["models"] == {}
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
 def test_what_ends_the_program_is_raised(implementation: Any, error: BaseException) -> None:
     estimator = implementation.HybridTokenEstimator(vocabularies={"gemini": Broken(error)})
