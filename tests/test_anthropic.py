@@ -8,14 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenctx import _core
-from tokenctx.reference import estimate, markup
+from test_layout import ENGINES
+from tokenctx.reference import markup
 
-ARGUMENTS: Any = (b"0" * 32, 1 << 20, 60.0, "profile", 3500, {}, 1100)
-ENGINES: dict[str, Any] = {
-    "rust": _core.Engine(*ARGUMENTS),
-    "reference": estimate.Engine(*ARGUMENTS),
-}
 MODELS = st.sampled_from(
     "claude-3-5-haiku claude-3-7-sonnet claude-sonnet-4 claude-sonnet-4-5 claude-opus-4-6 "
     "claude-opus-4-7 claude-sonnet-5".split()
@@ -95,7 +90,7 @@ DIALECTS = st.sampled_from(["anthropic", "openai-chat", "bedrock-converse"])
 @settings(deadline=None, max_examples=300)  # the first count loads a vocabulary
 @given(BODIES, MODELS, DIALECTS)
 def test_any_request_counts_the_same_in_both(body: Any, model: str, dialect: str) -> None:
-    counts = {engine.count(body, model, dialect) for engine in ENGINES.values()}
+    counts = {engine.count(body, model, dialect, None) for engine in ENGINES.values()}
     assert len(counts) == 1
 
 
@@ -104,7 +99,7 @@ def user(text: str) -> dict[str, Any]:
 
 
 def count(engine: Any, model: str, **body: Any) -> int:
-    return int(engine.count({"messages": [user("Hi")], **body}, model, "anthropic").tokens)
+    return int(engine.count({"messages": [user("Hi")], **body}, model, "anthropic", None).tokens)
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
