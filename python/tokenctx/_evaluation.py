@@ -217,11 +217,11 @@ class Scorer:
             raise Unusable("a request beyond a limit") from None
 
     def delta(self, call: Call) -> Estimate | None:
-        """The estimate from the turn before, if one of at least 1,000 tokens is known.
+        """The estimate from the turn before, if that is known.
 
         Its reply is not in the recording: it is counted like all that is new.
         """
-        if call.known is None or call.known[1] < DELTA_TOKENS:
+        if call.known is None:
             return None
         body, tokens = call.known
         self.growing.reset()
@@ -311,7 +311,7 @@ class Evaluation:
         score, row = score_of(call, estimate), ROWS[self.by](call, estimate)
         self.record_count += 1
         self.own.add(row, call, score)
-        if delta and call.stratum != "undetermined":
+        if delta and delta.known_tokens >= DELTA_TOKENS and call.stratum != "undetermined":
             self.own.pools[DELTA.name].append(score_of(call, delta))
         if call.stratum != "undetermined":
             self._keep_if_worst(abs(score.percent), call, estimate)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from tokenctx._models import Estimate, RequestCount
+from tokenctx.reference.bounds import bounds_permille, interval, row_names, stratum_of
 from tokenctx.reference.count import Counter, last_user_index
 from tokenctx.reference.digest import derive_key, link, message_digest, prefix_digests
 from tokenctx.reference.model import Reasoning
@@ -15,6 +16,7 @@ from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
     from tokenctx._models import Quality, Source
+    from tokenctx.reference.bounds import Scope
     from tokenctx.reference.model import Request
 
 METHODS = ("profile", "universal", "characters")
@@ -171,24 +173,30 @@ class Engine:
         quality = "exact" if source == "exact" else self._quality(reading, counter)
         if quality == "exact" and not known.is_billed:
             quality = "calibrated"
-        low, high = reading.profile.low_permille, reading.profile.high_permille
-        if quality == "exact":
-            low = high = 1000
-        elif quality == "heuristic":
-            low, high = min(low, 500), max(high, 2000)
+        assumptions = self._assumptions(reading, counter)
+        tokens = known.tokens + counted
         # What is not billed yet may be as wrong as a count.
         uncertain = counted + min(known.derived_tokens, known.tokens)
-        certain = known.tokens + counted - uncertain
+        start = len(reading.request.messages) - count
+        scope: Scope = "new" if known.is_billed else "reply"
+        scope = "whole" if source == "estimated" else scope
+        profile, is_known_model = reading.profile, reading.is_known_model
+        names = row_names(profile.name, profile.provider, is_known_model=is_known_model)
+        stratum = stratum_of(reading.request, start, assumptions)
+        permille = bounds_permille(names, scope, stratum)
+        low, high = interval(tokens, uncertain, permille)
+        if source == "exact":
+            low, high, assumptions = tokens, tokens, ()
         return Estimate(
-            tokens=known.tokens + counted,
+            tokens=tokens,
             source=source,
             known_tokens=known.tokens,
             estimated_tokens=counted,
             new_message_count=count,
             quality=quality,
-            low=certain + uncertain * low // 1000,
-            high=certain - (-uncertain * high // 1000),
-            assumptions=() if source == "exact" else self._assumptions(reading, counter),
+            low=low,
+            high=high,
+            assumptions=assumptions,
             dialect=reading.request.dialect,
             model=reading.request.model,
             profile=reading.profile.name,
