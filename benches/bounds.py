@@ -4,9 +4,9 @@
     python3 dev.py bounds calls.jsonl.gz sessions.jsonl.gz --write    # and the table, from all
 
 A bound is a quantile of errors: (billed - counted) / (counted + slack), for each profile and
-stratum. The narrowest interval around the count that holds the wanted share of calls is taken: split
-conformal prediction, with its correction for a finite number. A row of few calls borrows from its
-provider's, that one from all: as many calls as `BORROWED_CALLS` weigh.
+stratum. The narrowest interval around the count that holds the wanted share of calls is taken, like
+split conformal prediction with its correction for finite numbers. A row of few calls borrows from
+its provider's, that one from all: as many calls as `BORROWED_CALLS` weigh.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class Point:
 def points(path: Path) -> Iterator[Point]:
     """What every recorded call says about bounds: whole, from the turn before, by each method."""
     scorer = Scorer()
-    methods = [Scorer(HybridTokenEstimator(method=name)) for name in get_args(Method)[1:]]
+    methods = [
+        Scorer(HybridTokenEstimator(method=name, learning=False)) for name in get_args(Method)[1:]
+    ]
     for number, line, _ in numbered_lines(path):
         try:
             call = read_call(number, line)
