@@ -85,16 +85,14 @@ class Point:
         return (self.billed_tokens - self.counted_tokens) / (self.counted_tokens + SLACK_TOKENS)
 
 
-def points(path: Path) -> Iterator[Point]:
-    """What every recorded call says about bounds: whole, from the turn before, by each method."""
+def points(path: Path, methods: Sequence[Method] = get_args(Method)[1:]) -> Iterator[Point]:
+    """What every recorded call says about bounds: whole, from the turn before, by `methods`."""
     scorer = Scorer()
-    methods = [
-        Scorer(HybridTokenEstimator(method=name, learning=False)) for name in get_args(Method)[1:]
-    ]
+    others = [Scorer(HybridTokenEstimator(method=name, learning=False)) for name in methods]
     for number, line, _ in numbered_lines(path):
         try:
             call = read_call(number, line)
-            estimates = [scorer.estimate(call), *(other.estimate(call) for other in methods)]
+            estimates = [scorer.estimate(call), *(other.estimate(call) for other in others)]
         except Unusable:
             continue
         if delta := scorer.delta(call):
