@@ -91,7 +91,6 @@ class HybridTokenEstimator:
             1100 if conservative else 1000,
             named,
             is_learning=learning,
-            vocabularies=named,
         )
         self._correction = 1.0
         self._last_call = 0, 0
