@@ -79,6 +79,8 @@ pub struct Request<'d> {
     pub has_thinking: bool,
     /// Whether the model is asked to cite a document.
     pub has_citations: bool,
+    /// Whether the model may make but one call at a time.
+    pub is_serial: bool,
     /// Whether a mode of reasoning with a hidden prompt is asked for.
     pub is_pro: bool,
     /// What was odd or had to be guessed on reading.
@@ -107,6 +109,7 @@ impl<'d> Request<'d> {
             schema_description: Cow::default(),
             has_thinking: false,
             has_citations: false,
+            is_serial: false,
             is_pro: false,
             assumptions: Assumptions::new(),
         }

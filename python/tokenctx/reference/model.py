@@ -124,6 +124,8 @@ class Request:
     thinking: bool = False
     citations: bool = False
     """Whether the model is asked to cite a document."""
+    serial: bool = False
+    """Whether the model may make but one call at a time."""
     pro: bool = False
     """Whether a mode of reasoning with a hidden prompt is asked for."""
     assumptions: frozenset[str] = field(default_factory=frozenset)
