@@ -1,7 +1,7 @@
-"""What an encoding costs beside the other way to the same number.
+"""Encodings beside another way to the same answer.
 
-`rust` is what is promised to be fast, `reference` the other way: a loop over single texts, the count
-of the whole text, tiktoken with the same ranks.
+`rust` is the way that is promised to be fast, `reference` the other: a loop over single texts, the
+count of the whole text, tiktoken with the same ranks.
 """
 
 from __future__ import annotations
