@@ -3,6 +3,7 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
+use crate::bounds::{Bounds, Scope, Stratum};
 use crate::count::{Counter, Tally, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::learn::{Features, Learner, Learners, Lesson};
@@ -628,19 +629,11 @@ fn estimate(
     if quality == "exact" && !known.is_billed() {
         quality = "calibrated";
     }
-    let profile = &reading.profile;
-    let (low, high) = match quality {
-        "exact" => (1000, 1000),
-        "heuristic" => (
-            profile.low_permille.min(500),
-            profile.high_permille.max(2000),
-        ),
-        _ => (profile.low_permille, profile.high_permille),
-    };
-    // What is not billed yet may be as wrong as a count.
-    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
     let tokens = known.tokens.saturating_add(estimated_tokens);
-    let certain = tokens - uncertain;
+    let (low, high) = match source {
+        Source::Exact => (tokens, tokens),
+        _ => bounds(reading, source, count, estimated_tokens, &assumptions),
+    };
     Estimate {
         tokens,
         source,
@@ -648,10 +641,31 @@ fn estimate(
         estimated_tokens,
         new_message_count: count.new_message_count,
         quality: quality.to_owned(),
-        low: certain.saturating_add(uncertain.saturating_mul(low) / 1000),
-        high: certain.saturating_add(uncertain.saturating_mul(high).div_ceil(1000)),
+        low,
+        high,
         assumptions,
     }
+}
+
+fn bounds(
+    reading: &Reading<'_>,
+    source: Source,
+    count: &Count,
+    estimated_tokens: u64,
+    assumptions: &Assumptions,
+) -> (u64, u64) {
+    let known = count.known;
+    let scope = match source {
+        Source::Estimated => Scope::Whole,
+        _ if known.is_billed() || count.has_other_options => Scope::New,
+        _ => Scope::Reply,
+    };
+    let start = reading.request.messages.len() - count.new_message_count;
+    let stratum = Stratum::of(&reading.request, start, assumptions);
+    // What is not billed yet may be as wrong as a count.
+    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
+    let tokens = known.tokens.saturating_add(estimated_tokens);
+    Bounds::of(&reading.profile, reading.is_known_model, scope, stratum).interval(tokens, uncertain)
 }
 
 fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenctx._models import Estimate, RequestCount
+from tokenctx.reference.bounds import bounds_permille, interval, row_names, stratum_of
 from tokenctx.reference.count import Counter, FailedVocabularyError, last_user_index
 from tokenctx.reference.digest import (
     derive_key,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from tokenctx._models import Quality, Source
     from tokenctx._vocabularies import TextCounter
+    from tokenctx.reference.bounds import Scope
     from tokenctx.reference.model import Request
 
 T = TypeVar("T")
@@ -324,14 +326,7 @@ class Engine:
         quality = "exact" if source == "exact" else self._quality(reading, counter)
         if quality == "exact" and not known.is_billed:
             quality = "calibrated"
-        low, high = reading.profile.low_permille, reading.profile.high_permille
-        if quality == "exact":
-            low = high = 1000
-        elif quality == "heuristic":
-            low, high = min(low, 500), max(high, 2000)
-        # What is not billed yet may be as wrong as a count.
-        uncertain = counted + min(known.derived_tokens, known.tokens)
-        certain = known.tokens + counted - uncertain
+        low, high = self._bounds(reading, count, source, counted, guesses)
         if counted != count.tokens:
             guesses = (*guesses, "learned_correction")
         if count.has_other_options:
@@ -343,14 +338,36 @@ class Engine:
             estimated_tokens=counted,
             new_message_count=count.new_message_count,
             quality=quality,
-            low=certain + uncertain * low // 1000,
-            high=certain - (-uncertain * high // 1000),
+            low=low,
+            high=high,
             assumptions=tuple(sorted(guesses)),
             dialect=reading.request.dialect,
             model=reading.request.model,
             profile=reading.profile.name,
             context_window_tokens=reading.profile.context_window_tokens,
         )
+
+    def _bounds(
+        self,
+        reading: Reading,
+        count: Count,
+        source: Source,
+        counted: int,
+        guesses: tuple[str, ...],
+    ) -> tuple[int, int]:
+        known, profile = count.known, reading.profile
+        tokens = known.tokens + counted
+        if source == "exact":
+            return tokens, tokens
+        has_reply = not known.is_billed and not count.has_other_options
+        scope: Scope = "whole" if source == "estimated" else "reply" if has_reply else "new"
+        start = len(reading.request.messages) - count.new_message_count
+        stratum = stratum_of(reading.request, start, guesses)
+        is_known_model = reading.is_known_model
+        names = row_names(profile.name, profile.provider, is_known_model=is_known_model)
+        # What is not billed yet may be as wrong as a count.
+        uncertain = counted + min(known.derived_tokens, known.tokens)
+        return interval(tokens, uncertain, bounds_permille(names, scope, stratum))
 
     def _quality(self, reading: Reading, counter: Counter) -> Quality:
         guesses = self._assumptions(reading, counter)
