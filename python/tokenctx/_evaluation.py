@@ -59,6 +59,15 @@ class Call:
     dialect: Dialect | None
     known: tuple[Json, int] | None = None
 
+    @property
+    def names(self) -> Json:
+        """What an estimate takes beside the body."""
+        return {
+            "model": self.model or None,
+            "dialect": self.dialect,
+            "provider": self.provider or None,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -217,7 +226,7 @@ class Scorer:
     def estimate(self, call: Call) -> Estimate:
         """The estimate for `call` with nothing known. Raises Unusable beyond a limit."""
         try:
-            return self.estimator.estimate(call.body, **names_of(call))
+            return self.estimator.estimate(call.body, **call.names)
         except Error:
             raise Unusable("a request beyond a limit") from None
 
@@ -229,16 +238,10 @@ class Scorer:
         if call.known is None:
             return None
         body, tokens = call.known
-        self.estimator.record(body, tokens, **names_of(call))
-        estimate = self.estimator.estimate(call.body, **names_of(call))
+        self.estimator.record(body, tokens, **call.names)
+        estimate = self.estimator.estimate(call.body, **call.names)
         self.estimator.reset()
         return estimate
-
-
-def names_of(call: Call) -> Json:
-    """What is known of a call beside its body, as the estimator takes it."""
-    model, provider = call.model or None, call.provider or None
-    return {"model": model, "dialect": call.dialect, "provider": provider}
 
 
 def score_of(call: Call, estimate: Estimate) -> Score:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._evaluation import names_of, score_of
+from tokenctx._evaluation import score_of
 from tokenctx._recordings import message_list, truncated
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def misses(estimator: HybridTokenEstimator, worst: Iterable[tuple[Call, Estimate
 
 def _parts(estimator: HybridTokenEstimator, call: Call) -> dict[str, int]:
     def tokens(body: Json) -> int:
-        return estimator.count_request(body, **names_of(call)).tokens
+        return estimator.count_request(body, **call.names).tokens
 
     body = call.body
     whole = tokens(body)
