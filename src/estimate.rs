@@ -22,6 +22,9 @@ const GUESSES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
 /// Beginnings of the assumptions about what the request does not hold.
 const UNTOLD: [&str; 3] = ["remote_", "unreadable_", "server_"];
 
+/// Assumed if the user's vocabulary could not count.
+const FAILED_VOCABULARY: &str = "failed_vocabulary";
+
 /// Nothing is learned about a model whose name is longer.
 const MAX_MODEL_BYTES: usize = 200;
 
@@ -309,9 +312,10 @@ impl Engine {
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
     pub fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
         let (count, counter) = self.count_beyond(reading, known.prefix);
+        let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
         let counted = match &known.learner {
-            Some(learner) => learner.corrected(&count.features, count.tokens),
-            None => count.tokens,
+            Some(learner) if is_learned => learner.corrected(&count.features, count.tokens),
+            _ => count.tokens,
         };
         let is_known = count.new_message_count == 0 && !count.has_other_options;
         let is_exact = is_known && count.known.is_billed();
@@ -339,6 +343,7 @@ impl Engine {
         let assumptions = assumptions(reading, &counter);
         if count.tokens == 0
             || billed.input_tokens <= count.known.tokens
+            || assumptions.contains(FAILED_VOCABULARY)
             || assumptions.iter().any(is_untold)
         {
             return None;
@@ -437,7 +442,7 @@ impl Engine {
             return (counted, counter);
         }
         let mut counter = Counter::new(profile, request, None);
-        counter.assume("failed_vocabulary");
+        counter.assume(FAILED_VOCABULARY);
         (work(&mut counter), counter)
     }
 
@@ -499,7 +504,12 @@ impl Engine {
     fn model(&self, reading: &Reading<'_>) -> Option<String> {
         let name = ModelName::read(&reading.request.model, Table::bundled()).own;
         let is_name = name.len() <= MAX_MODEL_BYTES;
-        (self.is_learning && is_name).then(|| format!("{}/{name}", reading.profile.name))
+        let own = self
+            .vocabularies
+            .of(&reading.request.model, &reading.profile);
+        let own = own.map(|own| format!("/{}", own.name()));
+        let own = own.unwrap_or_default();
+        (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
     }
 
     fn profile(&self, profile: &'static Profile) -> Cow<'static, Profile> {

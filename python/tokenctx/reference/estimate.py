@@ -36,6 +36,8 @@ GUESSES = ("unknown_", "remote_", "unreadable_", "server_")
 """Beginnings of the assumptions that make a count a guess."""
 UNTOLD = ("remote_", "unreadable_", "server_")
 """Beginnings of the assumptions about what the request does not hold."""
+FAILED_VOCABULARY = "failed_vocabulary"
+"""Assumed if the user's vocabulary could not count."""
 MAX_MODEL_BYTES = 200
 """Nothing is learned about a model whose name is longer."""
 
@@ -115,7 +117,7 @@ class Engine:
         count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
         counted = count.tokens
-        if learner is not None:
+        if learner is not None and FAILED_VOCABULARY not in count.counter.assumptions:
             counted = learner.corrected(count.features, counted)
         source: Source = "estimated" if prefix is None else "delta"
         is_known = count.new_message_count == 0 and not count.has_other_options
@@ -220,7 +222,7 @@ class Engine:
                 pass
         counter = Counter(reading.profile, reading.request)
         if own is not None:
-            counter.assumptions.add("failed_vocabulary")
+            counter.assumptions.add(FAILED_VOCABULARY)
         return work(counter), counter
 
     def _vocabulary(self, reading: Reading) -> TextCounter | None:
@@ -250,7 +252,9 @@ class Engine:
         """What shares its constants; empty if nothing is learned."""
         name = model_name(reading.request.model).own
         is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
-        return f"{reading.profile.name}/{name}" if self._is_learning and is_name else ""
+        own = self._vocabulary(reading)
+        suffix = "" if own is None else f"/{own.name}"
+        return f"{reading.profile.name}/{name}{suffix}" if self._is_learning and is_name else ""
 
     def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:
         """What is beyond `prefix`, an index and a total, counted: all, if there is none."""
@@ -309,7 +313,7 @@ class Engine:
     def _learn(self, reading: Reading, count: Count, billed: int) -> None:
         """Learn from a billed call, unless the request does not tell what was billed."""
         model, guesses = self._model(reading), self._assumptions(reading, count.counter)
-        is_untold = any(name.startswith(UNTOLD) for name in guesses)
+        is_untold = any(name.startswith((*UNTOLD, FAILED_VOCABULARY)) for name in guesses)
         if model and count.tokens and billed > count.known.tokens and not is_untold:
             billed, derived = billed - count.known.tokens, count.known.derived_tokens
             handicap = 4 if reading.profile.quality == "exact" else 0
