@@ -245,6 +245,12 @@ def bounds(options: argparse.Namespace) -> None:
     python("bounds", "benches/bounds.py", *options.words)
 
 
+def accuracy(options: argparse.Namespace) -> None:
+    """Write docs/accuracy.md and README's table from recorded calls; --compare adds others."""
+    setup("cli")
+    python("accuracy", "benches/accuracy.py", *options.words)
+
+
 def leave_one_out(options: argparse.Namespace) -> None:
     """Score each project of recorded calls with what the others tell; show what supports what."""
     setup("cli")
