@@ -1,0 +1,185 @@
+"""From one dialect to another: read, pair, arrange, write, and compare with the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from tokenctx._errors import RequestError
+from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses, vscode
+from tokenctx.convert.arrange import arranged
+from tokenctx.convert.model import (
+    Conversation,
+    Dialect,
+    Message,
+    Option,
+    Reasoning,
+    Source,
+    Text,
+    ToolCall,
+    changed,
+)
+from tokenctx.convert.notes import ConversionOptions, Note, Notes, opaque
+from tokenctx.convert.rules import Rules, Writer
+from tokenctx.convert.source import detect, detect_messages, plain
+from tokenctx.convert.tools import pair_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tokenctx.convert.model import Json, Part, Path
+
+RULES: Final[Mapping[Dialect, Rules]] = {
+    module.RULES.name: module.RULES for module in (openai_chat, openai_responses, anthropic, gemini, ai_sdk)
+}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A request, or the answer to one, in another dialect.
+
+    Attributes:
+        dialect: The dialect of `body`.
+        source: The dialect that it was read from.
+        body: The whole request or answer, as JSON values. It shares values with the input.
+        losses: What converting back would not give back, each with kind and place in the input.
+        warnings: What was odd in the input, or had to be added; with kind and place.
+    """
+
+    dialect: Dialect
+    source: Source
+    body: Any = field(repr=False)
+    losses: tuple[Note, ...] = ()
+    warnings: tuple[Note, ...] = ()
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages of a request: `messages`, `input` or `contents` of its body."""
+        found: list[Any] = self.body.get(RULES[self.dialect].list_field, [])
+        return found
+
+
+def convert_messages(
+    request_or_messages: object,
+    to: Dialect,
+    source: Source | None = None,
+    options: ConversionOptions | None = None,
+) -> Conversion:
+    """The request, or the list of messages, in the dialect `to`.
+
+    Takes JSON text, dicts, lists and SDK objects. `source` is detected if it is not given. What is
+    unknown never raises, unless `options` say so: then ConversionError. RequestError for text that
+    is no JSON, for a body that is neither an object nor a list, and for one nested too deeply.
+    Linear in the input. Nothing of the input is changed.
+    """
+    options = options or ConversionOptions()
+    _known(to, Dialect, "to")
+    value = plain(request_or_messages)
+    if source is not None:
+        _known(source, Source, "source")
+    body, found = _as_body(value, source)
+    notes = Notes(options)
+    written = _converted(body, found, to, notes)
+    if options.verify and found != "vscode":
+        _compare(body, written, found, to, notes)
+    notes.log(f"{found} to {to}")
+    return Conversion(to, found, written, tuple(notes.losses), tuple(notes.warnings))
+
+
+def _known(name: object, names: Any, what: str) -> None:
+    if name not in get_args(names):
+        raise ValueError(f"{what} is {name!r}; it must be one of {', '.join(get_args(names))}")
+
+
+def _as_body(value: Any, source: Source | None) -> tuple[Json, Source]:
+    """The body, made around a bare list of messages, and its dialect."""
+    if isinstance(value, list):
+        found = source or detect_messages(value) or "openai-chat"
+        return {_list_field(found): value}, found
+    if not isinstance(value, dict):
+        raise RequestError(
+            f"the body is {type(value).__name__}; it must be an object or a list", "syntax"
+        )
+    return value, source or detect(value)
+
+
+def _list_field(source: Source) -> str:
+    return "messages" if source == "vscode" else RULES[source].list_field
+
+
+def _converted(body: Json, source: Source, to: Dialect, notes: Notes) -> Json:
+    try:
+        read = vscode.read if source == "vscode" else RULES[source].read
+        rules = RULES[to]
+        conversation = read(body, notes)
+        is_same = source == to
+        conversation = pair_tools(conversation, notes, None if is_same else rules.ids)
+        conversation = _for_model(conversation, notes)
+        if not is_same:
+            conversation = arranged(conversation, rules, notes)
+        return rules.write(conversation, Writer(rules, conversation, notes))
+    except RecursionError:
+        raise RequestError("a value is nested too deeply for this interpreter", "too_deep") from None
+
+
+def _for_model(conversation: Conversation, notes: Notes) -> Conversation:
+    """The conversation for another model, if one is asked for: without reasoning of the last."""
+    wanted, option = notes.options.model, conversation.options.get("model")
+    if wanted is None or (option is not None and option.value == wanted):
+        return conversation
+    options = {**conversation.options, "model": Option(wanted, ("model",))}
+    raw = {**conversation.raw, "model": wanted}
+    messages = tuple(_without_proofs(message, notes) for message in conversation.messages)
+    return replace(conversation, options=options, raw=raw, messages=messages)
+
+
+def _without_proofs(message: Message, notes: Notes) -> Message:
+    """`message` without what only the model that made it may see again."""
+    parts: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, Reasoning):
+            notes.lose("reasoning", part.path)
+        elif isinstance(part, Text | ToolCall) and part.signature is not None:
+            notes.lose("signature", part.path)
+            parts.append(changed(part, signature=None))
+        else:
+            parts.append(part)
+    if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
+        return message
+    return changed(message, parts=tuple(parts))
+
+
+def _compare(body: Json, written: Json, source: Dialect, to: Dialect, notes: Notes) -> None:
+    """Convert back, and note every difference that no rule has named."""
+    policies = {kind: policy for kind, policy in notes.options.policies.items() if policy == "keep"}
+    policy = "keep" if notes.options.policy == "keep" else "repair"
+    options = replace(notes.options, policy=policy, policies=policies, model=None)
+    image = "placeholder" if options.image_in_non_user_message == "error" else None
+    options = replace(options, image_in_non_user_message=image) if image else options
+    back = _converted(written, to, source, Notes(options))
+    known = {note.path for note in notes.losses}
+    for path in differences(body, back):
+        if not any(path[:length] in known for length in range(len(path) + 1)):
+            notes.lose("form", path)
+            known.add(path)
+
+
+def differences(one: Any, other: Any) -> Iterator[Path]:
+    """Where two JSON values differ; lists of other lengths differ as a whole. No recursion."""
+    queue: list[tuple[Path, Any, Any]] = [((), one, other)]
+    while queue:
+        path, left, right = queue.pop()
+        if left is right or (type(left) is type(right) and left == right):
+            continue
+        short = opaque(path)
+        if isinstance(left, dict) and isinstance(right, dict) and short == path:
+            for name in left.keys() | right.keys():
+                if name in left and name in right:
+                    queue.append(((*path, name), left[name], right[name]))
+                else:
+                    yield opaque((*path, name))
+        elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+            queue += [((*path, i), left[i], right[i]) for i in range(len(left))]
+        else:
+            yield short
