@@ -12,6 +12,7 @@ mod error;
 pub mod estimate;
 pub mod json;
 pub mod layout;
+pub mod learn;
 pub mod media;
 pub mod prefix;
 pub mod profile;

@@ -10,7 +10,7 @@ const FILES: [&str; 3] = ["documented", "hmarr", "pamelafox"];
 
 fn count(body: &str) -> u64 {
     let store = PrefixStore::new(1 << 20, Duration::from_secs(60).as_secs_f64());
-    let engine = Engine::new(&[0; 32], Method::Profile, store);
+    let engine = Engine::new(&[0; 32], Method::Profile, false, store);
     let document = Document::parse(body, &Limits::default()).expect("valid JSON");
     engine
         .count(&engine.read(read_request(&document, None, None)))

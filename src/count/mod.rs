@@ -21,6 +21,18 @@ pub struct Counter<'p> {
     is_wrapped: bool,
     assumptions: Assumptions,
     counted_only_text: bool,
+    tally: Tally,
+}
+
+/// Tokens among those that were counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Of tool definitions and tool choice; of the output schema too, where both are one text.
+    pub tools: u64,
+    /// Of the output schema.
+    pub schema: u64,
+    /// Of images and files.
+    pub media: u64,
 }
 
 /// What counts text.
@@ -65,6 +77,7 @@ impl<'p> Counter<'p> {
             is_wrapped: false,
             assumptions: Assumptions::new(),
             counted_only_text: true,
+            tally: Tally::default(),
         };
         counter.reply_schema_tokens = counter.reply_schema(request);
         counter
@@ -80,6 +93,11 @@ impl<'p> Counter<'p> {
         self.counted_only_text
     }
 
+    /// What tools, schema and media are of all that was counted so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
     /// Tokens of all but the messages: request framing, system prompt, tools, options.
     pub fn context(&mut self, request: &Request<'_>) -> u64 {
         let profile = self.profile;
@@ -88,15 +106,22 @@ impl<'p> Counter<'p> {
             tokens += profile.system_tokens + self.parts(&request.system, false);
         }
         if let Some(rule) = self.rule {
-            return plus(tokens, self.layout(rule, request));
+            let with = plus(tokens, self.layout(rule, request));
+            match request.tools.is_empty() {
+                true => self.tally.schema = with.saturating_sub(tokens),
+                false => self.tally.tools = with.saturating_sub(tokens),
+            }
+            return with;
         }
         if !request.tools.is_empty() {
-            tokens += self.tools(&request.tools) + self.choice(&request.tool_choice);
+            self.tally.tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
+            tokens += self.tally.tools;
         }
         if let Some(schema) = &request.response_schema {
             self.counted_only_text = false;
             let schema = self.scaled(self.text(&schema.compact()));
-            tokens += profile.schema_tokens + permille(schema, profile.schema_permille);
+            self.tally.schema = profile.schema_tokens + permille(schema, profile.schema_permille);
+            tokens += self.tally.schema;
         }
         if request.has_thinking {
             tokens += profile.thinking_tokens;
@@ -222,7 +247,11 @@ impl<'p> Counter<'p> {
                 sum.other += self.opaque(opaque);
             }
             Part::Reasoning { .. } => {}
-            Part::Media(media) => sum.other += self.media(media),
+            Part::Media(media) => {
+                let tokens = self.media(media);
+                self.tally.media += tokens;
+                sum.other += tokens;
+            }
         }
     }
 

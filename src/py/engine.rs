@@ -4,6 +4,7 @@ use super::errors::guard;
 use super::models;
 use crate::estimate::{Billed, Engine, Method, Reading, Reply};
 use crate::json::Limits;
+use crate::learn::Learner;
 use crate::prefix::PrefixStore;
 use crate::request::{Dialect, read_reply, read_request};
 use pyo3::exceptions::PyValueError;
@@ -48,7 +49,8 @@ pub(super) struct PyEngine(Engine);
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, *, is_learning))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,
@@ -57,6 +59,7 @@ impl PyEngine {
         milli_characters_per_token: u64,
         milli_by_provider: std::collections::BTreeMap<String, u64>,
         factor_permille: u64,
+        is_learning: bool,
     ) -> PyResult<PyEngine> {
         let method = match method {
             "profile" => Method::Profile,
@@ -73,7 +76,7 @@ impl PyEngine {
             }
         };
         let store = PrefixStore::new(capacity_bytes, ttl_seconds);
-        Ok(PyEngine(Engine::new(secret, method, store)))
+        Ok(PyEngine(Engine::new(secret, method, is_learning, store)))
     }
 
     fn __len__(&self) -> usize {
@@ -98,7 +101,7 @@ impl PyEngine {
                 let reading = self.0.read(read_request(document, model, dialect));
                 // The store is locked only while attached, so that no fork can copy it locked.
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                (self.0.answer(&reading, known), About::new(&reading))
+                (self.0.answer(&reading, &known), About::new(&reading))
             })
         })?;
         let arguments = (
@@ -138,7 +141,7 @@ impl PyEngine {
             output_tokens,
             reasoning_tokens,
         };
-        let entries = guard(|| {
+        let (entries, lesson) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&read_reply(document))
@@ -147,7 +150,9 @@ impl PyEngine {
             };
             body.read(py, &limits, |document| {
                 let reading = self.0.read(read_request(document, model, dialect));
-                self.0.entries(&reading, billed, &reply)
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                let lesson = self.0.lesson(&reading, &known, billed);
+                (self.0.entries(&reading, billed, &reply), lesson)
             })
         })?;
         self.0.with_store(|store| {
@@ -155,7 +160,32 @@ impl PyEngine {
                 store.record(*digest, *total, now_seconds);
             }
         });
+        if let Some(lesson) = lesson {
+            self.0.with_learners(|learners| learners.learn(&lesson));
+        }
         Ok(!entries.is_empty())
+    }
+
+    /// Lead, corrections and covariance by model.
+    fn learned(&self) -> Vec<(String, i32, Vec<f64>)> {
+        let row = |(model, learner): (&str, &Learner)| {
+            let (lead, numbers) = learner.export();
+            (model.to_owned(), lead, numbers)
+        };
+        self.0
+            .with_learners(|learners| learners.iter().map(row).collect())
+    }
+
+    /// Sets what was learned about a model; `False` if the numbers cannot be such.
+    fn set_learned(&self, model: String, lead: i32, numbers: Vec<f64>) -> bool {
+        match Learner::import(lead, &numbers) {
+            Some(learner) => {
+                self.0
+                    .with_learners(|learners| learners.set(model, learner));
+                true
+            }
+            None => false,
+        }
     }
 
     fn count<'py>(

@@ -33,6 +33,7 @@ class Counter:
         self.rule = profile.layout_rule(request.dialect, request.model)
         self.assumptions: set[str] = set()
         self.only_text = True
+        self.tools_tokens = self.schema_tokens = self.media_tokens = 0
         self.has_markup = profile.layout == "anthropic"
         self.reply_schema_tokens = self._reply_schema()
 
@@ -59,13 +60,20 @@ class Counter:
         if request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
         if self.rule is not None:
-            return max(0, tokens + self._layout(self.rule))
+            total = max(0, tokens + self._layout(self.rule))
+            if request.tools:
+                self.tools_tokens = max(0, total - tokens)
+            else:
+                self.schema_tokens = max(0, total - tokens)
+            return total
         if request.tools:
-            tokens += self.tools(request.tools) + self.choice(request.tool_choice)
+            self.tools_tokens = self.tools(request.tools) + self.choice(request.tool_choice)
+            tokens += self.tools_tokens
         if request.response_schema:
             self.only_text = False
             schema = self.scaled(self.text(request.response_schema))
-            tokens += profile.schema_tokens + _permille(schema, profile.schema_permille)
+            self.schema_tokens = profile.schema_tokens + _permille(schema, profile.schema_permille)
+            tokens += self.schema_tokens
         return tokens + (profile.thinking_tokens if request.thinking else 0)
 
     def tools(self, tools: Iterable[Tool]) -> int:
@@ -276,7 +284,9 @@ class Counter:
                     texts += self.text(part.text)
                     others += self._opaque(part.opaque)
             else:
-                others += self.media(part)
+                tokens = self.media(part)
+                self.media_tokens += tokens
+                others += tokens
         return texts, others
 
     def _opaque(self, opaque: str) -> int:
