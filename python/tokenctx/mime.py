@@ -270,6 +270,17 @@ def decode_base64(text: str) -> bytes | None:
         return None
 
 
+def is_base64(text: object) -> bool:
+    """Whether `text` is base64 of the standard alphabet with its padding, and not empty."""
+    if not isinstance(text, str) or not text or len(text) % 4:
+        return False
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True
+
+
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 

@@ -114,7 +114,7 @@ def _converted(body: Json, source: Source, to: Dialect, notes: Notes) -> Json:
         rules = RULES[to]
         conversation = read(body, notes)
         is_same = source == to
-        conversation = pair_tools(conversation, notes, None if is_same else rules.ids)
+        conversation = pair_tools(conversation, notes, rules)
         conversation = _for_model(conversation, notes)
         if not is_same:
             conversation = arranged(conversation, rules, notes)
@@ -159,14 +159,17 @@ def _compare(body: Json, written: Json, source: Dialect, to: Dialect, notes: Not
     options = replace(options, image_in_non_user_message=image) if image else options
     back = _converted(written, to, source, Notes(options))
     known = {note.path for note in notes.losses}
-    for path in differences(body, back):
+    for kind, path in differences(body, back):
         if not any(path[:length] in known for length in range(len(path) + 1)):
-            notes.lose("form", path)
+            notes.lose(kind, path)
             known.add(path)
 
 
-def differences(one: Any, other: Any) -> Iterator[Path]:
-    """Where two JSON values differ; lists of other lengths differ as a whole. No recursion."""
+def differences(one: Any, other: Any) -> Iterator[tuple[str, Path]]:
+    """Where two JSON values differ; lists of other lengths differ as a whole. No recursion.
+
+    What only the second has is ``added``, all else has another ``form``.
+    """
     queue: list[tuple[Path, Any, Any]] = [((), one, other)]
     while queue:
         path, left, right = queue.pop()
@@ -178,8 +181,8 @@ def differences(one: Any, other: Any) -> Iterator[Path]:
                 if name in left and name in right:
                     queue.append(((*path, name), left[name], right[name]))
                 else:
-                    yield opaque((*path, name))
+                    yield "form" if name in left else "added", opaque((*path, name))
         elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
             queue += [((*path, i), left[i], right[i]) for i in range(len(left))]
         else:
-            yield short
+            yield "form", short

@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
 
 
+LARGEST_NUMBER: Final = 2**53
+"""The largest whole number that every JSON reader keeps."""
+
+
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= LARGEST_NUMBER  # false for NaN too
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and _number(value)
 
 
 def _text(value: Any) -> bool:

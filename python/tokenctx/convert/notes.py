@@ -57,7 +57,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "misplaced_result": "a result that stands elsewhere moves behind its call",
         "invalid_arguments": "arguments that are no JSON object are kept as text",
         "unknown_role": "an unknown role is read as user",
-        "added": "something that the target demands is added",
+        "added": "something that the input does not have is added, because a target demands it",
     }
 )
 FAULTS: Final = frozenset(

@@ -206,7 +206,8 @@ def read_message(value: Any, path: Path, notes: Notes) -> Message:
     extra = {key: item for key, item in value.items() if key not in _MESSAGE_KEYS}
     cache = extra.pop("cache_control", None)
     name = value.get("name")
-    parts = tuple(read_content(content, (*path, "content"), notes))
+    is_silent = content == "" and bool(value.get("tool_calls"))
+    parts = () if is_silent else tuple(read_content(content, (*path, "content"), notes))
     if role == "tool":
         call_id = value.get("tool_call_id")
         is_text = isinstance(call_id, str)

@@ -130,8 +130,9 @@ class Writer:
         return media.file_id is not None and media.owner == self.rules.maker
 
     def takes_mime(self, media: model.Media) -> bool:
-        """Whether the bytes are of a type that the dialect takes."""
-        return media.data is not None and mime.accepts(self.rules.name, media.mime)
+        """Whether there are bytes, of a type that the dialect takes."""
+        is_taken = media.data is not None and mime.accepts(self.rules.name, media.mime)
+        return is_taken and mime.is_base64(media.data)
 
     def signature(self, node: Text | model.ToolCall) -> str | None:
         """The thought signature, if the dialect is Google's."""

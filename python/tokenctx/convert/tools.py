@@ -16,15 +16,19 @@ from tokenctx.convert.model import Message, Text, ToolCall, ToolResult, changed
 from tokenctx.convert.rules import ID_LETTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tokenctx.convert.model import Conversation, Part, Path
     from tokenctx.convert.notes import Notes
-    from tokenctx.convert.rules import IdRule
+    from tokenctx.convert.rules import IdRule, Rules
 
 MADE_ID: Final = "tokenctx_call_"
 """How ids begin that stand for none, so that a dialect without ids can leave them out again."""
 NO_RESULT: Final = "No result: the call was interrupted or its result was lost."
+ANY: Final = ("any", "")
+"""The calls that a result without an id and with a name of its own may answer."""
+SERVER_STATE: Final = frozenset({"previous_response_id", "conversation", "cachedContent"})
+"""Fields that bring messages, and so calls, that are not in the body."""
 UNKNOWN_TOOL: Final = "unknown_tool"
 """The name of a tool that nobody has called, where one is demanded."""
 
@@ -47,44 +51,49 @@ class _Pairs:
     by_message: dict[int, list[_Call]] = field(default_factory=dict)
 
 
-def pair_tools(conversation: Conversation, notes: Notes, ids: IdRule | None) -> Conversation:
-    """The conversation with every result behind its call, under one id.
-
-    `ids` is what the target takes; None: anything.
-    """
+def pair_tools(conversation: Conversation, notes: Notes, rules: Rules) -> Conversation:
+    """The conversation with every result behind its call, under one id that the target takes."""
     messages = conversation.messages
+    is_same = conversation.dialect == rules.name
     if not any(isinstance(part, ToolCall | ToolResult) for m in messages for part in m.parts):
         return conversation
-    pairs = _pair(messages, notes)
-    _name(pairs, notes, ids)
-    return replace(conversation, messages=tuple(_arranged(messages, pairs, notes)))
+    has_calls_elsewhere = is_same and not SERVER_STATE.isdisjoint(conversation.raw)
+    pairs = _pair(messages, notes, rules, has_calls_elsewhere=has_calls_elsewhere)
+    _name(pairs, notes, None if is_same else rules.ids)
+    is_strict = rules.results == "each"
+    messages = tuple(_arranged(messages, pairs, notes, is_strict=is_strict))
+    return replace(conversation, messages=messages)
 
 
-def _pair(messages: Sequence[Message], notes: Notes) -> _Pairs:
+def _pair(
+    messages: Sequence[Message], notes: Notes, rules: Rules, *, has_calls_elsewhere: bool
+) -> _Pairs:
     pairs, waiting = _Pairs(), _Waiting()
-    behind = -1  # the message whose calls the results here are expected to answer
+    turn = 0  # the first message of the answer whose calls the results here are to answer
+    last: Message | None = None
     for index, message in enumerate(messages):
-        results = [part for part in message.parts if isinstance(part, ToolResult)]
-        if not results and message.role != "tool":
-            behind = index
+        is_result = any(isinstance(part, ToolResult) for part in message.parts)
+        is_more = last is not None and last.role == message.role == "assistant"
+        if not is_result and not (is_more and rules.results != "each"):
+            turn = index
+        last = message
         for part in message.parts:
             if isinstance(part, ToolCall):
                 call = _Call(part, index)
                 pairs.calls[part.path] = call
                 pairs.by_message.setdefault(index, []).append(call)
                 waiting.add(call)
-                behind = index
             elif isinstance(part, ToolResult):
                 found = waiting.take(part)
-                if found is None:
+                if found is not None:
+                    found.result = part
+                    pairs.of_result[part.path] = found
+                    if found.message_index < turn and notes.repair("misplaced_result", part.path):
+                        pairs.moved[part.path] = found
+                elif not has_calls_elsewhere:
                     kind = "duplicate_result" if part.call_id in waiting.ids else "orphan_result"
                     if notes.repair(kind, part.path):
                         pairs.of_result[part.path] = None
-                    continue
-                found.result = part
-                pairs.of_result[part.path] = found
-                if found.message_index != behind and notes.repair("misplaced_result", part.path):
-                    pairs.moved[part.path] = found
     return pairs
 
 
@@ -99,15 +108,19 @@ class _Waiting:
         part = call.part
         if part.id is not None:
             self.ids.add(part.id)
-        keys = [("name", part.name)] if part.id is None else [("id", part.id), ("name", part.name)]
-        for key in keys:
+        keys = [("name", part.name), ANY]
+        for key in keys if part.id is None else [*keys, ("id", part.id)]:
             queues = self._queues.setdefault(key, [])
             if not queues or queues[-1][0] != call.message_index:
                 queues.append((call.message_index, deque()))
             queues[-1][1].append(call)
 
     def take(self, result: ToolResult) -> _Call | None:
-        key = ("id", result.call_id) if result.call_id is not None else ("name", result.name or "")
+        if result.call_id is not None:
+            return self._first(("id", result.call_id))
+        return self._first(("name", result.name or "")) or self._first(ANY)
+
+    def _first(self, key: tuple[str, str]) -> _Call | None:
         queues = self._queues.get(key, [])
         while queues:
             queue = queues[-1][1]
@@ -148,19 +161,21 @@ def _spelled(text: str, rule: IdRule | None) -> str:
     return f"{plain}_{digest}"
 
 
-def _arranged(messages: Sequence[Message], pairs: _Pairs, notes: Notes) -> list[Message]:
+def _arranged(
+    messages: Sequence[Message], pairs: _Pairs, notes: Notes, *, is_strict: bool
+) -> list[Message]:
+    """`is_strict`: no message of the same answer may stand between a call and its result."""
     done: list[Message] = []
     missing: list[ToolResult] = []
     for index, message in enumerate(messages):
         updated = _updated(message, pairs)
-        is_result = _has_only_results(message)
-        if missing and not is_result:
+        is_more = message.role == "assistant" and not is_strict
+        if missing and not is_more and not _has_only_results(message):
             updated = _place(missing, done, updated)
             missing = []
         if updated is not None:
             done.append(updated)
-        if index in pairs.by_message:
-            missing = _missing(pairs.by_message[index], pairs, notes)
+        missing += _missing(pairs.by_message.get(index, ()), pairs, notes)
     if missing:
         _place(missing, done, None)
     return done
@@ -176,7 +191,7 @@ def _updated(message: Message, pairs: _Pairs) -> Message | None:
     for part in message.parts:
         if isinstance(part, ToolCall):
             new_id = pairs.calls[part.path].new_id
-            parts.append(part if part.id == new_id else changed(part, id=new_id))
+            parts.append(_under(part, new_id))
         elif isinstance(part, ToolResult) and part.path in pairs.of_result:
             call = pairs.of_result[part.path]
             if call is not None and part.path not in pairs.moved:
@@ -188,12 +203,24 @@ def _updated(message: Message, pairs: _Pairs) -> Message | None:
     return changed(message, parts=tuple(parts)) if parts else None
 
 
+def _under(call: ToolCall, new_id: str) -> ToolCall:
+    """`call` with its id; one that it did not have is no change of what it was read from."""
+    if call.id is None:
+        return replace(call, id=new_id)
+    if call.id == new_id:
+        return call
+    renamed: ToolCall = changed(call, id=new_id)
+    return renamed
+
+
 def _is_as_read(part: Part, before: Part) -> bool:
     return part is before or (part.raw is not None and part.raw is before.raw)
 
 
 def _answering(result: ToolResult, call: _Call) -> ToolResult:
     """`result` under the id and the name of its call."""
+    if result.call_id is None and call.part.id is None:
+        return replace(result, call_id=call.new_id, name=result.name or call.part.name)
     if result.call_id == call.new_id:
         # A name is no change of what it was read from.
         return result if result.name is not None else replace(result, name=call.part.name)
@@ -201,7 +228,7 @@ def _answering(result: ToolResult, call: _Call) -> ToolResult:
     return answered
 
 
-def _missing(calls: list[_Call], pairs: _Pairs, notes: Notes) -> list[ToolResult]:
+def _missing(calls: Iterable[_Call], pairs: _Pairs, notes: Notes) -> list[ToolResult]:
     """The results of `calls` that stand elsewhere or nowhere."""
     found: list[ToolResult] = []
     for call in calls:
