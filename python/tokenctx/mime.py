@@ -14,13 +14,14 @@ from email.message import Message
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from urllib.parse import unquote_to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PartKind = Literal["image", "json", "text", "file"]
+DataKind = Literal["image", "file", "audio"]
 SvgPolicy = Literal["text", "image", "file"]
 
 METADATA_TYPES: Final = frozenset(
@@ -189,18 +190,19 @@ def image_type(declared: object, head: bytes) -> str:
     return named if named and named.startswith("image/") and "*" not in named else FALLBACK_IMAGE
 
 
-def accepts(dialect: str, text: object) -> bool:
-    """Whether `dialect` takes data of this type; see `media_types.json` for the sources."""
+def accepts(dialect: str, text: object, kind: DataKind | None = None) -> bool:
+    """Whether `dialect` takes data of this type, as this kind; see `media_types.json`."""
     found = normalize(text)
     if found is None:
         return False
-    return not _accepted(dialect).isdisjoint({found, f"{found.partition('/')[0]}/*", "*/*"})
+    return not _accepted(dialect, kind).isdisjoint({found, f"{found.partition('/')[0]}/*", "*/*"})
 
 
-@lru_cache(maxsize=8)
-def _accepted(dialect: str) -> frozenset[str]:
+@lru_cache(maxsize=32)
+def _accepted(dialect: str, kind: DataKind | None) -> frozenset[str]:
     rows = media_types().get(dialect, {})
-    return frozenset(name for kind in ("image", "file", "audio") for name in rows.get(kind, ()))
+    kinds = get_args(DataKind) if kind is None else (kind,)
+    return frozenset(name for each in kinds for name in rows.get(each, ()))
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,7 @@ One module per dialect reads into a neutral conversation (`model`) and writes fr
 written for a pair of dialects.
 """
 
-from tokenctx.convert.conversion import Conversion, convert_messages
+from tokenctx.convert.conversion import Conversion, convert_messages, convert_response
 from tokenctx.convert.notes import KINDS, ConversionError, ConversionOptions, Note
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "ConversionOptions",
     "Note",
     "convert_messages",
+    "convert_response",
 ]

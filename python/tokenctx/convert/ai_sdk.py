@@ -104,14 +104,14 @@ def read(body: Json, notes: Notes) -> Conversation:
     for index, item in enumerate(items):
         path: Path = (name, index) if isinstance(value, list) else (name,)
         item = {"role": "system", "content": item} if isinstance(item, str) else item  # noqa: PLW2901
-        messages.append(_read_message(item, path, notes, is_top=True))
+        messages.append(read_message(item, path, notes, is_top=True))
     field = "messages" if "messages" in body else "prompt"
     found = body.get(field)
     if isinstance(found, str):
         messages.append(Message((field,), parts=(Text((field,), text=found),), is_plain=True))
     elif isinstance(found, list):
         for index, item in enumerate(found):
-            messages.append(_read_message(item, (field, index), notes, is_top=False))
+            messages.append(read_message(item, (field, index), notes, is_top=False))
     elif found is not None:
         extra[field,] = found
     tools = _read_tools(body.get("tools"), extra)
@@ -161,7 +161,8 @@ def _read_provider(item: Json, *known: tuple[str, str]) -> tuple[Json | None, Js
     return cache, {OPTIONS: rest} if rest else {}
 
 
-def _read_message(value: Any, path: Path, notes: Notes, *, is_top: bool) -> Message:
+def read_message(value: Any, path: Path, notes: Notes, *, is_top: bool) -> Message:
+    """One message; of the answer of a model too."""
     if not isinstance(value, dict):
         notes.warn("unknown_message", path)
         return Message(path, value, parts=(Unknown(path, value),))

@@ -69,7 +69,7 @@ def _read_parallel(value: Any) -> bool | None:
 
 
 def _write_parallel(is_parallel: bool) -> Json:  # noqa: FBT001  # the value of an option
-    return {"type": "auto", "disable_parallel_tool_use": not is_parallel}
+    return {"disable_parallel_tool_use": not is_parallel}
 
 
 def _read_format(value: Any) -> ResponseFormat | None:
@@ -334,10 +334,11 @@ def _fix_options(body: Json, conversation: Conversation, writer: Writer) -> None
         budget = body.get("thinking", {}).get("budget_tokens", 0)
         body["max_tokens"] = limit if budget < limit else budget + limit
     choice = body.get("tool_choice")
-    is_alone = isinstance(choice, dict) and choice.get("type") == "none" and len(choice) > 1
-    if isinstance(choice, dict) and is_alone:  # none has no parallel calls to forbid
+    if isinstance(choice, dict) and choice.get("type") == "none" and len(choice) > 1:
         writer.notes.lose("option", conversation.options["parallel_tool_calls"].path)
-        body["tool_choice"] = {"type": "none"}
+        body["tool_choice"] = {"type": "none"}  # it has no calls that could be parallel
+    elif isinstance(choice, dict):
+        choice.setdefault("type", "auto")
 
 
 def _write_system(top: list[Message], writer: Writer) -> Any:
@@ -404,18 +405,19 @@ def _write_text(part: Text, writer: Writer) -> Json | None:
     return with_cache(part, {"type": "text", "text": part.text})
 
 
-def _write_source(media: Media, writer: Writer) -> Json | None:
+def _write_source(part: Image | File, writer: Writer) -> Json | None:
+    media = part.media
     if writer.takes_file_id(media):
         return {"type": "file", "file_id": media.file_id}
     if media.is_web:
         return {"type": "url", "url": media.url}
-    if media.data is not None and writer.takes_mime(media):
+    if media.data is not None and writer.takes_data(part):
         return {"type": "base64", "media_type": media.mime, "data": media.data}
     return None
 
 
 def _write_image(part: Image, writer: Writer) -> Json | None:
-    source = _write_source(part.media, writer)
+    source = _write_source(part, writer)
     if source is None:
         return None
     if part.detail is not None:
@@ -428,7 +430,7 @@ def _write_document(part: File, writer: Writer) -> Json | None:
     if media.text is not None:
         source: Json | None = {"type": "text", "media_type": "text/plain", "data": media.text}
     elif media.mime == "application/pdf" or media.file_id is not None:
-        source = _write_source(media, writer)
+        source = _write_source(part, writer)
     else:
         return None
     if source is None:

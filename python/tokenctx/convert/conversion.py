@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from tokenctx._errors import RequestError
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses, vscode
+from tokenctx.convert.answer import convert_answer, detect_answer, is_answer
 from tokenctx.convert.arrange import arranged
 from tokenctx.convert.model import (
     Conversation,
@@ -26,7 +27,7 @@ from tokenctx.convert.source import detect, detect_messages, plain
 from tokenctx.convert.tools import pair_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tokenctx.convert.model import Json, Part, Path
 
@@ -73,18 +74,58 @@ def convert_messages(
     is no JSON, for a body that is neither an object nor a list, and for one nested too deeply.
     Linear in the input. Nothing of the input is changed.
     """
-    options = options or ConversionOptions()
     _known(to, Dialect, "to")
-    value = plain(request_or_messages)
     if source is not None:
         _known(source, Source, "source")
+    value = plain(request_or_messages)
+    if is_answer(value) and source != "vscode":
+        return convert_response(value, to, source, options)
     body, found = _as_body(value, source)
-    notes = Notes(options)
-    written = _converted(body, found, to, notes)
-    if options.verify and found != "vscode":
-        _compare(body, written, found, to, notes)
-    notes.log(f"{found} to {to}")
-    return Conversion(to, found, written, tuple(notes.losses), tuple(notes.warnings))
+    return _conversion(_converted, body, found, to, options)
+
+
+def convert_response(
+    response: object,
+    to: Dialect,
+    source: Dialect | None = None,
+    options: ConversionOptions | None = None,
+) -> Conversion:
+    """The answer of a model, usage included, in the dialect `to`.
+
+    Takes what `convert_messages` takes and raises what that raises; only the first choice of several
+    is converted. For the AI SDK an answer is the `content`, `finishReason`, `usage` and `response` of
+    `generateText`.
+    """
+    _known(to, Dialect, "to")
+    if source is not None:
+        _known(source, Dialect, "source")
+    body = plain(response)
+    found = detect_answer(body) if isinstance(body, dict) else None
+    if found is None or (source is not None and source != found):
+        raise RequestError(f"the body is no answer of {source or 'a known dialect'}", "syntax")
+    return _conversion(_answered, body, found, to, options)
+
+
+def _conversion(
+    convert: Callable[[Json, Any, Dialect, Notes], Json],
+    body: Json,
+    source: Source,
+    to: Dialect,
+    options: ConversionOptions | None,
+) -> Conversion:
+    notes = Notes(options or ConversionOptions())
+    try:
+        written = convert(body, source, to, notes)
+        if notes.options.verify and source != "vscode":
+            _compare(convert, body, written, source, to, notes)
+    except RecursionError:
+        raise RequestError("a value is nested too deeply for this interpreter", "too_deep") from None
+    notes.log(f"{source} to {to}")
+    return Conversion(to, source, written, tuple(notes.losses), tuple(notes.warnings))
+
+
+def _answered(body: Json, source: Dialect, to: Dialect, notes: Notes) -> Json:
+    return body if source == to else convert_answer(body, source, RULES[to], notes)
 
 
 def _known(name: object, names: Any, what: str) -> None:
@@ -109,18 +150,13 @@ def _list_field(source: Source) -> str:
 
 
 def _converted(body: Json, source: Source, to: Dialect, notes: Notes) -> Json:
-    try:
-        read = vscode.read if source == "vscode" else RULES[source].read
-        rules = RULES[to]
-        conversation = read(body, notes)
-        is_same = source == to
-        conversation = pair_tools(conversation, notes, rules)
-        conversation = _for_model(conversation, notes)
-        if not is_same:
-            conversation = arranged(conversation, rules, notes)
-        return rules.write(conversation, Writer(rules, conversation, notes))
-    except RecursionError:
-        raise RequestError("a value is nested too deeply for this interpreter", "too_deep") from None
+    read = vscode.read if source == "vscode" else RULES[source].read
+    rules = RULES[to]
+    conversation = pair_tools(read(body, notes), notes, rules)
+    conversation = _for_model(conversation, notes)
+    if source != to:
+        conversation = arranged(conversation, rules, notes)
+    return rules.write(conversation, Writer(rules, conversation, notes))
 
 
 def _for_model(conversation: Conversation, notes: Notes) -> Conversation:
@@ -150,14 +186,21 @@ def _without_proofs(message: Message, notes: Notes) -> Message:
     return changed(message, parts=tuple(parts))
 
 
-def _compare(body: Json, written: Json, source: Dialect, to: Dialect, notes: Notes) -> None:
+def _compare(
+    convert: Callable[[Json, Any, Dialect, Notes], Json],
+    body: Json,
+    written: Json,
+    source: Dialect,
+    to: Dialect,
+    notes: Notes,
+) -> None:
     """Convert back, and note every difference that no rule has named."""
     policies = {kind: policy for kind, policy in notes.options.policies.items() if policy == "keep"}
     policy = "keep" if notes.options.policy == "keep" else "repair"
     options = replace(notes.options, policy=policy, policies=policies, model=None)
     image = "placeholder" if options.image_in_non_user_message == "error" else None
     options = replace(options, image_in_non_user_message=image) if image else options
-    back = _converted(written, to, source, Notes(options))
+    back = convert(written, to, source, Notes(options))
     known = {note.path for note in notes.losses}
     for kind, path in differences(body, back):
         if not any(path[:length] in known for length in range(len(path) + 1)):

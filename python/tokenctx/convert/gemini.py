@@ -208,12 +208,12 @@ def read(body: Json, notes: Notes) -> Conversation:
     messages: list[Message] = []
     system = _get(fields, "systemInstruction")
     if system is not None:
-        message = _read_content(system, ("systemInstruction",), notes, "system")
+        message = read_content(system, ("systemInstruction",), notes, "system")
         messages.append(message)
     contents = fields.get("contents")
     found = contents if isinstance(contents, list) else [contents] if contents else []
     for index, item in enumerate(found):
-        messages.append(_read_content(item, ("contents", index), notes, None))
+        messages.append(read_content(item, ("contents", index), notes))
     tools = _read_tools(fields.get("tools"), extra)
     return Conversation("gemini", tuple(messages), tools, options, extra, body)
 
@@ -241,7 +241,10 @@ def _read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def _read_content(value: Any, path: Path, notes: Notes, fixed: Role | None) -> Message:
+def read_content(
+    value: Any, path: Path, notes: Notes, fixed: Role | None = None
+) -> Message:
+    """One content; of the answer of a model too. `fixed` is the role, whatever it says."""
     is_top = fixed is not None
     if isinstance(value, str):
         text = Text(path, text=value)
@@ -446,7 +449,7 @@ def _write_media(part: Image | File | Audio, writer: Writer) -> Json | None:
     if getattr(part, "detail", None) is not None:
         writer.notes.lose("field", (*part.path, "detail"))
     if media.data is not None:
-        is_taken = writer.takes_mime(media)
+        is_taken = writer.takes_data(part)
         return {"inlineData": {**about, "data": media.data}} if is_taken else None
     place = media.file_id if writer.takes_file_id(media) else media.url
     return None if place is None else {"fileData": {**about, "fileUri": place}}

@@ -31,8 +31,8 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "item_id": "the id of an item is dropped",
         "name": "the name of a participant or of an upload is dropped",
         "media": "media that the target does not take become a line of text",
-        "unknown_part": "a part that only the source understands is dropped",
-        "unknown_message": "a message that only the source understands is dropped",
+        "unknown_part": "a part that only its own dialect understands",
+        "unknown_message": "a message that only its own dialect understands",
         # What is said in another way.
         "error_flag": "the error flag of a tool result is dropped; its text stays",
         "image_in_non_user_message": "an image outside of a user message is replaced or skipped",

@@ -399,7 +399,7 @@ def write(conversation: Conversation, writer: Writer) -> Json:
     else:
         body = {}
         write_options(conversation, FIELDS, body, writer.notes)
-    body["messages"] = [_write_message(message, writer) for message in conversation.messages]
+    body["messages"] = [write_message(message, writer) for message in conversation.messages]
     if conversation.tools and not writer.is_same:
         body["tools"] = [_write_tool(tool, writer) for tool in conversation.tools]
     return body
@@ -417,7 +417,8 @@ def _write_tool(tool: Tool, writer: Writer) -> Json:
     return finished
 
 
-def _write_message(message: Message, writer: Writer) -> Any:
+def write_message(message: Message, writer: Writer) -> Any:
+    """One message; of the answer of a model too."""
     if writer.is_same and message.raw is not None:
         return message.raw
     value: Json = {"role": message.role}
@@ -482,7 +483,7 @@ def _write_refusal(part: Refusal, _: Writer) -> Json:
 
 
 def _write_image(part: Image, writer: Writer) -> Json | None:
-    if not (part.media.is_web or writer.takes_mime(part.media)):
+    if not (part.media.is_web or writer.takes_data(part)):
         return None
     image: Json = {"url": part.media.as_url}
     if part.detail is not None:
@@ -493,7 +494,7 @@ def _write_image(part: Image, writer: Writer) -> Json | None:
 def _write_file(part: File, writer: Writer) -> Json | None:
     if writer.takes_file_id(part.media):
         return {"type": "file", "file": {"file_id": part.media.file_id}}
-    if not writer.takes_mime(part.media):
+    if not writer.takes_data(part):
         return None
     about: Json = {"file_data": part.media.as_url, "filename": part.name or "file.pdf"}
     return {"type": "file", "file": about}

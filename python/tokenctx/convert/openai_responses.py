@@ -405,6 +405,25 @@ def _write_answer(message: Message, writer: Writer) -> list[Any]:
     return items
 
 
+def write_output(message: Message, item_id: str, writer: Writer) -> list[Any]:
+    """The items of an answer, where a text is an item with an id and a status."""
+    items: list[Any] = []
+    for number, part in enumerate(message.parts):
+        item = writer.part(part, "assistant")
+        if item is None:
+            continue
+        if isinstance(part, Refusal):
+            content: Json = {"type": "refusal", "refusal": part.text}
+        elif isinstance(part, ToolCall | Reasoning):
+            items.append({"status": "completed", **item} if isinstance(part, ToolCall) else item)
+            continue
+        else:
+            content = {"type": "output_text", "text": item["text"], "annotations": []}
+        head = {"type": "message", "id": f"{item_id}_{number}", "role": "assistant"}
+        items.append({**head, "status": "completed", "content": [content]})
+    return items
+
+
 def _write_text(part: Text, writer: Writer) -> Json:
     for _ in part.citations[:1]:
         writer.notes.lose("citations", (*part.path, "citations"))
@@ -416,7 +435,7 @@ def _write_image(part: Image, writer: Writer) -> Json | None:
     value: Json = {"type": "input_image", "detail": part.detail or "auto"}
     if writer.takes_file_id(part.media):
         return {**value, "file_id": part.media.file_id}
-    if part.media.is_web or writer.takes_mime(part.media):
+    if part.media.is_web or writer.takes_data(part):
         return {**value, "image_url": part.media.as_url}
     return None
 
@@ -429,7 +448,7 @@ def _write_file(part: File, writer: Writer) -> Json | None:
         if part.name is not None:
             writer.notes.lose("name", (*part.path, "name"))
         return {"type": "input_file", "file_url": media.url}
-    if not writer.takes_mime(media):
+    if not writer.takes_data(part):
         return None
     return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": media.as_url}
 

@@ -129,9 +129,12 @@ class Writer:
         """Whether an upload is known to the maker of this dialect."""
         return media.file_id is not None and media.owner == self.rules.maker
 
-    def takes_mime(self, media: model.Media) -> bool:
+    def takes_data(self, part: Image | File | Audio) -> bool:
         """Whether there are bytes, of a type that the dialect takes."""
-        is_taken = media.data is not None and mime.accepts(self.rules.name, media.mime)
+        media = part.media
+        is_taken = mime.accepts(
+            self.rules.name, media.mime, "image" if isinstance(part, Image) else None
+        )
         return is_taken and mime.is_base64(media.data)
 
     def signature(self, node: Text | model.ToolCall) -> str | None:

@@ -65,6 +65,17 @@ def pair_tools(conversation: Conversation, notes: Notes, rules: Rules) -> Conver
     return replace(conversation, messages=messages)
 
 
+def pair_ids(conversation: Conversation, notes: Notes, rules: Rules) -> Conversation:
+    """The answer of a model with ids that the target takes; its calls wait for results."""
+    pairs = _Pairs()
+    for part in (part for message in conversation.messages for part in message.parts):
+        if isinstance(part, ToolCall):
+            pairs.calls[part.path] = _Call(part, 0)
+    _name(pairs, notes, rules.ids)
+    updated = (_updated(message, pairs) for message in conversation.messages)
+    return replace(conversation, messages=tuple(message for message in updated if message))
+
+
 def _pair(
     messages: Sequence[Message], notes: Notes, rules: Rules, *, has_calls_elsewhere: bool
 ) -> _Pairs:
