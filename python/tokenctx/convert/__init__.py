@@ -5,14 +5,14 @@ written for a pair of dialects.
 """
 
 from tokenctx.convert.conversion import Conversion, convert_messages, convert_response
-from tokenctx.convert.notes import KINDS, ConversionError, ConversionOptions, Note
+from tokenctx.convert.notes import KINDS, ConversionError, ConversionOptions, ConversionNote
 
 __all__ = [
     "KINDS",
     "Conversion",
     "ConversionError",
     "ConversionOptions",
-    "Note",
+    "ConversionNote",
     "convert_messages",
     "convert_response",
 ]

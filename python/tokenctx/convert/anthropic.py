@@ -344,11 +344,9 @@ def _fix_options(body: Json, conversation: Conversation, writer: Writer) -> None
 def _write_system(top: list[Message], writer: Writer) -> Any:
     for message in top:
         writer.message(message, {})
-    if len(top) == 1 and top[0].is_plain and len(top[0].parts) == 1:
-        part = top[0].parts[0]
-        if isinstance(part, Text) and not part.extra:
-            return part.text
-    return [block for message in top for block in writer.parts(message.parts, "system")]
+    blocks = [block for message in top for block in writer.parts(message.parts, "system")]
+    is_plain = len(blocks) == 1 and top[0].is_plain and set(blocks[0]) == {"type", "text"}
+    return blocks[0]["text"] if is_plain else blocks
 
 
 def _write_tool(tool: Tool, writer: Writer) -> Json:

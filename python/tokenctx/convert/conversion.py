@@ -21,7 +21,7 @@ from tokenctx.convert.model import (
     ToolCall,
     changed,
 )
-from tokenctx.convert.notes import ConversionOptions, Note, Notes, opaque
+from tokenctx.convert.notes import ConversionOptions, ConversionNote, Notes, opaque
 from tokenctx.convert.rules import Rules, Writer
 from tokenctx.convert.source import detect, detect_messages, plain
 from tokenctx.convert.tools import pair_tools
@@ -51,8 +51,8 @@ class Conversion:
     dialect: Dialect
     source: Source
     body: Any = field(repr=False)
-    losses: tuple[Note, ...] = ()
-    warnings: tuple[Note, ...] = ()
+    losses: tuple[ConversionNote, ...] = ()
+    warnings: tuple[ConversionNote, ...] = ()
 
     @property
     def messages(self) -> list[Any]:

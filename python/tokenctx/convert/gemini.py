@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -440,9 +441,16 @@ def _write_text(part: Text, writer: Writer) -> Json:
     return _signed(part, {"text": part.text}, writer)
 
 
+def _guessed(part: Image | File | Audio) -> str | None:
+    """The type that the end of a URL tells, or that an image has as a rule."""
+    found = mimetypes.guess_type(part.media.url or "")[0]
+    return found or ("image/jpeg" if isinstance(part, Image) else None)
+
+
 def _write_media(part: Image | File | Audio, writer: Writer) -> Json | None:
     media = part.media
-    about: Json = {} if media.mime is None else {"mimeType": media.mime}
+    named = media.mime or _guessed(part)
+    about: Json = {} if named is None else {"mimeType": named}
     name = getattr(part, "name", None)
     if name is not None:
         about["displayName"] = name

@@ -85,7 +85,7 @@ def opaque(path: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class ConversionNote:
     """One thing that a conversion lost or repaired; without any text of the messages.
 
     Attributes:
@@ -115,7 +115,7 @@ class ConversionError(Error, ValueError):
     """
 
     def __init__(self, kind: str, path: Path) -> None:
-        super().__init__(f"{Note(kind, path)}; the policy for {kind} is 'error'")
+        super().__init__(f"{ConversionNote(kind, path)}; the policy for {kind} is 'error'")
         self.kind = kind
         self.path = path
 
@@ -170,8 +170,8 @@ class Notes:
 
     def __init__(self, options: ConversionOptions) -> None:
         self.options = options
-        self.losses: dict[Note, None] = {}
-        self.warnings: dict[Note, None] = {}
+        self.losses: dict[ConversionNote, None] = {}
+        self.warnings: dict[ConversionNote, None] = {}
 
     def policy(self, kind: str) -> Policy:
         """What to do about a fault."""
@@ -181,7 +181,7 @@ class Notes:
         """Something of the input is not in the output as it was."""
         if kind in FAULTS and self.policy(kind) == "error":
             raise ConversionError(kind, opaque(path))
-        self.losses[Note(kind, opaque(path))] = None
+        self.losses[ConversionNote(kind, opaque(path))] = None
 
     def warn(self, kind: str, path: Path) -> bool:
         """Something was odd; whether it is to be repaired."""
@@ -190,21 +190,22 @@ class Notes:
             if policy == "error":
                 raise ConversionError(kind, opaque(path))
             if policy == "keep":
-                self.warnings[Note(kind, opaque(path))] = None
+                self.warnings[ConversionNote(kind, opaque(path))] = None
                 return False
-        self.warnings[Note(kind, opaque(path))] = None
+        self.warnings[ConversionNote(kind, opaque(path))] = None
         return True
 
     def repair(self, kind: str, path: Path) -> bool:
         """A fault: whether to repair it, which is a loss and a warning."""
         if self.warn(kind, path):
-            self.losses[Note(kind, opaque(path))] = None
+            self.losses[ConversionNote(kind, opaque(path))] = None
             return True
         return False
 
     def log(self, title: str) -> None:
         """Tell the logger of the warnings."""
         if self.warnings:
-            logger = self.options.logger or logging.getLogger("tokenctx.convert")
+            logger = self.options.logger
+            logger = logging.getLogger("tokenctx.convert") if logger is None else logger
             for note in self.warnings:
                 logger.warning(f"{title}: {note}")

@@ -18,6 +18,7 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 ANTHROPIC_BLOCKS: Final = frozenset(
     "tool_use tool_result thinking redacted_thinking server_tool_use document".split()
 )
+CLAUDE_FIELDS: Final = ("cache_control", "citations")
 AI_SDK_PARTS: Final = frozenset(
     "tool-call tool-result tool-approval-request tool-approval-response reasoning-file".split()
 )
@@ -182,7 +183,8 @@ def _of_part(part: Json) -> Source | None:
         return "vscode" if is_vscode else None
     if kind in AI_SDK_PARTS or "providerOptions" in part or "mediaType" in part:
         return "ai-sdk"
-    if kind in ANTHROPIC_BLOCKS or isinstance(part.get("source"), dict) or "cache_control" in part:
+    is_anthropic = isinstance(part.get("source"), dict) or not part.keys().isdisjoint(CLAUDE_FIELDS)
+    if kind in ANTHROPIC_BLOCKS or is_anthropic:
         return "anthropic"
     if kind in {"image_url", "input_audio"}:
         return "openai-chat"
