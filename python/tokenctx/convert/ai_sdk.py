@@ -32,8 +32,7 @@ from tokenctx.convert.model import (
     Unknown,
 )
 from tokenctx.convert.openai_chat import read_url
-from tokenctx.convert.rules import Rules, Writer
-from tokenctx.convert.tools import UNKNOWN_TOOL
+from tokenctx.convert.rules import UNKNOWN_TOOL, Rules, Writer
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
@@ -489,7 +488,7 @@ def _write_result(part: ToolResult, writer: Writer) -> Json:
     value = {
         "type": "tool-result",
         "toolCallId": part.call_id or UNKNOWN_TOOL,
-        "toolName": part.name or UNKNOWN_TOOL,
+        "toolName": writer.tool_name(part),
         "output": _write_output(part, writer),
     }
     return _with_options(value, part.cache)

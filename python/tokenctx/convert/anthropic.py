@@ -27,8 +27,7 @@ from tokenctx.convert.model import (
     Unknown,
     changed,
 )
-from tokenctx.convert.rules import ID_LETTERS, IdRule, Rules, Writer
-from tokenctx.convert.tools import UNKNOWN_TOOL
+from tokenctx.convert.rules import ID_LETTERS, UNKNOWN_TOOL, IdRule, Rules, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -395,7 +394,7 @@ def _write_message(message: Message, writer: Writer) -> Any:
 
 
 def _write_text(part: Text, writer: Writer) -> Json | None:
-    if not part.text.strip():
+    if not part.text or part.text.isspace():
         writer.notes.lose("empty_message", part.path)
     for _ in part.citations[:1]:
         writer.notes.lose("citations", (*part.path, "citations"))

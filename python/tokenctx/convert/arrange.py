@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import is_
 from typing import TYPE_CHECKING, Final
 
 from tokenctx.convert.model import (
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
     from tokenctx.convert.rules import Rules
 
+MOVED: Final = frozenset({ToolCall, ToolResult})
+MEDIA: Final = (Image, File, Audio)
 SYSTEM_ROLES: Final = ("system", "developer")
 SYSTEM_MARK: Final = "<system>\n{}\n</system>"
 """How a system message is told from what the user says, where it has to be in a user message."""
@@ -45,6 +48,9 @@ def arranged(conversation: Conversation, rules: Rules, notes: Notes) -> Conversa
 def _split_by_role(messages: Iterable[Message], notes: Notes) -> Iterator[Message]:
     """Calls stand in messages of the assistant and results nowhere else than in their own."""
     for message in messages:
+        if not any(type(part) in MOVED for part in message.parts) and message.role != "tool":
+            yield message
+            continue
         runs = list(_runs(message))
         if len(runs) > 1:
             notes.lose("split", message.path)
@@ -118,24 +124,29 @@ def _place_results(messages: Iterable[Message], rules: Rules, notes: Notes) -> I
 
 def _results(messages: list[Message], rules: Rules, notes: Notes) -> Iterator[Message]:
     media: list[Part] = []
-    held: list[Message] = []
-    for message in messages:
-        parts: list[Part] = []
-        for part in message.parts:
-            is_result = isinstance(part, ToolResult)
-            parts.append(_without_media(part, rules, notes, media) if is_result else part)
-        held.append(replace(message, parts=tuple(parts)))
+    held = [_lighter(message, rules, notes, media) for message in messages]
     if rules.results == "each":
         for message in held:
             yield from _single(message)
     elif held:
         role: Role = "user" if rules.results == "user" else "tool"
-        yield replace(_one(held, notes), role=role)
+        one = _one(held, notes)
+        yield one if one.role == role else replace(one, role=role)
     if media:
         yield Message(path=media[0].path, role="user", parts=tuple(media))
 
 
+def _lighter(message: Message, rules: Rules, notes: Notes, media: list[Part]) -> Message:
+    """`message` with the media that its results may not hold put into `media`."""
+    parts = tuple(_without_media(part, rules, notes, media) for part in message.parts)
+    is_same = all(map(is_, parts, message.parts))
+    return message if is_same else replace(message, parts=parts)
+
+
 def _single(message: Message) -> Iterator[Message]:
+    if len(message.parts) == 1:
+        yield message
+        return
     for number, part in enumerate(message.parts):
         yield replace(message, parts=(part,), extra=message.extra if number == 0 else {})
 
@@ -144,9 +155,11 @@ def _without_media(part: Part, rules: Rules, notes: Notes, media: list[Part]) ->
     """A result whose media, where it may not hold them, are put into `media`."""
     if not isinstance(part, ToolResult):
         return part
+    if not any(isinstance(item, MEDIA) for item in part.parts):
+        return part
     kept: list[Part] = []
     for item in part.parts:
-        is_media = isinstance(item, Image | File | Audio)
+        is_media = isinstance(item, MEDIA)
         if is_media and type(item) not in rules.parts["result"] and type(item) in rules.parts["user"]:
             notes.lose("media_moved", item.path)
             media.append(item)
@@ -160,10 +173,11 @@ def _without_media(part: Part, rules: Rules, notes: Notes, media: list[Part]) ->
 
 def _without_empty(messages: Iterable[Message], notes: Notes) -> Iterator[Message]:
     for message in messages:
-        parts = [part for part in message.parts if not _is_empty(part)]
-        if len(parts) == len(message.parts) > 0:
+        if message.parts and not any(map(_is_empty, message.parts)):
             yield message
-        elif parts:
+            continue
+        parts = [part for part in message.parts if not _is_empty(part)]
+        if parts:
             for part in message.parts:
                 if _is_empty(part):
                     notes.lose("empty_message", part.path)
@@ -173,7 +187,8 @@ def _without_empty(messages: Iterable[Message], notes: Notes) -> Iterator[Messag
 
 
 def _is_empty(part: Part) -> bool:
-    return isinstance(part, Text) and not part.text.strip() and part.signature is None
+    is_text = isinstance(part, Text) and part.signature is None
+    return is_text and (not part.text or part.text.isspace())
 
 
 def _merged(messages: Iterable[Message], notes: Notes) -> Iterator[Message]:

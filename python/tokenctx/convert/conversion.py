@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -36,7 +37,6 @@ RULES: Final[Mapping[Dialect, Rules]] = {
 }
 
 
-@dataclass(frozen=True)
 class Conversion:
     """A request, or the answer to one, in another dialect.
 
@@ -44,21 +44,60 @@ class Conversion:
         dialect: The dialect of `body`.
         source: The dialect that it was read from.
         body: The whole request or answer, as JSON values. It shares values with the input.
-        losses: What converting back would not give back, each with kind and place in the input.
         warnings: What was odd in the input, or had to be added; with kind and place.
     """
 
-    dialect: Dialect
-    source: Source
-    body: Any = field(repr=False)
-    losses: tuple[ConversionNote, ...] = ()
-    warnings: tuple[ConversionNote, ...] = ()
+    def __init__(
+        self,
+        dialect: Dialect,
+        source: Source,
+        body: Any,
+        notes: Notes,
+        compare: Callable[[], None] | None,
+    ) -> None:
+        self.dialect = dialect
+        self.source = source
+        self.body = body
+        self.warnings: tuple[ConversionNote, ...] = tuple(notes.warnings)
+        self._notes = notes
+        self._compare = compare
+
+    @property
+    def losses(self) -> tuple[ConversionNote, ...]:
+        """What converting back would not give back, each with kind and place in the input.
+
+        The way back is gone when this is first asked for, with input and body as they are then.
+        It takes as long as the conversion did.
+        """
+        if self._compare is not None:
+            self._compare()
+            self._compare = None
+        return tuple(self._notes.losses)
 
     @property
     def messages(self) -> list[Any]:
         """The messages of a request: `messages`, `input` or `contents` of its body."""
         found: list[Any] = self.body.get(RULES[self.dialect].list_field, [])
         return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Conversion) and self.__getstate__() == other.__getstate__()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        lost, warned = len(self.losses), len(self.warnings)
+        return f"Conversion({self.source} to {self.dialect}, {lost} losses, {warned} warnings)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("dialect", "source", "body", "losses", "warnings")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        notes = Notes(ConversionOptions())
+        notes.losses = dict.fromkeys(state["losses"])
+        notes.warnings = dict.fromkeys(state["warnings"])
+        self.__init__(state["dialect"], state["source"], state["body"], notes, None)  # type: ignore[misc]
 
 
 def convert_messages(
@@ -114,14 +153,24 @@ def _conversion(
     options: ConversionOptions | None,
 ) -> Conversion:
     notes = Notes(options or ConversionOptions())
+    written = _or_too_deep(convert, body, source, to, notes)
+    notes.log(f"{source} to {to}")
+    compare = partial(_compare, convert, body, written, source, to, notes)
+    is_verified = notes.options.verify and source != "vscode"
+    return Conversion(to, source, written, notes, compare if is_verified else None)
+
+
+def _or_too_deep(
+    convert: Callable[[Json, Any, Dialect, Notes], Json],
+    body: Json,
+    source: Source,
+    to: Dialect,
+    notes: Notes,
+) -> Json:
     try:
-        written = convert(body, source, to, notes)
-        if notes.options.verify and source != "vscode":
-            _compare(convert, body, written, source, to, notes)
+        return convert(body, source, to, notes)
     except RecursionError:
         raise RequestError("a value is nested too deeply for this interpreter", "too_deep") from None
-    notes.log(f"{source} to {to}")
-    return Conversion(to, source, written, tuple(notes.losses), tuple(notes.warnings))
 
 
 def _answered(body: Json, source: Dialect, to: Dialect, notes: Notes) -> Json:

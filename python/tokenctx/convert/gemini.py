@@ -30,7 +30,7 @@ from tokenctx.convert.model import (
     Unknown,
 )
 from tokenctx.convert.rules import Rules, Writer
-from tokenctx.convert.tools import MADE_ID, UNKNOWN_TOOL
+from tokenctx.convert.tools import MADE_ID
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
@@ -478,7 +478,7 @@ def _write_call(part: ToolCall, writer: Writer) -> Json:
 
 
 def _write_response(part: ToolResult, writer: Writer) -> Json:
-    value: Json = {"name": part.name or UNKNOWN_TOOL}
+    value: Json = {"name": writer.tool_name(part)}
     if part.call_id is not None and not part.call_id.startswith(MADE_ID):
         value["id"] = part.call_id
     data = part.parts[0] if len(part.parts) == 1 else None

@@ -277,6 +277,7 @@ class Conversation:
     Attributes:
         options: By neutral name; the names are in `fields.OPTIONS`.
         extra: Paths and values of the body that have no neutral name.
+        tool_names: By call id, for results that do not say it.
     """
 
     dialect: Source
@@ -285,11 +286,19 @@ class Conversation:
     options: Mapping[str, Option] = field(default_factory=_nothing)
     extra: Mapping[Path, Any] = field(default_factory=dict)
     raw: Mapping[str, Any] = field(default_factory=_nothing)
+    tool_names: Mapping[str, str] = field(default_factory=_nothing)
 
 
 def changed(node: Any, **fields: Any) -> Any:
     """`node` with other `fields`; what it was read from is no longer what it is."""
     return replace(node, raw=None, **fields)
+
+
+def rest(value: Json, known: frozenset[str]) -> Mapping[str, Any]:
+    """The fields of `value` that are not `known`."""
+    if value.keys() <= known:
+        return NOTHING
+    return {name: item for name, item in value.items() if name not in known}
 
 
 def is_invalid_arguments(value: Any) -> bool:

@@ -27,9 +27,9 @@ from tokenctx.convert.model import (
     ToolChoice,
     ToolResult,
     Unknown,
+    rest,
 )
-from tokenctx.convert.rules import IdRule, Rules, Writer
-from tokenctx.convert.tools import UNKNOWN_TOOL
+from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
@@ -189,8 +189,9 @@ def read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
 
 
 _TOOL_KEYS: Final = frozenset({"name", "description", "parameters", "strict"})
+_CALL_KEYS: Final = frozenset({"id", "type", "function", "custom", "index"})
 _MESSAGE_KEYS: Final = frozenset(
-    {"role", "content", "name", "tool_calls", "function_call", "tool_call_id", "refusal"}
+    "role content name tool_calls function_call tool_call_id refusal cache_control".split()
 )
 
 
@@ -203,9 +204,8 @@ def read_message(value: Any, path: Path, notes: Notes) -> Message:
     if role is None:
         notes.warn("unknown_role", (*path, "role"))
     content = value.get("content")
-    extra = {key: item for key, item in value.items() if key not in _MESSAGE_KEYS}
-    cache = extra.pop("cache_control", None)
-    name = value.get("name")
+    extra = rest(value, _MESSAGE_KEYS)
+    cache, name = value.get("cache_control"), value.get("name")
     is_silent = content == "" and bool(value.get("tool_calls"))
     parts = () if is_silent else tuple(read_content(content, (*path, "content"), notes))
     if role == "tool":
@@ -221,7 +221,8 @@ def read_message(value: Any, path: Path, notes: Notes) -> Message:
         )
         return Message(path, value, extra, cache, "tool", (result,))
     if role == "assistant":
-        parts = (*_read_reasoning(extra, path), *parts, *_read_calls(value, path, notes))
+        thoughts = _read_reasoning(extra, path) if extra else ()
+        parts = (*thoughts, *parts, *_read_calls(value, path, notes))
     return Message(
         path,
         value,
@@ -234,7 +235,7 @@ def read_message(value: Any, path: Path, notes: Notes) -> Message:
     )
 
 
-def _read_reasoning(extra: Json, path: Path) -> list[Part]:
+def _read_reasoning(extra: Any, path: Path) -> list[Part]:
     """What vendors say the model thought; without a proof nobody takes it back."""
     for name in REASONING_FIELDS:
         text = extra.get(name)
@@ -271,7 +272,7 @@ def _read_call(item: Any, path: Path, notes: Notes) -> Part:
     return ToolCall(
         path,
         item,
-        {key: item[key] for key in item.keys() - {"id", "type", "function", "custom", "index"}},
+        rest(item, _CALL_KEYS),
         id=call_id if isinstance(call_id, str) and call_id else None,
         name=inner["name"],
         arguments=arguments,

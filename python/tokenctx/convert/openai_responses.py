@@ -35,8 +35,7 @@ from tokenctx.convert.openai_chat import (
     read_url,
     write_schema,
 )
-from tokenctx.convert.rules import IdRule, Rules, Writer
-from tokenctx.convert.tools import UNKNOWN_TOOL
+from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Place = Literal["system", "user", "assistant", "result"]
 
+UNKNOWN_TOOL: Final = "unknown_tool"
+"""The name or the id where there is none and one is demanded."""
 IMAGE_STAND_IN: Final = "[Image]"
 ID_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "_-")
 
@@ -92,6 +94,7 @@ class Writer:
         self.rules = rules
         self.notes = notes
         self.is_same = conversation.dialect == rules.name
+        self._names = conversation.tool_names
 
     def parts(self, parts: Iterable[Part], place: Place) -> list[Any]:
         """All `parts` that could be written."""
@@ -108,8 +111,14 @@ class Writer:
             return self._stand_in(part, place)
         return self.finish(part, value)
 
+    def tool_name(self, result: model.ToolResult) -> str:
+        """The name of the tool that answered."""
+        return result.name or self._names.get(result.call_id or "") or UNKNOWN_TOOL
+
     def finish(self, node: model.Node, value: Any) -> Any:
         """`value` with the other fields of `node`, or a note that they are lost."""
+        if not node.extra and node.cache is None:
+            return value
         if self.is_same:
             return {**value, **node.extra} if isinstance(value, dict) else value
         for name in node.extra:

@@ -55,16 +55,15 @@ def _too_deep() -> RequestError:
 
 def _without_objects(value: Any) -> Any:
     """`value` itself if it is made of JSON values alone, else a copy that is. No recursion."""
-    root: list[Any] = [value]
-    queue: list[tuple[Any, Any]] = [(root, 0)]
-    for holder, key in queue:
-        item = holder[key]
-        kind = type(item)
-        if kind in _PLAIN:
-            continue
+    pending = [value]
+    while pending:
+        holder = pending.pop()
+        kind = type(holder)
         if kind is not dict and kind is not list:
-            return _copied(value)
-        queue += [(item, name) for name in (item if kind is dict else range(len(item)))]
+            return value if kind in _PLAIN and holder is value else _copied(value)
+        for item in holder.values() if kind is dict else holder:
+            if type(item) not in _PLAIN:
+                pending.append(item)
     return value
 
 

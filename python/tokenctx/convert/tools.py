@@ -29,8 +29,6 @@ ANY: Final = ("any", "")
 """The calls that a result without an id and with a name of its own may answer."""
 SERVER_STATE: Final = frozenset({"previous_response_id", "conversation", "cachedContent"})
 """Fields that bring messages, and so calls, that are not in the body."""
-UNKNOWN_TOOL: Final = "unknown_tool"
-"""The name of a tool that nobody has called, where one is demanded."""
 
 
 @dataclass(slots=True)
@@ -55,14 +53,42 @@ def pair_tools(conversation: Conversation, notes: Notes, rules: Rules) -> Conver
     """The conversation with every result behind its call, under one id that the target takes."""
     messages = conversation.messages
     is_same = conversation.dialect == rules.name
-    if not any(isinstance(part, ToolCall | ToolResult) for m in messages for part in m.parts):
-        return conversation
+    names = _names_in_order(messages, rules, is_same=is_same)
+    if names is not None:
+        return replace(conversation, tool_names=names)
     has_calls_elsewhere = is_same and not SERVER_STATE.isdisjoint(conversation.raw)
     pairs = _pair(messages, notes, rules, has_calls_elsewhere=has_calls_elsewhere)
     _name(pairs, notes, None if is_same else rules.ids)
     is_strict = rules.results == "each"
     messages = tuple(_arranged(messages, pairs, notes, is_strict=is_strict))
     return replace(conversation, messages=messages)
+
+
+def _names_in_order(
+    messages: Sequence[Message], rules: Rules, *, is_same: bool
+) -> dict[str, str] | None:
+    """Tool names by call id, if each call has an id and one result right behind it; else None."""
+    takes = rules.ids.takes if rules.ids is not None and not is_same else None
+    names: dict[str, str] = {}
+    waiting: set[str] = set()
+    for message in messages:
+        is_answer = message.role == "assistant"
+        if waiting and is_answer:
+            return None
+        for part in message.parts:
+            if type(part) is ToolCall:
+                call_id = part.id
+                if call_id is None or call_id in names or (takes and not takes(call_id)):
+                    return None
+                names[call_id] = part.name
+                waiting.add(call_id)
+            elif type(part) is ToolResult:
+                if part.call_id not in waiting:
+                    return None
+                waiting.remove(part.call_id)
+            elif waiting and not is_answer:
+                return None
+    return None if waiting else names
 
 
 def pair_ids(conversation: Conversation, notes: Notes, rules: Rules) -> Conversation:
