@@ -7,6 +7,7 @@ conversation says, so that a converter that lies is found out.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx.convert import Conversion, ConversionOptions, convert_messages
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 
 DIALECTS: Final = ("openai-chat", "openai-responses", "anthropic", "gemini", "ai-sdk")
 UNVERIFIED: Final = ConversionOptions(verify=False)
-SPELLING: Final = frozenset({"form", "added", "merged", "split", "role", "option", "field", "name"})
-"""Losses that leave what is said as it is: its words, calls and results."""
+SPELLING: Final = frozenset(
+    "form added merged split role option field name cache_control item_id signature prefill "
+    "duplicate_id refused_id error_flag empty_message misplaced_result".split()
+)
+"""Losses that leave what is said as it is: its words, arguments and results."""
 
 
 def differences(one: Any, other: Any) -> Iterator[tuple[Any, ...]]:
@@ -50,39 +54,42 @@ def unlisted(original: Any, conversion: Conversion) -> list[tuple[Any, ...]]:
     ]
 
 
-def said(body: Any) -> list[str]:
-    """What a conversation says, in any dialect: its texts, calls and results, in their order.
+def said(body: Any) -> Counter[str]:
+    """What a conversation says, in any dialect: lines of its texts, arguments and results.
 
     Knows no dialect: it collects the strings under the names that hold content. JSON values and
     their texts are one.
     """
     found: list[str] = []
-    lists = ("systemInstruction", "instructions", "system", "messages", "input", "contents")
-    for name in lists:
-        _collect(body.get(name), name, found)
-    return [text for text in found if text]
+    for name in ("systemInstruction", "instructions", "system", "messages", "input", "contents"):
+        _collect(body.get(name), "content", found)
+    return Counter(line.strip() for text in found for line in text.splitlines() if line.strip())
 
 
 _CONTENT: Final = frozenset(
-    "text content output refusal instructions system systemInstruction input contents messages "
-    "parts value response functionResponse functionCall function name toolName arguments args error "
-    "tool_calls".split()
+    "text content output refusal parts value response functionResponse functionCall function "
+    "arguments args input error tool_calls custom".split()
 )
 _VALUES: Final = frozenset({"arguments", "args", "input"})
 
 
 def _collect(value: Any, name: str, found: list[str]) -> None:
-    if isinstance(value, str):
-        found.append(_normal(value) if name in _VALUES else value)
+    if name in _VALUES:
+        found.append(_normal(value))
+    elif isinstance(value, str):
+        found.append(value)
     elif isinstance(value, list):
         for item in value:
             _collect(item, name, found)
-    elif isinstance(value, dict):
-        if name in _VALUES:
-            found.append(_normal(value))
-            return
-        for key in sorted(value.keys() & _CONTENT):
+    elif isinstance(value, dict) and value.get("type") == "execution-denied":
+        found.append(value.get("reason", "Tool call execution denied."))
+    elif isinstance(value, dict) and not _is_thought(value):
+        for key in value.keys() & _CONTENT:
             _collect(value[key], key, found)
+
+
+def _is_thought(part: Any) -> bool:
+    return part.get("thought") is True or part.get("type") == "reasoning"
 
 
 def _normal(value: Any) -> str:
@@ -92,5 +99,5 @@ def _normal(value: Any) -> str:
         except ValueError:
             return value
     if isinstance(value, dict) and set(value) == {"invalid_json"}:
-        return str(value["invalid_json"])
+        return _normal(value["invalid_json"])
     return json.dumps(value, sort_keys=True)

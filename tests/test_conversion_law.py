@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conversion_law import DIALECTS, unlisted
+from conversion_law import DIALECTS, SPELLING, said, unlisted
 from nasty_conversations import conversation
 from sdk_types import ai_sdk_faults, faults
 from strategies import requests
@@ -19,6 +21,7 @@ from tokenctx import RequestError
 from tokenctx.convert import convert_messages
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 SOURCES = {
@@ -31,16 +34,30 @@ BATCH = 16
 """Conversations in one example of hypothesis: to draw a seed is cheap, to draw a body is not."""
 
 
-def check(body: Any, source: Any, name: str) -> list[Any]:
-    """The body in all dialects: the law, the types, and the input left as it was."""
+@pytest.fixture(autouse=True)
+def silent() -> Iterator[None]:
+    """No log lines: there would be a hundred thousand."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def check(body: Any, source: Any, name: str, *, is_typed: bool) -> list[Any]:
+    """The body in all dialects: the law, what is said, the types, and the input left as it was.
+
+    Returns what the AI SDK has to take.
+    """
     before = json.dumps(body)
     bodies = []
+    words = said(body)
     for target in DIALECTS:
         conversion = convert_messages(body, to=target, source=source)  # type: ignore[arg-type]
         assert unlisted(body, conversion) == [], f"{name} to {target}"
+        if SPELLING.issuperset(loss.kind for loss in conversion.losses):
+            assert said(conversion.body) == words, f"{name} to {target}"
         if conversion.source == target:
             assert conversion.losses or conversion.body == body, name
-        elif target != "ai-sdk":
+        elif target != "ai-sdk" and is_typed:
             assert faults(target, conversion.body) == [], f"{name} to {target}"
         if target == "ai-sdk" != conversion.source:
             bodies.append(conversion.body)
@@ -49,14 +66,20 @@ def check(body: Any, source: Any, name: str) -> list[Any]:
 
 
 def test_recorded_requests_obey_the_law(shared_data: Path) -> None:
-    """All recorded requests in all dialects: none raises, every difference is listed."""
+    """Recorded requests in all dialects: none raises, every difference is listed.
+
+    One in three, which takes a minute; all of them with TOKENCTX_ALL_RECORDS=1.
+    """
+    step = 1 if os.environ.get("TOKENCTX_ALL_RECORDS") else 3
     converted = 0
     bodies = []
-    for record in records(shared_data / "usage" / "dev.jsonl.gz"):
+    for number, record in enumerate(records(shared_data / "usage" / "dev.jsonl.gz")):
+        if number % step:
+            continue
         body = restored(record["request"])
-        bodies += check(body, SOURCES.get(record["api"]), record["id"])
+        bodies += check(body, SOURCES.get(record["api"]), record["id"], is_typed=converted % 4 == 0)
         converted += 1
-    assert converted >= LEAST_RECORDS
+    assert converted >= LEAST_RECORDS // step
     assert ai_sdk_faults(bodies) == []
 
 
@@ -66,7 +89,7 @@ def test_nasty_conversations_obey_the_law(seed: int) -> None:
     """280 x 16 conversations in 5 dialects: 22,400 pairs."""
     for number in range(BATCH):
         dialect, body = conversation(seed * BATCH + number)
-        check(body, dialect, f"seed {seed}, number {number}")
+        check(body, dialect, f"seed {seed}, number {number}", is_typed=number % 4 == 0)
 
 
 def test_the_ai_sdk_takes_nasty_conversations() -> None:

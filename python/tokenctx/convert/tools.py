@@ -208,13 +208,13 @@ def _arranged(
         updated = _updated(message, pairs)
         is_more = message.role == "assistant" and not is_strict
         if missing and not is_more and not _has_only_results(message):
-            updated = _place(missing, done, updated)
+            updated = _place(missing, done, updated, is_strict=is_strict)
             missing = []
         if updated is not None:
             done.append(updated)
         missing += _missing(pairs.by_message.get(index, ()), pairs, notes)
     if missing:
-        _place(missing, done, None)
+        _place(missing, done, None, is_strict=is_strict)
     return done
 
 
@@ -291,7 +291,7 @@ def _error_result(call: _Call) -> ToolResult:
 
 
 def _place(
-    results: list[ToolResult], done: list[Message], following: Message | None
+    results: list[ToolResult], done: list[Message], following: Message | None, *, is_strict: bool
 ) -> Message | None:
     """Put `results` behind those that are there already; returns the message that follows.
 
@@ -299,7 +299,9 @@ def _place(
     one message.
     """
     last = done[-1] if done else None
-    if last is not None and last.role == "user" and _has_only_results(last):
+    if is_strict:
+        done += [Message(path=item.path, role="tool", parts=(item,)) for item in results]
+    elif last is not None and last.role == "user" and _has_only_results(last):
         done[-1] = changed(last, parts=(*last.parts, *results))
     elif following is not None and following.role == "user" and _has_results(following):
         return changed(following, parts=(*results, *following.parts))
