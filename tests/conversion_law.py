@@ -97,7 +97,7 @@ def _normal(value: Any) -> str:
         try:
             value = json.loads(value) if value.strip() else {}
         except ValueError:
-            return value
+            return str(value)
     if isinstance(value, dict) and set(value) == {"invalid_json"}:
         return _normal(value["invalid_json"])
     return json.dumps(value, sort_keys=True)

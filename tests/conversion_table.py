@@ -1,11 +1,11 @@
-"""The table of docs/conversion.md, made by converting one witness of each feature with the code's rules.
+"""The table of docs/conversion.md, made by converting one witness of each feature.
 
     python tests/conversion_table.py        # says whether the file is as it should be
     python tests/conversion_table.py --write
 
-A witness is a neutral conversation with one feature. It is written in the source dialect; if that is
-already a loss, the dialect does not have the feature. Then it is converted, and what is lost at this
-step is the cell.
+A witness is a neutral conversation with one feature. It is written in the source dialect; if that
+is already a loss, the dialect does not have the feature. Then it is converted, and what is lost at
+this step is the cell.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def answer(*parts: m.Part) -> m.Message:
 
 def turn(*calls: m.ToolCall, **result: Any) -> tuple[m.Message, ...]:
     results = tuple(
-        m.ToolResult(call_id=call.id, name=call.name, is_custom=call.is_custom, **{"parts": (TEXT,)} | result)
+        m.ToolResult(
+            call_id=call.id, name=call.name, is_custom=call.is_custom, **{"parts": (TEXT,)} | result
+        )
         for call in calls
     )
     return (
@@ -58,14 +60,19 @@ def turn(*calls: m.ToolCall, **result: Any) -> tuple[m.Message, ...]:
 
 MESSAGES: Final[dict[str, tuple[m.Message, ...]]] = {
     "text": (user(TEXT),),
-    "system prompt": (m.Message(role="system", parts=(TEXT,), is_plain=True, is_top=True), user(TEXT)),
+    "system prompt": (
+        m.Message(role="system", parts=(TEXT,), is_plain=True, is_top=True),
+        user(TEXT),
+    ),
     "later system message": (user(TEXT), m.Message(role="system", parts=(TEXT,)), user(TEXT)),
     "developer message": (m.Message(role="developer", parts=(TEXT,)), user(TEXT)),
     "name of a participant": (m.Message(role="user", parts=(TEXT,), name="bob"),),
     "messages of one role side by side": (user(TEXT), user(m.Text(text="more"))),
     "cache marker": (user(m.Text(text="text", cache=CACHE)),),
     "image": (user(m.Image(media=PNG)),),
-    "image by URL": (user(m.Image(media=m.Media(url="https://example.com/a.png", mime="image/png"))),),
+    "image by URL": (
+        user(m.Image(media=m.Media(url="https://example.com/a.png", mime="image/png"))),
+    ),
     "image of the assistant": (user(TEXT), answer(m.Image(media=PNG))),
     "PDF": (user(m.File(media=PDF, name="a.pdf")),),
     "document that is text": (user(m.File(media=m.Media(text="text", mime="text/plain"))),),
@@ -75,15 +82,28 @@ MESSAGES: Final[dict[str, tuple[m.Message, ...]]] = {
     "refusal": (user(TEXT), m.Message(role="assistant", parts=(m.Refusal(text="no"),))),
     "tool call and result": turn(CALL),
     "parallel calls": turn(CALL, m.ToolCall(path=("other",), id="call_2", name="g", arguments={})),
-    "call of a custom tool": turn(m.ToolCall(id="call_1", name="f", arguments="x", is_text=True, is_custom=True)),
+    "call of a custom tool": turn(
+        m.ToolCall(id="call_1", name="f", arguments="x", is_text=True, is_custom=True)
+    ),
     "result that is JSON": turn(CALL, parts=(m.Data(value={"a": 1}),)),
     "result with an image": turn(CALL, parts=(TEXT, m.Image(media=PNG)), is_plain=False),
     "result that is an error": turn(CALL, is_error=True),
-    "reasoning of Anthropic": (user(TEXT), answer(m.Reasoning(text="hm", signature="c2ln", maker="anthropic"))),
+    "reasoning of Anthropic": (
+        user(TEXT),
+        answer(m.Reasoning(text="hm", signature="c2ln", maker="anthropic")),
+    ),
     "redacted thinking": (user(TEXT), answer(m.Reasoning(encrypted="c2Vj", maker="anthropic"))),
-    "reasoning of OpenAI": (user(TEXT), answer(m.Reasoning(id="rs_1", encrypted="c2Vj", maker="openai"))),
-    "reasoning of Google": (user(TEXT), answer(m.Reasoning(text="hm", signature="c2ln", maker="google"))),
-    "thought signature on a call": turn(m.ToolCall(id="call_1", name="f", arguments={}, signature="c2ln")),
+    "reasoning of OpenAI": (
+        user(TEXT),
+        answer(m.Reasoning(id="rs_1", encrypted="c2Vj", maker="openai")),
+    ),
+    "reasoning of Google": (
+        user(TEXT),
+        answer(m.Reasoning(text="hm", signature="c2ln", maker="google")),
+    ),
+    "thought signature on a call": turn(
+        m.ToolCall(id="call_1", name="f", arguments={}, signature="c2ln")
+    ),
 }
 OPTIONS: Final[dict[str, Any]] = {
     "max_output_tokens": 10,
@@ -148,7 +168,9 @@ def cell(conversation: m.Conversation, source: Any, target: Any) -> str:
     body, before = written(conversation, source)
     if before:
         return ""
-    found = convert_messages(body, to=target, source=source, options=ConversionOptions(verify=False))
+    found = convert_messages(
+        body, to=target, source=source, options=ConversionOptions(verify=False)
+    )
     lost = sorted({loss.kind for loss in found.losses})
     if not lost:
         return "kept"
@@ -165,7 +187,10 @@ def table() -> str:
         }
         for source, cells in rows.items():
             if any(cells):
-                shown = ["" if target == source else text for target, text in zip(DIALECTS, cells, strict=True)]
+                shown = [
+                    "" if target == source else text
+                    for target, text in zip(DIALECTS, cells, strict=True)
+                ]
                 lines.append(f"| {name} | {source} | " + " | ".join(shown) + " |")
     return "\n".join(lines)
 
@@ -177,8 +202,8 @@ def page() -> str:
 
 Made by `python tests/conversion_table.py --write` from the rules of the code; a test compares.
 
-Each row is one feature of the dialect *From*; a dialect that does not have the feature has no row. A
-cell says what becomes of it: *kept*, *dropped*, or *emulated*, with the kind of the loss.
+Each row is one feature of the dialect *From*; a dialect that does not have the feature has no row.
+A cell says what becomes of it: *kept*, *dropped*, or *emulated*, with the kind of the loss.
 Whatever is not kept stands in `losses`, with its place. Reasoning, signatures and uploads belong to
 the model or the vendor that made them; through `ai-sdk` they come back to it.
 

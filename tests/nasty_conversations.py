@@ -1,7 +1,7 @@
 """Conversations of every dialect with what goes wrong in real ones, from a seed.
 
-Each is what a client might send: well-formed, but ids repeat, results are missing, doubled or out of
-place, arguments are broken, parts are unknown and fields are new.
+Each is what a client might send: well-formed, but ids repeat, results are missing, doubled or out
+of place, arguments are broken, parts are unknown and fields are new.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def openai_chat(random: Random) -> Json:
     url = random.choice((f"data:image/png;base64,{PNG}", "https://example.com/a.png", "data:,x"))
     user_parts = (
         {"type": "image_url", "image_url": {"url": url, **some(random, 0.5, detail="low")}},
-        {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PDF}", "filename": "a"}},
+        {
+            "type": "file",
+            "file": {"file_data": f"data:application/pdf;base64,{PDF}", "filename": "a"},
+        },
         {"type": "file", "file": {"file_id": "file-1"}},
         {"type": "input_audio", "input_audio": {"data": PNG, "format": "wav"}},
         {"type": "brand_new", "value": 1},
@@ -98,7 +101,9 @@ def openai_chat(random: Random) -> Json:
             ]
             text = random.choice((None, "", "let me see"))
             reasoning = some(random, 0.2, reasoning_content="hm", refusal="no")
-            messages.append({"role": "assistant", "content": text, "tool_calls": calls, **reasoning})
+            messages.append(
+                {"role": "assistant", "content": text, "tool_calls": calls, **reasoning}
+            )
         elif kind == "unknown":
             messages.append({"role": "narrator", "content": value})
         else:
@@ -171,14 +176,19 @@ def anthropic(random: Random) -> Json:
         elif kind == "unknown":
             messages.append({"role": "user", "content": [{"type": "brand_new", "text": value}]})
         else:
-            parts = (*media, cached) if kind == "user" else (thinking,) if kind == "assistant" else ()
+            parts = (
+                (*media, cached) if kind == "user" else (thinking,) if kind == "assistant" else ()
+            )
             messages.append({"role": kind, "content": content(random, value, *parts)})
     tool = {"name": "f", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}}
     options = some(
         random,
         0.2,
         system=random.choice(("be kind", [cached, {"type": "text", "text": "b"}])),
-        tools=[tool, *([{"type": "bash_20250124", "name": "bash"}] if random.random() < 0.2 else [])],
+        tools=[
+            tool,
+            *([{"type": "bash_20250124", "name": "bash"}] if random.random() < 0.2 else []),
+        ],
         tool_choice=random.choice(
             ({"type": "any", "disable_parallel_tool_use": True}, {"type": "tool", "name": "f"})
         ),
@@ -198,7 +208,11 @@ def anthropic(random: Random) -> Json:
 def openai_responses(random: Random) -> Json:
     parts = (
         {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}", "detail": "auto"},
-        {"type": "input_file", "file_data": f"data:application/pdf;base64,{PDF}", "filename": "a.pdf"},
+        {
+            "type": "input_file",
+            "file_data": f"data:application/pdf;base64,{PDF}",
+            "filename": "a.pdf",
+        },
         {"type": "input_file", "file_id": "file-1"},
         {"type": "brand_new"},
     )
@@ -225,7 +239,9 @@ def openai_responses(random: Random) -> Json:
         else:
             role = random.choice(("system", "developer")) if kind == "system" else kind
             inner = parts if role == "user" else ()
-            items.append({"role": role, "content": content(random, value, *inner, kind="input_text")})
+            items.append(
+                {"role": role, "content": content(random, value, *inner, kind="input_text")}
+            )
     tool = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": True}
     options = some(
         random,
@@ -267,7 +283,11 @@ def gemini(random: Random) -> Json:
         elif kind == "calls":
             parts = [thought] if random.random() < 0.3 else []
             for call_id, name, arguments in value:
-                call = {"name": name, "args": {"a": arguments}, **({"id": call_id} if has_ids else {})}
+                call = {
+                    "name": name,
+                    "args": {"a": arguments},
+                    **({"id": call_id} if has_ids else {}),
+                }
                 parts.append({"functionCall": call, **some(random, 0.4, thoughtSignature="c2ln")})
             contents.append({"role": "model", "parts": parts})
         elif kind == "unknown":
@@ -346,7 +366,9 @@ def ai_sdk(random: Random) -> Json:
             parts = [thought] if random.random() < 0.3 else []
             for call_id, name, arguments in value:
                 call = {"toolCallId": call_id, "toolName": name, "input": {"a": arguments}}
-                parts.append({"type": "tool-call", **call, **some(random, 0.2, providerOptions=cached)})
+                parts.append(
+                    {"type": "tool-call", **call, **some(random, 0.2, providerOptions=cached)}
+                )
             messages.append({"role": "assistant", "content": parts})
         elif kind == "unknown":
             custom = {"type": "custom", "kind": "openai.compaction"}

@@ -1,4 +1,4 @@
-"""Whether a body is a request in the eyes of the official SDKs: their own types, checked by pydantic."""
+"""Whether a body is a request in the eyes of the official SDKs: their types, by pydantic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 NODE_FOLDER = Path(__file__).with_name("node")
 MODEL = "a-model"
 DROPPED = {"temperature", "top_p", "top_k"}
-"""Options that the types of anthropic 2.x no longer have; the API takes them, as recorded calls show."""
+"""Options that the types of anthropic 2.x no longer have; the API takes them in recorded calls."""
 
 
 def faults(dialect: str, body: dict[str, Any]) -> list[str]:
@@ -55,7 +55,9 @@ def typed_faults(dialect: str, body: dict[str, Any]) -> list[str]:
     dropped = DROPPED if dialect == "anthropic" else set()
     body = {"model": MODEL, **{key: body[key] for key in body.keys() - dropped}}
     try:
-        checked = listed(adapter(dialect, is_stream=body.get("stream") is True).validate_python(body))
+        checked = listed(
+            adapter(dialect, is_stream=body.get("stream") is True).validate_python(body)
+        )
     except ValidationError as error:
         return [f"{fault['loc']}: {fault['type']}" for fault in error.errors()]
     return [] if checked == body else [f"unknown field: {where(body, checked)}"]
@@ -86,7 +88,7 @@ def where(one: Any, other: Any) -> str:
 
 
 def gemini_faults(body: dict[str, Any]) -> list[str]:
-    """The wire's fields, each by the model that google-genai has for it; unknown fields are refused."""
+    """The wire's fields, each by the model of google-genai for it; unknown fields are refused."""
     from google.genai import types
 
     parts: list[tuple[Any, Any]] = [
@@ -98,12 +100,16 @@ def gemini_faults(body: dict[str, Any]) -> list[str]:
     ]
     known = {"contents", "tools", "systemInstruction", "toolConfig", "generationConfig", "model"}
     found = [f"unknown field: {name}" for name in body.keys() - known]
-    for kind, value in parts:
-        try:
-            kind.model_validate(value)
-        except ValidationError as error:
-            found += [f"{fault['loc']}: {fault['type']}" for fault in error.errors()]
-    return found
+    return found + [fault for kind, value in parts for fault in model_faults(kind, value)]
+
+
+def model_faults(kind: Any, value: Any) -> list[str]:
+    """What a pydantic model refuses in `value`."""
+    try:
+        kind.model_validate(value)
+    except ValidationError as error:
+        return [f"{fault['loc']}: {fault['type']}" for fault in error.errors()]
+    return []
 
 
 def ai_sdk_faults(bodies: list[dict[str, Any]]) -> list[str]:

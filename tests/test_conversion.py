@@ -19,7 +19,7 @@ from tokenctx.convert.tools import NO_RESULT
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").decode()
 PDF = base64.b64encode(b"%PDF-1.4\n%%EOF").decode()
 USER = {"role": "user", "content": "hello"}
-SECRET = "the secret text of a message"
+HIDDEN = "the secret text of a message"
 
 
 def chat(*messages: Any, **fields: Any) -> dict[str, Any]:
@@ -155,14 +155,22 @@ def test_sdk_objects_are_taken_as_they_are() -> None:
     assert conversion.body["messages"][1]["content"] == [block]
     reply = ClaudeMessage.model_validate(
         {
-            **{"id": "m", "type": "message", "role": "assistant", "model": "claude"},
-            **{"content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn"},
-            **{"stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}},
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude",
+            "content": [{"type": "text", "text": "hi"}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
         }
     )
     messages = [USER, {"role": "assistant", "content": reply.content}]
     conversion = convert_messages(claude(*messages), to="openai-chat", source="anthropic")
-    assert conversion.messages[1] == {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}
+    assert conversion.messages[1] == {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "hi"}],
+    }
     content = types.Content(
         role="model", parts=[types.Part(text="hm", thought=True, thought_signature=b"\xff\xfe")]
     )
@@ -173,14 +181,14 @@ def test_sdk_objects_are_taken_as_they_are() -> None:
 
 
 def test_notes_are_typed_located_and_without_text() -> None:
-    part = {"type": "text", "text": SECRET, "cache_control": {"type": "ephemeral"}, SECRET: SECRET}
-    body = claude({"role": "user", "content": [part]}, **{SECRET: SECRET})
+    part = {"type": "text", "text": HIDDEN, "cache_control": {"type": "ephemeral"}, HIDDEN: HIDDEN}
+    body = claude({"role": "user", "content": [part]}, **{HIDDEN: HIDDEN})
     conversion = convert_messages(body, to="openai-chat")
     loss = next(loss for loss in conversion.losses if loss.kind == "cache_control")
     assert loss.path == ("messages", 0, "content", 0, "cache_control")
     assert loss.where == "messages[0].content[0].cache_control"
     assert str(loss) == f"{loss.where}: cache_control: {KINDS['cache_control']}"
-    assert SECRET not in repr(conversion) + "".join(map(str, conversion.losses))
+    assert HIDDEN not in repr(conversion) + "".join(map(str, conversion.losses))
     assert pickle.loads(pickle.dumps(conversion)) == conversion  # noqa: S301
 
 
@@ -190,14 +198,14 @@ def test_the_logger_is_told_of_warnings_without_text(caplog: pytest.LogCaptureFi
             self.append(line)
 
     lines = Lines()
-    body = chat(calls(call("a", SECRET, SECRET)), {"role": "user", "content": [{"type": SECRET}]})
+    body = chat(calls(call("a", HIDDEN, HIDDEN)), {"role": "user", "content": [{"type": HIDDEN}]})
     with caplog.at_level(logging.WARNING, "tokenctx"):
         convert_messages(body, to="anthropic", options=ConversionOptions(logger=lines))
         assert not caplog.records
         convert_messages(body, to="anthropic")
     assert {record.name for record in caplog.records} == {"tokenctx.convert"}
     assert any("messages[0].tool_calls[0]: unanswered_call" in line for line in lines)
-    assert not [line for line in (*lines, caplog.text) if SECRET in line]
+    assert not [line for line in (*lines, caplog.text) if HIDDEN in line]
 
 
 # ------------------------------------------------------------------------------ policies
@@ -205,31 +213,31 @@ def test_the_logger_is_told_of_warnings_without_text(caplog: pytest.LogCaptureFi
 
 FAULTY = {
     "unanswered_call": chat(USER, calls(call("a")), USER),
-    "orphan_result": chat(USER, result("a", SECRET)),
-    "duplicate_result": chat(calls(call("a")), result("a"), result("a", SECRET)),
+    "orphan_result": chat(USER, result("a", HIDDEN)),
+    "duplicate_result": chat(calls(call("a")), result("a"), result("a", HIDDEN)),
     "duplicate_id": chat(calls(call("a")), result("a"), calls(call("a")), result("a")),
     "refused_id": chat(calls(call("a|b")), result("a|b")),
-    "misplaced_result": chat(calls(call("a")), USER, result("a", SECRET)),
-    "invalid_arguments": chat(calls(call("a", arguments=SECRET)), result("a")),
-    "unknown_part": chat({"role": "user", "content": [{"type": SECRET, "text": SECRET}]}),
-    "unknown_message": chat(SECRET),
-    "unknown_role": chat({"role": SECRET, "content": "x"}),
-    "field": chat(USER, **{SECRET: SECRET}),
+    "misplaced_result": chat(calls(call("a")), USER, result("a", HIDDEN)),
+    "invalid_arguments": chat(calls(call("a", arguments=HIDDEN)), result("a")),
+    "unknown_part": chat({"role": "user", "content": [{"type": HIDDEN, "text": HIDDEN}]}),
+    "unknown_message": chat(HIDDEN),
+    "unknown_role": chat({"role": HIDDEN, "content": "x"}),
+    "field": chat(USER, **{HIDDEN: HIDDEN}),
     "option": chat(USER, seed=5),
 }
 
 
 @pytest.mark.parametrize("kind", sorted(FAULTS))
 def test_every_fault_can_be_refused_without_its_text(kind: str) -> None:
-    options = ConversionOptions(policies={kind: "error"})  # type: ignore[dict-item]
+    options = ConversionOptions(policies={kind: "error"})
     with pytest.raises(ConversionError) as caught:
         convert_messages(FAULTY[kind], to="anthropic", options=options)
     assert caught.value.kind == kind
     assert f"the policy for {kind} is 'error'" in str(caught.value)
-    assert SECRET not in str(caught.value)
+    assert HIDDEN not in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
     for policy in ("repair", "keep"):
-        convert_messages(FAULTY[kind], to="anthropic", options=ConversionOptions(policy=policy))  # type: ignore[arg-type]
+        convert_messages(FAULTY[kind], to="anthropic", options=ConversionOptions(policy=policy))
 
 
 def test_nothing_raises_in_the_default_mode() -> None:
@@ -329,7 +337,8 @@ def test_a_result_moves_behind_its_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "long_id"), [("anthropic", "a|b"), ("openai-chat", "x" * 41), ("openai-responses", "y" * 65)]
+    ("target", "long_id"),
+    [("anthropic", "a|b"), ("openai-chat", "x" * 41), ("openai-responses", "y" * 65)],
 )
 def test_refused_ids_are_rewritten_on_both_sides(target: Any, long_id: str) -> None:
     part = {"toolCallId": long_id, "toolName": "f"}
@@ -338,7 +347,9 @@ def test_refused_ids_are_rewritten_on_both_sides(target: Any, long_id: str) -> N
             {"role": "assistant", "content": [{"type": "tool-call", **part, "input": {}}]},
             {
                 "role": "tool",
-                "content": [{"type": "tool-result", **part, "output": {"type": "text", "value": "x"}}],
+                "content": [
+                    {"type": "tool-result", **part, "output": {"type": "text", "value": "x"}}
+                ],
             },
         ]
     }
@@ -353,7 +364,10 @@ def test_refused_ids_are_rewritten_on_both_sides(target: Any, long_id: str) -> N
 
 
 def test_gemini_needs_no_ids_and_gets_none_back() -> None:
-    parts = [{"functionCall": {"name": "f", "args": {}}}, {"functionCall": {"name": "f", "args": {}}}]
+    parts = [
+        {"functionCall": {"name": "f", "args": {}}},
+        {"functionCall": {"name": "f", "args": {}}},
+    ]
     answers = [
         {"functionResponse": {"name": "f", "response": {"output": text}}} for text in ("1", "2")
     ]
@@ -387,10 +401,18 @@ def test_media_in_results_stay_where_they_may_and_follow_all_results_where_they_
     ]
     body = claude({"role": "assistant", "content": uses}, {"role": "user", "content": results})
     conversion = convert_messages(body, to="openai-chat")
-    assert [message["role"] for message in conversion.messages] == ["assistant", "tool", "tool", "user"]
+    assert [message["role"] for message in conversion.messages] == [
+        "assistant",
+        "tool",
+        "tool",
+        "user",
+    ]
     assert conversion.messages[3]["content"][0]["image_url"]["url"].endswith(PNG)
     assert where(conversion, "media_moved") == ["messages[1].content[0].content[1]"]
-    assert convert_messages(body, to="openai-responses").messages[2]["output"][1]["type"] == "input_image"
+    assert (
+        convert_messages(body, to="openai-responses").messages[2]["output"][1]["type"]
+        == "input_image"
+    )
     response = convert_messages(body, to="gemini").messages[1]["parts"][0]["functionResponse"]
     assert response["parts"] == [{"inlineData": {"mimeType": "image/png", "data": PNG}}]
     output = convert_messages(body, to="ai-sdk").messages[1]["content"][0]["output"]
@@ -413,7 +435,7 @@ def test_json_results_and_error_flags_are_carried_or_named() -> None:
     assert "error_flag" in kinds(convert_messages(body, to="openai-chat"))
 
 
-# ------------------------------------------------------------------------------ system, roles, order
+# ------------------------------------------------------------------------------ system and order
 
 
 def test_leading_system_messages_go_where_the_target_has_them() -> None:
@@ -453,7 +475,9 @@ def test_empty_messages_are_dropped_where_they_are_refused(target: Any, content:
 
 
 def test_roles_alternate_where_the_target_demands_it_or_the_caller_asks() -> None:
-    body = chat(USER, USER, {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"})
+    body = chat(
+        USER, USER, {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}
+    )
     conversion = convert_messages(body, to="gemini")
     assert [content["role"] for content in conversion.messages] == ["user", "model"]
     assert where(conversion, "merged") == ["messages[1]", "messages[3]"]
@@ -484,7 +508,10 @@ def test_images_and_pdfs_pass_between_all_dialects(source: Any, target: Any) -> 
     parts = [
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
         {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
-        {"type": "file", "file": {"file_data": f"data:application/pdf;base64,{PDF}", "filename": "a"}},
+        {
+            "type": "file",
+            "file": {"file_data": f"data:application/pdf;base64,{PDF}", "filename": "a"},
+        },
     ]
     first = convert_messages(chat({"role": "user", "content": parts}), to=source)
     second = convert_messages(first.body, to=target, source=source)
@@ -497,7 +524,9 @@ def test_uploads_are_known_to_their_maker_alone() -> None:
     assert where(convert_messages(body, to="anthropic"), "media") == ["messages[0].content[0]"]
     there = convert_messages(body, to="ai-sdk")
     assert there.messages[0]["content"][0]["data"] == {"openai": "file-1"}
-    assert convert_messages(there.body, to="openai-chat", source="ai-sdk").messages == body["messages"]
+    assert (
+        convert_messages(there.body, to="openai-chat", source="ai-sdk").messages == body["messages"]
+    )
 
 
 def test_what_a_target_does_not_take_becomes_a_line_of_text() -> None:
@@ -716,7 +745,10 @@ def test_vendor_tools_and_unknown_options_are_named() -> None:
 
 def test_a_schema_of_gemini_becomes_json_schema() -> None:
     schema = {"type": "OBJECT", "properties": {"a": {"type": "STRING", "nullable": True}}}
-    body = {"contents": [], "tools": [{"functionDeclarations": [{"name": "f", "parameters": schema}]}]}
+    body = {
+        "contents": [],
+        "tools": [{"functionDeclarations": [{"name": "f", "parameters": schema}]}],
+    }
     function = convert_messages(body, to="openai-chat").body["tools"][0]["function"]
     assert function["parameters"] == {
         "type": "object",
@@ -772,7 +804,7 @@ def test_vscode_assistants_before_the_user_are_the_system_prompt() -> None:
 
 
 def test_vscode_oddities_do_not_raise() -> None:
-    """Parts that are no objects are skipped, empty results are kept, not dropped: no call is lost."""
+    """Parts that are no objects are skipped; empty results are kept, so that no call is lost."""
     messages = [
         vscode(2, {"callId": "c1", "name": "f", "input": {}}),
         vscode(1, {"callId": "c1", "content": []}, None, 5, {"what": 1}),

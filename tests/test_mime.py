@@ -56,7 +56,11 @@ def test_a_suffix_is_what_stands_behind_the_plus(text: str, suffix: str) -> None
 
 @pytest.mark.parametrize(
     ("text", "plain"),
-    [("image/jpg", "image/jpeg"), (" audio/X-WAV ", "audio/wav"), ("text/json", "application/json")],
+    [
+        ("image/jpg", "image/jpeg"),
+        (" audio/X-WAV ", "audio/wav"),
+        ("text/json", "application/json"),
+    ],
 )
 def test_aliases_have_one_name(text: str, plain: str) -> None:
     assert mime.normalize(text) == plain
@@ -68,7 +72,12 @@ KINDS = {
     "text": [
         *("text/plain", "text/csv", "application/xml", "application/atom+xml", "application/yaml"),
         *("application/x-yaml", "application/toml", "application/javascript", "application/sql"),
-        *("application/typescript", "application/x-sh", "application/x-ndjson", "application/jsonl"),
+        *(
+            "application/typescript",
+            "application/x-sh",
+            "application/x-ndjson",
+            "application/jsonl",
+        ),
         *("application/openapi+yaml", "image/svg+xml"),
     ],
     "file": ["application/pdf", "application/zip", "audio/mpeg", "video/mp4", "cache_control", ""],
@@ -155,7 +164,9 @@ def test_a_data_url_is_read(url: str, media_type: str, content: bytes | None) ->
         assert mime.decode_base64(found.base64) == content
 
 
-@pytest.mark.parametrize("url", ["https://example.com", "data:image/png;base64", "", None, "date:,"])
+@pytest.mark.parametrize(
+    "url", ["https://example.com", "data:image/png;base64", "", None, "date:,"]
+)
 def test_what_is_no_data_url_is_none(url: object) -> None:
     assert mime.parse_data_url(url) is None
 

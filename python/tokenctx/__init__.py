@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ConversationLookupResult",
+    "ConversationStateTracker",
     "Conversion",
     "ConversionError",
     "ConversionNote",
     "ConversionOptions",
-    "ConversationLookupResult",
-    "ConversationStateTracker",
     "Error",
     "Estimate",
     "HybridTokenEstimator",

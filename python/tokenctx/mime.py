@@ -165,9 +165,7 @@ def part_kind(text: object, *, svg: SvgPolicy = "text") -> PartKind:
         return "image"
     if found.essence == "application/json" or found.suffix == "json":
         return "json"
-    is_text = (
-        found.type == "text" or found.essence in TEXT_TYPES or found.suffix in TEXT_SUFFIXES
-    )
+    is_text = found.type == "text" or found.essence in TEXT_TYPES or found.suffix in TEXT_SUFFIXES
     return "text" if is_text else "file"
 
 
@@ -293,10 +291,16 @@ def base64_head(text: str) -> bytes:
 
 def decode_text(content: bytes, charset: str | None = None) -> str:
     """`content` as text: a byte order mark first, then `charset`, else UTF-8; never fails."""
-    for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+    for mark, name in (
+        (b"\xef\xbb\xbf", "utf-8"),
+        (b"\xff\xfe", "utf-16"),
+        (b"\xfe\xff", "utf-16"),
+    ):
         if content.startswith(mark):
-            return content[3:].decode(name, "replace") if name == "utf-8" else content.decode(
-                name, "replace"
+            return (
+                content[3:].decode(name, "replace")
+                if name == "utf-8"
+                else content.decode(name, "replace")
             )
     try:
         return content.decode(charset or "utf-8", "replace")

@@ -5,14 +5,14 @@ written for a pair of dialects.
 """
 
 from tokenctx.convert.conversion import Conversion, convert_messages, convert_response
-from tokenctx.convert.notes import KINDS, ConversionError, ConversionOptions, ConversionNote
+from tokenctx.convert.notes import KINDS, ConversionError, ConversionNote, ConversionOptions
 
 __all__ = [
     "KINDS",
     "Conversion",
     "ConversionError",
-    "ConversionOptions",
     "ConversionNote",
+    "ConversionOptions",
     "convert_messages",
     "convert_response",
 ]

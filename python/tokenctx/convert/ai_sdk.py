@@ -178,8 +178,7 @@ def read_message(value: Any, path: Path, notes: Notes, *, is_top: bool) -> Messa
         cache = None if role == "system" else cache
     elif isinstance(content, list):
         parts = tuple(
-            _read_part(item, (*path, "content", index), notes)
-            for index, item in enumerate(content)
+            _read_part(item, (*path, "content", index), notes) for index, item in enumerate(content)
         )
     elif content is not None:
         parts = (Unknown((*path, "content"), content),)
@@ -223,21 +222,21 @@ def _read_text(item: Json, path: Path, _: Notes) -> Part | None:
 
 def _read_data(value: Any, mime_type: str | None) -> Media | None:
     """File data in all its spellings: base64, a URL, a tagged object, a provider's reference."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind in {"data", "url"}:
+        value = value[kind] if isinstance(value.get(kind), str) else None
     if isinstance(value, str):
         is_url = value[:5].lower() == "data:" or "://" in value[:16]
         media = read_url(value) if is_url else Media(data=value)
         return Media(media.data, media.url, mime=media.mime or mime_type)
     if not isinstance(value, dict):
         return None
-    kind = value.get("type")
-    if kind in {"data", "url"}:
-        return _read_data(value.get(kind), mime_type)
     if kind == "text" and isinstance(value.get("text"), str):
         return Media(text=value["text"], mime=mime_type)
     reference = value.get("reference") if kind == "reference" else value
     for maker in ("openai", "anthropic", "google"):
         if isinstance(reference, dict) and isinstance(reference.get(maker), str):
-            return Media(file_id=reference[maker], owner=maker, mime=mime_type)  # type: ignore[arg-type]
+            return Media(file_id=reference[maker], owner=maker, mime=mime_type)
     return None
 
 
@@ -322,7 +321,12 @@ def _read_output(output: Json, path: Path, notes: Notes) -> list[Part] | None:
         reason = output.get("reason")
         return [Text(path, text=reason if isinstance(reason, str) else DENIED)]
     if kind == "content" and isinstance(value, list):
-        return [_read_part(item, (*path, index), notes) for index, item in enumerate(value)]
+        return [
+            Unknown((*path, index), item)
+            if isinstance(item, dict) and item.get("type") == "tool-result"  # not in a result
+            else _read_part(item, (*path, index), notes)
+            for index, item in enumerate(value)
+        ]
     return None
 
 
@@ -332,11 +336,11 @@ def _read_old_media(item: Json, path: Path, notes: Notes) -> Part | None:
     kind = str(item.get("type"))
     named = item.get("mediaType") or ("image" if kind.startswith("image") else None)
     fresh = {"type": "file", "data": place, "mediaType": named}
-    found = _read_media({**item, **fresh}, path, notes)
-    return found
+    return _read_media({**item, **fresh}, path, notes)
 
 
-def _read_reasoning(item: Json, path: Path, _: Notes) -> Part | None:
+def _read_reasoning(item: Json, path: Path, notes: Notes) -> Part | None:
+    del notes
     text = item.get("text")
     if not isinstance(text, str):
         return None
@@ -358,7 +362,9 @@ _READERS: Final = MappingProxyType(
         "tool-call": _read_call,
         "tool-result": _read_result,
         "reasoning": _read_reasoning,
-        **dict.fromkeys(("media", "file-data", "file-url", "image-data", "image-url"), _read_old_media),
+        **dict.fromkeys(
+            ("media", "file-data", "file-url", "image-data", "image-url"), _read_old_media
+        ),
     }
 )
 
@@ -367,7 +373,7 @@ _READERS: Final = MappingProxyType(
 
 
 def write(conversation: Conversation, writer: Writer) -> Json:
-    """What `generateText` is given. A schema of a tool has to be wrapped in `jsonSchema()` there."""
+    """What `generateText` is given; the schemas of tools have to be wrapped in `jsonSchema()`."""
     body = dict(conversation.raw) if writer.is_same else {}
     top = [message for message in conversation.messages if message.is_top]
     if not writer.is_same:

@@ -225,7 +225,9 @@ def write_usage(usage: Usage, dialect: Dialect, notes: Notes) -> Json:
     if not row.has_cache_inside:
         values["input_tokens"] = max(0, values["input_tokens"] - cached)
     if not row.has_reasoning_inside:
-        values["output_tokens"] = max(0, values["output_tokens"] - values.get("reasoning_tokens", 0))
+        values["output_tokens"] = max(
+            0, values["output_tokens"] - values.get("reasoning_tokens", 0)
+        )
     for name, value in values.items():
         place = row.places.get(name)
         if place is not None:
@@ -461,7 +463,7 @@ def convert_answer(body: Json, source: Dialect, rules: Rules, notes: Notes) -> J
     has_calls = any(isinstance(part, ToolCall) for part in message.parts)
     finish = FINISH[source].get(answer.finish, "other")
     finish = "tool_calls" if has_calls and finish == "stop" else finish
-    words = {meaning: word for word, meaning in reversed(FINISH[rules.name].items())}
+    words = {meaning: word for word, meaning in reversed(tuple(FINISH[rules.name].items()))}
     conversation = Conversation(source, (message,))
     conversation = arranged(pair_ids(conversation, notes, rules), rules, notes)
     if conversation.messages:

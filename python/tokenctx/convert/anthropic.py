@@ -30,9 +30,10 @@ from tokenctx.convert.model import (
 from tokenctx.convert.rules import ID_LETTERS, UNKNOWN_TOOL, IdRule, Rules, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tokenctx.convert.notes import Notes
+    from tokenctx.convert.rules import PartWriter, Place
 
 ROLES: Final[MappingProxyType[str, Role]] = MappingProxyType(
     {"user": "user", "assistant": "assistant", "system": "system"}
@@ -127,7 +128,9 @@ def read(body: Json, notes: Notes) -> Conversation:
     if system is not None:
         parts = tuple(read_content(system, ("system",), notes))
         is_plain = isinstance(system, str)
-        messages.append(Message(("system",), system, {}, None, "system", parts, is_plain, True))
+        messages.append(
+            Message(("system",), system, {}, None, "system", parts, is_plain, is_top=True)
+        )
     found = body.get("messages")
     for index, item in enumerate(found if isinstance(found, list) else []):
         messages.append(_read_message(item, ("messages", index), notes))
@@ -200,7 +203,7 @@ def _rest(item: Json, *names: str) -> Json:
     return {
         key: value
         for key, value in item.items()
-        if key != "type" and key != "cache_control" and key not in names
+        if key not in {"type", "cache_control"} and key not in names
     }
 
 
@@ -262,6 +265,18 @@ def _read_use(item: Json, path: Path, _: Notes) -> Part | None:
     )
 
 
+def _read_inner(content: Any, path: Path, notes: Notes) -> list[Part]:
+    """The content of a result, which holds no results."""
+    if not isinstance(content, list):
+        return read_content(content, path, notes)
+    return [
+        Unknown((*path, index), item)
+        if isinstance(item, dict) and item.get("type") == "tool_result"
+        else _read_block(item, (*path, index), notes)
+        for index, item in enumerate(content)
+    ]
+
+
 def _read_result(item: Json, path: Path, notes: Notes) -> Part:
     call_id, content = item.get("tool_use_id"), item.get("content")
     return ToolResult(
@@ -270,7 +285,7 @@ def _read_result(item: Json, path: Path, notes: Notes) -> Part:
         _rest(item, "tool_use_id", "content", "is_error"),
         item.get("cache_control"),
         call_id if isinstance(call_id, str) else None,
-        parts=tuple(read_content(content, (*path, "content"), notes)),
+        parts=tuple(_read_inner(content, (*path, "content"), notes)),
         is_error=item.get("is_error") is True,
         is_plain=not isinstance(content, list),
     )
@@ -292,8 +307,7 @@ def _read_redacted(item: Json, path: Path, _: Notes) -> Part | None:
     return Reasoning(path, item, _rest(item, "data"), encrypted=data, maker="anthropic")
 
 
-_READERS: Final[MappingProxyType[str, Callable[[Json, Path, Notes], Part | None]]]
-_READERS = MappingProxyType(
+_READERS: Final[Mapping[str, Callable[[Json, Path, Notes], Part | None]]] = MappingProxyType(
     {
         "text": _read_text,
         "image": _read_image,
@@ -383,8 +397,8 @@ def _write_message(message: Message, writer: Writer) -> Any:
     if writer.is_same and message.raw is not None:
         return message.raw
     role = {"assistant": "assistant", "system": "system"}.get(message.role, "user")
-    place = "user" if role == "user" else "assistant" if role == "assistant" else "system"
-    parts = writer.parts(message.parts, place)  # type: ignore[arg-type]
+    place: Place = role  # type: ignore[assignment]
+    parts = writer.parts(message.parts, place)
     if not parts:
         writer.notes.lose("empty_message", message.path)
         return None
@@ -473,7 +487,7 @@ def _write_reasoning(part: Reasoning, writer: Writer) -> Json | None:
     return {"type": "thinking", "thinking": part.text, "signature": part.signature}
 
 
-_CONTENT: Final = MappingProxyType(
+_CONTENT: Final[Mapping[type, PartWriter]] = MappingProxyType(
     {Text: _write_text, Image: _write_image, File: _write_document}
 )
 

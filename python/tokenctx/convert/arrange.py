@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from operator import is_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx.convert.model import (
     Audio,
@@ -58,7 +58,7 @@ def _split_by_role(messages: Iterable[Message], notes: Notes) -> Iterator[Messag
             if len(runs) == 1 and role == message.role:
                 yield message
             else:
-                extra = {"extra": {}, "cache": None} if number else {}
+                extra: dict[str, Any] = {"extra": {}, "cache": None} if number else {}
                 yield changed(message, role=role, parts=tuple(parts), is_plain=False, **extra)
 
 
@@ -160,7 +160,11 @@ def _without_media(part: Part, rules: Rules, notes: Notes, media: list[Part]) ->
     kept: list[Part] = []
     for item in part.parts:
         is_media = isinstance(item, MEDIA)
-        if is_media and type(item) not in rules.parts["result"] and type(item) in rules.parts["user"]:
+        if (
+            is_media
+            and type(item) not in rules.parts["result"]
+            and type(item) in rules.parts["user"]
+        ):
             notes.lose("media_moved", item.path)
             media.append(item)
         else:
@@ -187,8 +191,9 @@ def _without_empty(messages: Iterable[Message], notes: Notes) -> Iterator[Messag
 
 
 def _is_empty(part: Part) -> bool:
-    is_text = isinstance(part, Text) and part.signature is None
-    return is_text and (not part.text or part.text.isspace())
+    if not isinstance(part, Text) or part.signature is not None:
+        return False
+    return not part.text or part.text.isspace()
 
 
 def _merged(messages: Iterable[Message], notes: Notes) -> Iterator[Message]:

@@ -22,7 +22,7 @@ from tokenctx.convert.model import (
     ToolCall,
     changed,
 )
-from tokenctx.convert.notes import ConversionOptions, ConversionNote, Notes, opaque
+from tokenctx.convert.notes import ConversionNote, ConversionOptions, Notes, opaque
 from tokenctx.convert.rules import Rules, Writer
 from tokenctx.convert.source import detect, detect_messages, plain
 from tokenctx.convert.tools import pair_tools
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from tokenctx.convert.model import Json, Part, Path
 
 RULES: Final[Mapping[Dialect, Rules]] = {
-    module.RULES.name: module.RULES for module in (openai_chat, openai_responses, anthropic, gemini, ai_sdk)
+    module.RULES.name: module.RULES
+    for module in (openai_chat, openai_responses, anthropic, gemini, ai_sdk)
 }
 
 
@@ -131,9 +132,9 @@ def convert_response(
 ) -> Conversion:
     """The answer of a model, usage included, in the dialect `to`.
 
-    Takes what `convert_messages` takes and raises what that raises; only the first choice of several
-    is converted. For the AI SDK an answer is the `content`, `finishReason`, `usage` and `response` of
-    `generateText`.
+    Takes what `convert_messages` takes and raises what that raises; of several choices only the
+    first is converted. For the AI SDK an answer is the `content`, `finishReason`, `usage` and
+    `response` of `generateText`.
     """
     _known(to, Dialect, "to")
     if source is not None:
@@ -170,7 +171,9 @@ def _or_too_deep(
     try:
         return convert(body, source, to, notes)
     except RecursionError:
-        raise RequestError("a value is nested too deeply for this interpreter", "too_deep") from None
+        raise RequestError(
+            "a value is nested too deeply for this interpreter", "too_deep"
+        ) from None
 
 
 def _answered(body: Json, source: Dialect, to: Dialect, notes: Notes) -> Json:
@@ -232,24 +235,25 @@ def _without_proofs(message: Message, notes: Notes) -> Message:
             parts.append(part)
     if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
         return message
-    return changed(message, parts=tuple(parts))
+    shorter: Message = changed(message, parts=tuple(parts))
+    return shorter
 
 
 def _compare(
     convert: Callable[[Json, Any, Dialect, Notes], Json],
     body: Json,
     written: Json,
-    source: Dialect,
+    source: Any,
     to: Dialect,
     notes: Notes,
 ) -> None:
     """Convert back, and note every difference that no rule has named."""
-    policies = {kind: policy for kind, policy in notes.options.policies.items() if policy == "keep"}
-    policy = "keep" if notes.options.policy == "keep" else "repair"
-    options = replace(notes.options, policy=policy, policies=policies, model=None)
-    image = "placeholder" if options.image_in_non_user_message == "error" else None
-    options = replace(options, image_in_non_user_message=image) if image else options
-    back = convert(written, to, source, Notes(options))
+    options = replace(notes.options, model=None, policies={})
+    if options.policy == "error":
+        options = replace(options, policy="repair")
+    if options.image_in_non_user_message == "error":
+        options = replace(options, image_in_non_user_message="placeholder")
+    back = _or_too_deep(convert, written, to, source, Notes(options))
     known = {note.path for note in notes.losses}
     for kind, path in differences(body, back):
         if not any(path[:length] in known for length in range(len(path) + 1)):

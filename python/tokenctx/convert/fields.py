@@ -117,9 +117,9 @@ def one_of(*words: str) -> Callable[[Any], Any]:
 def read_options(
     body: Mapping[str, Any], rows: Iterable[Field], handled: frozenset[str]
 ) -> tuple[dict[str, Option], dict[Path, Any]]:
-    """Options by neutral name, and what no row reads; `handled` are fields with readers of their own.
+    """Options by neutral name, and what no row reads; a null is as good as nothing.
 
-    A null is as good as nothing.
+    `handled` are fields with readers of their own.
     """
     rows_of: dict[Path, list[Field]] = {}
     groups: set[Path] = set()

@@ -1,4 +1,4 @@
-"""Google Gemini, generateContent. Both spellings of names are read, the one of the wire is written."""
+"""Google Gemini, generateContent: both spellings of names are read, that of the wire is written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ from tokenctx.convert.rules import Rules, Writer
 from tokenctx.convert.tools import MADE_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tokenctx.convert.notes import Notes
+    from tokenctx.convert.rules import PartWriter
 
 ROLES: Final[MappingProxyType[str, Role]] = MappingProxyType(
     {"user": "user", "model": "assistant", "function": "user", "tool": "user"}
@@ -242,14 +245,14 @@ def _read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def read_content(
-    value: Any, path: Path, notes: Notes, fixed: Role | None = None
-) -> Message:
+def read_content(value: Any, path: Path, notes: Notes, fixed: Role | None = None) -> Message:
     """One content; of the answer of a model too. `fixed` is the role, whatever it says."""
     is_top = fixed is not None
     if isinstance(value, str):
         text = Text(path, text=value)
-        return Message(path, value, {}, None, fixed or "user", (text,), True, is_top)
+        return Message(
+            path, value, {}, None, fixed or "user", (text,), is_plain=True, is_top=is_top
+        )
     if not isinstance(value, dict):
         notes.warn("unknown_message", path)
         return Message(path, value, parts=(Unknown(path, value),))
@@ -338,14 +341,18 @@ def _read_response(value: Json, item: Json, path: Path, extra: Json, notes: Note
     parts: list[Part] = []
     is_error = isinstance(found, dict) and set(found) == {"error"}
     text = found.get("error" if is_error else "output") if isinstance(found, dict) else None
-    if isinstance(text, str) and len(found) == 1:
+    if isinstance(found, dict) and isinstance(text, str) and len(found) == 1:
         parts.append(Text(place, text=text))
     elif found is not None:
         is_error = False
         parts.append(Data(place, value=found))
     media = value.get("parts")
     for index, inner in enumerate(media if isinstance(media, list) else []):
-        parts.append(_read_part(inner, (*path, "functionResponse", "parts", index), notes))
+        inner_path: Path = (*path, "functionResponse", "parts", index)
+        is_result = isinstance(inner, dict) and _get(inner, "functionResponse") is not None
+        parts.append(
+            Unknown(inner_path, inner) if is_result else _read_part(inner, inner_path, notes)
+        )
     return ToolResult(
         path,
         item,
@@ -502,7 +509,7 @@ def _write_reasoning(part: Reasoning, writer: Writer) -> Json | None:
     return value if part.signature is None else {**value, "thoughtSignature": part.signature}
 
 
-_CONTENT: Final = MappingProxyType(
+_CONTENT: Final[Mapping[type, PartWriter]] = MappingProxyType(
     {Text: _write_text, Image: _write_media, File: _write_media, Audio: _write_media}
 )
 

@@ -211,9 +211,7 @@ class Unknown(Node):
     """A part that only its own dialect understands."""
 
 
-Part = (
-    Text | Image | File | Audio | ToolCall | ToolResult | Reasoning | Refusal | Data | Unknown
-)
+Part = Text | Image | File | Audio | ToolCall | ToolResult | Reasoning | Refusal | Data | Unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from tokenctx._errors import Error
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tokenctx.convert.model import Path
 
 Policy = Literal["repair", "keep", "error"]

@@ -33,6 +33,7 @@ from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
+    from tokenctx.convert.rules import Place
 
 ROLES: Final[MappingProxyType[str, Role]] = MappingProxyType(
     {
@@ -312,7 +313,7 @@ def _rest(item: Json, *names: str) -> Json:
     return {
         key: value
         for key, value in item.items()
-        if key != "type" and key != "cache_control" and key not in names
+        if key not in {"type", "cache_control"} and key not in names
     }
 
 
@@ -428,7 +429,7 @@ def write_message(message: Message, writer: Writer) -> Any:
     if message.role == "assistant":
         _write_answer(message, value, writer)
     else:
-        place = "user" if message.role == "user" else "system"
+        place: Place = "user" if message.role == "user" else "system"
         value["content"] = plain_or_list(message, writer.parts(message.parts, place))
     if message.name is not None:
         value["name"] = message.name
@@ -438,7 +439,7 @@ def write_message(message: Message, writer: Writer) -> Any:
 def plain_or_list(message: Message, parts: list[Any]) -> Any:
     """One text that was a string, or that is a system prompt, as a string; else the list."""
     is_text = len(parts) == 1 and isinstance(parts[0], dict) and set(parts[0]) == {"type", "text"}
-    if is_text and (message.is_plain or message.role == "assistant" and len(message.parts) > 1):
+    if is_text and (message.is_plain or (message.role == "assistant" and len(message.parts) > 1)):
         return parts[0]["text"]
     return parts or ""
 

@@ -38,9 +38,10 @@ from tokenctx.convert.openai_chat import (
 from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tokenctx.convert.notes import Notes
+    from tokenctx.convert.rules import PartWriter
 
 ROLES: Final[MappingProxyType[str, Role]] = MappingProxyType(
     {
@@ -109,13 +110,15 @@ def read(body: Json, notes: Notes) -> Conversation:
     if isinstance(instructions, str):
         path: Path = ("instructions",)
         text = Text(path, text=instructions)
-        messages.append(Message(path, instructions, {}, None, "system", (text,), True, True))
+        messages.append(
+            Message(path, instructions, {}, None, "system", (text,), is_plain=True, is_top=True)
+        )
     elif instructions is not None:
         extra["instructions",] = instructions
     found = body.get("input")
     if isinstance(found, str):
         text = Text(("input",), text=found)
-        messages.append(Message(("input",), None, {}, None, "user", (text,), True))
+        messages.append(Message(("input",), None, {}, None, "user", (text,), is_plain=True))
     elif isinstance(found, list):
         messages += read_items(found, "input", notes)
     elif found is not None:
@@ -308,7 +311,7 @@ def _read_output(item: Json, path: Path, notes: Notes) -> Part:
 
 def _read_reasoning(item: Json, path: Path, _: Notes) -> Part | None:
     summary, item_id, secret = item.get("summary"), item.get("id"), item.get("encrypted_content")
-    texts = [part.get("text") for part in summary] if _is_objects(summary) else []
+    texts = [part.get("text") for part in summary or ()] if _is_objects(summary) else []
     return Reasoning(
         path,
         item,
@@ -397,7 +400,7 @@ def _write_answer(message: Message, writer: Writer) -> list[Any]:
         if item is not None and isinstance(part, ToolCall | Reasoning):
             items.append(item)
         elif item is not None:
-            items.append({"role": "assistant", "content": item["text"] if "text" in item else [item]})
+            items.append({"role": "assistant", "content": item.get("text", [item])})
     if not message.parts:
         items.append({"role": "assistant", "content": ""})
     writer.message(message, {})
@@ -481,7 +484,9 @@ def _write_reasoning(part: Reasoning, writer: Writer) -> Json | None:
     return value if part.encrypted is None else {**value, "encrypted_content": part.encrypted}
 
 
-_CONTENT: Final = MappingProxyType({Text: _write_text, Image: _write_image, File: _write_file})
+_CONTENT: Final[Mapping[type, PartWriter]] = MappingProxyType(
+    {Text: _write_text, Image: _write_image, File: _write_file}
+)
 
 RULES: Final = Rules(
     name="openai-responses",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import string
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from tokenctx import mime
-from tokenctx.convert import model
 from tokenctx.convert.model import (
     Audio,
     Data,
@@ -24,11 +23,13 @@ from tokenctx.convert.notes import ConversionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from tokenctx.convert import model
     from tokenctx.convert.fields import Field
     from tokenctx.convert.model import Conversation, Dialect, Json, Maker, Message, Part
     from tokenctx.convert.notes import Notes
 
 Place = Literal["system", "user", "assistant", "result"]
+PartWriter: TypeAlias = "Callable[[Any, Writer], Any]"
 
 UNKNOWN_TOOL: Final = "unknown_tool"
 """The name or the id where there is none and one is demanded."""
@@ -77,7 +78,7 @@ class Rules:
     read: Callable[[Json, Notes], Conversation]
     write: Callable[[Conversation, Writer], Json]
     fields: tuple[Field, ...]
-    parts: Mapping[Place, Mapping[type, Callable[[Any, Writer], Any]]]
+    parts: Mapping[Place, Mapping[type, PartWriter]]
     results: Literal["each", "tool", "user"]
     system: Literal["top", "list", "both"]
     has_developer: bool = False
@@ -206,4 +207,3 @@ def text_of(media: model.Media) -> str | None:
         return None
     content = mime.decode_base64(media.data)
     return None if content is None else mime.decode_text(content)
-

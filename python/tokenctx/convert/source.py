@@ -1,4 +1,4 @@
-"""What the caller hands in: JSON text, dicts, lists and SDK objects as plain values; its dialect."""
+"""What the caller hands in: JSON text, dicts and SDK objects as plain values; its dialect."""
 
 from __future__ import annotations
 
@@ -61,9 +61,8 @@ def _without_objects(value: Any) -> Any:
         kind = type(holder)
         if kind is not dict and kind is not list:
             return value if kind in _PLAIN and holder is value else _copied(value)
-        for item in holder.values() if kind is dict else holder:
-            if type(item) not in _PLAIN:
-                pending.append(item)
+        items = holder.values() if kind is dict else holder
+        pending += [item for item in items if type(item) not in _PLAIN]
     return value
 
 

@@ -176,9 +176,10 @@ def _name(pairs: _Pairs, notes: Notes, rule: IdRule | None) -> None:
         wanted = call.part.id
         if wanted is None:
             wanted = f"{MADE_ID}{number}"
-        elif rule is not None and not rule.takes(wanted):
-            if notes.repair("refused_id", (*call.part.path, "id")):
-                wanted = _spelled(wanted, rule)
+        elif not (rule is None or rule.takes(wanted)) and notes.repair(
+            "refused_id", (*call.part.path, "id")
+        ):
+            wanted = _spelled(wanted, rule)
         if wanted in used and notes.repair("duplicate_id", (*call.part.path, "id")):
             count = number
             while f"{wanted}_{count}" in used:
@@ -304,7 +305,8 @@ def _place(
     elif last is not None and last.role == "user" and _has_only_results(last):
         done[-1] = changed(last, parts=(*last.parts, *results))
     elif following is not None and following.role == "user" and _has_results(following):
-        return changed(following, parts=(*results, *following.parts))
+        joined: Message = changed(following, parts=(*results, *following.parts))
+        return joined
     else:
         done.append(Message(path=results[0].path, role="tool", parts=tuple(results)))
     return following

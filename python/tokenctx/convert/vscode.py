@@ -54,7 +54,7 @@ def read(body: Json, notes: Notes) -> Conversation:
     if head:
         text = "\n\n".join(part.text for m in head for part in m.parts if isinstance(part, Text))
         part = Text(head[0].path, text=text)
-        top = [Message(head[0].path, None, {}, None, "system", (part,), True, True)]
+        top = [Message(head[0].path, None, {}, None, "system", (part,), is_plain=True, is_top=True)]
     whole = (*top, *rest, *messages[first:])
     return Conversation("vscode", whole, raw=body)
 
@@ -131,7 +131,12 @@ def _read_call(item: Json, path: Path) -> Part:
 
 
 def _read_result(item: Json, path: Path, notes: Notes) -> Part:
-    parts = tuple(read_content(item.get("content"), (*path, "content"), notes))
+    content = item.get("content")
+    if isinstance(content, list):  # a result holds no results
+        content = [
+            inner for inner in content if not (isinstance(inner, dict) and "callId" in inner)
+        ]
+    parts = tuple(read_content(content, (*path, "content"), notes))
     is_error = item.get("isError") is True
     call_id, is_plain = str(item["callId"]), len(parts) == 1
     return ToolResult(
