@@ -54,6 +54,11 @@ def unlisted(original: Any, conversion: Conversion) -> list[tuple[Any, ...]]:
     ]
 
 
+ROOTS: Final = (
+    "systemInstruction system_instruction instructions system messages input contents".split()
+)
+
+
 def said(body: Any) -> Counter[str]:
     """What a conversation says, in any dialect: lines of its texts, arguments and results.
 
@@ -61,14 +66,14 @@ def said(body: Any) -> Counter[str]:
     their texts are one.
     """
     found: list[str] = []
-    for name in ("systemInstruction", "instructions", "system", "messages", "input", "contents"):
+    for name in ROOTS:
         _collect(body.get(name), "content", found)
     return Counter(line.strip() for text in found for line in text.splitlines() if line.strip())
 
 
 _CONTENT: Final = frozenset(
     "text content output refusal parts value response functionResponse functionCall function "
-    "arguments args input error tool_calls custom".split()
+    "arguments args input error tool_calls custom function_call function_response".split()
 )
 _VALUES: Final = frozenset({"arguments", "args", "input"})
 
