@@ -7,16 +7,21 @@
 pub mod bpe;
 pub mod claude;
 pub mod count;
+pub mod cut;
 pub mod digest;
+pub mod encoding;
 mod error;
 pub mod estimate;
 pub mod json;
 pub mod layout;
 pub mod learn;
 pub mod media;
+pub mod model_name;
 pub mod prefix;
 pub mod profile;
 pub mod request;
+pub mod resolve;
+pub mod resume;
 pub mod tracker;
 
 #[cfg(feature = "python")]

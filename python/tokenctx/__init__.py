@@ -3,12 +3,17 @@
 from typing import TYPE_CHECKING
 
 from tokenctx._core import (
+    Encoding,
     __version__,
     _debug_build,
     count_tokens,
+    count_tokens_batch,
     encode,
+    encoding_for_model,
+    get_encoding,
     image_size,
     image_tokens,
+    list_encodings,
 )
 from tokenctx._errors import Error, InternalError, RequestError
 from tokenctx._estimator import HybridTokenEstimator
@@ -38,6 +43,7 @@ __all__ = [
     "ConversionError",
     "ConversionNote",
     "ConversionOptions",
+    "Encoding",
     "Error",
     "Estimate",
     "HybridTokenEstimator",
@@ -49,9 +55,13 @@ __all__ = [
     "convert_messages",
     "convert_response",
     "count_tokens",
+    "count_tokens_batch",
     "encode",
+    "encoding_for_model",
+    "get_encoding",
     "image_size",
     "image_tokens",
+    "list_encodings",
     "mime",
 ]
 

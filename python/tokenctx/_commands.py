@@ -16,7 +16,7 @@ from tokenctx._errors import Error
 from tokenctx._estimator import Method  # noqa: TC001
 from tokenctx._eval_command import eval_command
 from tokenctx._inputs import Count, Kind, Options, counts, kind_of, read_input
-from tokenctx._models import Dialect, Encoding  # noqa: TC001
+from tokenctx._models import Dialect, EncodingName  # noqa: TC001
 from tokenctx._recordings import Conversation, Json, Recording, RecordingError, read_recording
 from tokenctx._replay import Figures, ReplayedTurn, replay
 from tokenctx._tables import (
@@ -80,11 +80,14 @@ def count_command(
         Kind | None, typer.Option("--as", help="What the files are. [default: detected]")
     ] = None,
     encoding: Annotated[
-        Encoding | None, typer.Option(help="Vocabulary of a text. [default: o200k_base]")
+        EncodingName | None, typer.Option(help="Vocabulary of a text. [default: o200k_base]")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Count for this model.")] = None,
     dialect: Annotated[
         Dialect | None, typer.Option(help="Request format. [default: detected]")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option(help="Who answers, as vertex. [default: what the model says]")
     ] = None,
     method: Annotated[Method | None, typer.Option(help="How to count. [default: profile]")] = None,
     messages: Annotated[bool, typer.Option("--messages", help="Each message, each line.")] = False,
@@ -96,7 +99,7 @@ def count_command(
             "a vocabulary alone counts text; leave it out to count for a model or by a method",
             param_hint="--encoding",
         )
-    options = Options(kind, encoding, model, dialect, method)
+    options = Options(kind, encoding, model, dialect, method, provider)
     results = [_is_counted(name, options, messages=messages, as_json=as_json) for name in files]
     if not all(results):
         raise typer.Exit(1)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tokenctx._chat_form import ChatForm
-    from tokenctx._models import Encoding
+    from tokenctx._models import EncodingName
 
 PeerName = Literal["litellm", "tiktoken", "langchain", "chars4"]
 
@@ -77,9 +77,9 @@ def _tiktoken() -> Callable[[ChatForm], int]:
     tiktoken: Any = importlib.import_module("tiktoken")
     from tokenctx.reference.bpe import PATTERNS
 
-    made: dict[Encoding, Any] = {}
+    made: dict[EncodingName, Any] = {}
 
-    def encoding(name: Encoding) -> Any:
+    def encoding(name: EncodingName) -> Any:
         if name not in made:
             lines = (line.split() for line in rank_file(name).splitlines())
             ranks = {base64.b64decode(token): int(rank) for token, rank in lines}

@@ -72,6 +72,7 @@ class Turn:
         billed: What the provider billed for it.
         relation: What it is to the calls before it.
         reply: The assistant's message, if it is known and its output count is final.
+        provider: Who answered; empty if the recording does not say.
         known: A body to record first, with its billed input tokens: the call that this one extends,
             when the recording has its numbers only.
     """
@@ -82,6 +83,7 @@ class Turn:
     billed: Billed
     relation: Relation
     reply: Json | None = None
+    provider: str = ""
     known: tuple[bytes, int] | None = None
 
 
@@ -184,6 +186,7 @@ def _session_turns(session: Json) -> Iterator[Turn]:
             read_billed(turn.get("usage") or {}),
             "first" if before is None else relation(before, body),
             reply,
+            str(session.get("provider", "")),
         )
         before = body
 
@@ -244,6 +247,7 @@ def _call_turns(calls: list[Json]) -> Iterator[Turn]:
             API_DIALECTS.get(str(call.get("api"))),
             _billed(call),
             state,
+            provider=str(call.get("provider", "")),
             known=known,
         )
 

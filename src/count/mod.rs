@@ -1,18 +1,20 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
 mod media;
 mod openai;
+mod vocabulary;
 
-use crate::bpe::Encoding;
-use crate::claude::ClaudeFamily;
+pub use vocabulary::{TextCounter, Vocabularies};
+
 use crate::layout::{self, Layout, LayoutRule};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
+use vocabulary::Vocabulary;
 
 /// Counts with one profile and collects what it had to assume.
 #[derive(Debug)]
 pub struct Counter<'p> {
     profile: &'p Profile,
-    vocabulary: Vocabulary,
+    vocabulary: Vocabulary<'p>,
     /// `None`: tools, schema and calls cost what the profile's linear rules say.
     rule: Option<&'p LayoutRule>,
     /// What the header of each answer costs for an output schema.
@@ -35,30 +37,6 @@ pub struct Tally {
     pub media: u64,
 }
 
-/// What counts text.
-#[derive(Clone, Copy, Debug)]
-enum Vocabulary {
-    Bpe(Encoding),
-    Claude(ClaudeFamily),
-    Characters,
-}
-
-impl Vocabulary {
-    fn named(name: &str) -> Vocabulary {
-        let claude = || ClaudeFamily::named(name).map(Vocabulary::Claude);
-        let bpe = Encoding::named(name).map(Vocabulary::Bpe);
-        bpe.or_else(claude).unwrap_or(Vocabulary::Characters)
-    }
-
-    fn count(self, text: &str) -> u64 {
-        match self {
-            Vocabulary::Bpe(encoding) => encoding.count(text),
-            Vocabulary::Claude(family) => family.count(text),
-            Vocabulary::Characters => text.chars().count() as u64,
-        }
-    }
-}
-
 /// Text in tokens of the encoding, still to be scaled, and tokens of all else.
 #[derive(Clone, Copy, Default)]
 struct Sum {
@@ -67,11 +45,15 @@ struct Sum {
 }
 
 impl<'p> Counter<'p> {
-    /// A counter for `request` that has counted nothing yet.
-    pub fn new(profile: &'p Profile, request: &Request<'_>) -> Counter<'p> {
+    /// A counter for `request` that has counted nothing yet; `own` counts text if there is one.
+    pub fn new(
+        profile: &'p Profile,
+        request: &Request<'_>,
+        own: Option<&'p dyn TextCounter>,
+    ) -> Counter<'p> {
         let mut counter = Counter {
             profile,
-            vocabulary: Vocabulary::named(&profile.encoding),
+            vocabulary: Vocabulary::new(&profile.encoding, own),
             rule: profile.layout_rule(request.dialect, &request.model),
             reply_schema_tokens: 0,
             is_wrapped: false,
@@ -96,6 +78,26 @@ impl<'p> Counter<'p> {
     /// What tools, schema and media are of all that was counted so far.
     pub fn tally(&self) -> Tally {
         self.tally
+    }
+
+    /// Records that `name` had to be assumed.
+    pub fn assume(&mut self, name: &'static str) {
+        self.assumptions.insert(name);
+    }
+
+    /// Name of what counts text.
+    pub fn encoding(&self) -> &str {
+        self.vocabulary.name()
+    }
+
+    /// Whether the user's vocabulary counts text.
+    pub fn has_own_vocabulary(&self) -> bool {
+        self.vocabulary.is_own()
+    }
+
+    /// Whether the user's vocabulary could not count a text: then what was counted is no answer.
+    pub fn has_failed(&self) -> bool {
+        self.vocabulary.has_failed()
     }
 
     /// Tokens of all but the messages: request framing, system prompt, tools, options.
@@ -257,11 +259,17 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        self.vocabulary.count(text)
+        match self.vocabulary.is_own() {
+            true => self.vocabulary.count(text),
+            false => (self.profile.text_cuts).sum(text, |part| self.vocabulary.count(part)),
+        }
     }
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.
     fn scaled(&self, tokens: u64) -> u64 {
+        if self.vocabulary.is_own() {
+            return tokens;
+        }
         (tokens * self.profile.text_numerator).div_ceil(self.profile.text_denominator)
     }
 

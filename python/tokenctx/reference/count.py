@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tokenctx.reference import bpe, layout, markup
+from tokenctx.reference.cut import cut
 from tokenctx.reference.document import compact
 from tokenctx.reference.media import (
     DETAILS,
@@ -18,17 +19,36 @@ from tokenctx.reference.model import Data, Media, Reasoning, Text, ToolCall, Too
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenctx._vocabularies import TextCounter
     from tokenctx.reference.model import Message, Part, Request, Tool
     from tokenctx.reference.profile import LayoutRule, Profile
+
 DEFAULT_SIZE_PX: Final = (1024, 1024)
 """Width and height of an image whose size is not known; the reason is in `image_rules.json`."""
+
+
+class FailedVocabularyError(Exception):
+    """The user's vocabulary has raised, or gave no number of tokens."""
+
+
+def own_count(own: TextCounter, text: str) -> int:
+    """Tokens of `text` in the user's vocabulary."""
+    try:
+        count = own.count(text)
+    except Exception as error:
+        raise FailedVocabularyError from error
+    if not isinstance(count, int) or not 0 <= count < 1 << 32:
+        raise FailedVocabularyError
+    return count
 
 
 class Counter:
     """Counts one request with one profile and collects what it had to assume."""
 
-    def __init__(self, profile: Profile, request: Request) -> None:
+    def __init__(self, profile: Profile, request: Request, own: TextCounter | None = None) -> None:
         self.profile = profile
+        self.own = own
+        self.encoding = profile.encoding if own is None else own.name
         self.request = request
         self.rule = profile.layout_rule(request.dialect, request.model)
         self.assumptions: set[str] = set()
@@ -45,13 +65,18 @@ class Counter:
         return max(0, named + self.scaled(self.text(self.request.schema_name)))
 
     def text(self, text: str) -> int:
-        """Tokens of `text` in the profile's encoding, before scaling."""
+        """Tokens of `text` in the profile's encoding or the user's, before scaling."""
+        if self.own is not None:
+            return own_count(self.own, text)
         if self.profile.encoding == "characters":
             return len(text)
-        return bpe.count(text, self.profile.encoding)
+        parts = cut(text, self.profile.text_cuts)
+        return sum(bpe.count(part, self.profile.encoding) for part in parts)
 
     def scaled(self, tokens: int) -> int:
         """`tokens` of the encoding as tokens of the provider, rounded up."""
+        if self.own is not None:
+            return tokens
         return -(-tokens * self.profile.text_numerator // self.profile.text_denominator)
 
     def context(self, request: Request) -> int:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenctx._models import Estimate, RequestCount
-from tokenctx.reference.count import Counter, last_user_index
+from tokenctx.reference.count import Counter, FailedVocabularyError, last_user_index
 from tokenctx.reference.digest import (
     derive_key,
     has_options,
@@ -18,13 +18,17 @@ from tokenctx.reference.digest import (
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
-from tokenctx.reference.profile import Profile, characters, plain_model_name, resolve, universal
+from tokenctx.reference.profile import Profile, characters, model_name, resolve, universal
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tokenctx._models import Quality, Source
+    from tokenctx._vocabularies import TextCounter
     from tokenctx.reference.model import Request
 
+T = TypeVar("T")
 METHODS = ("profile", "universal", "characters")
 GUESSES = ("unknown_", "remote_", "unreadable_", "server_")
 """Beginnings of the assumptions that make a count a guess."""
@@ -70,6 +74,7 @@ class Engine:
         milli_characters_per_token: int,
         milli_by_provider: dict[str, int],
         factor_permille: int,
+        named_vocabularies: list[tuple[str, TextCounter]],
         *,
         is_learning: bool,
     ) -> None:
@@ -83,6 +88,8 @@ class Engine:
         self._factor_permille = factor_permille
         self._is_learning = is_learning and method == "profile"
         self._learners = Learners()
+        self._counts = dict.fromkeys(("exact", "delta", "estimated", "resumed", "recorded"), 0)
+        self._vocabularies = dict(sorted(named_vocabularies, key=lambda it: -len(it[0])))
 
     def __len__(self) -> int:
         return len(self._store)
@@ -93,10 +100,15 @@ class Engine:
         self._learners.clear()
 
     def estimate(
-        self, body: object, model: str | None, dialect: str | None, now_seconds: float
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        reading = self._read(body, model, dialect)
+        reading = self._read(body, model, dialect, provider)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
         count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
@@ -107,6 +119,7 @@ class Engine:
         is_known = count.new_message_count == 0 and not count.has_other_options
         if prefix is not None and is_known and count.known.is_billed:
             source = "exact"
+        self._counts[source] += 1
         return self._answer(reading, count, source, counted)
 
     def record(
@@ -114,6 +127,7 @@ class Engine:
         body: object,
         model: str | None,
         dialect: str | None,
+        provider: str | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -122,7 +136,7 @@ class Engine:
     ) -> bool:
         """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
         messages = () if reply is None else read_reply(reply)
-        reading = self._read(body, model, dialect)
+        reading = self._read(body, model, dialect, provider)
         count = self._count(reading, self._store.deepest(reading.digests[1:], now_seconds))
         if input_tokens <= 0 or not reading.request.messages:
             self._learn(reading, count, input_tokens)
@@ -140,7 +154,13 @@ class Engine:
             known = KnownTotal(input_tokens + derived, derived, *options)
             self._store.record(prefix, known, now_seconds)
         self._learn(reading, count, input_tokens)
+        self._counts["recorded"] += 1
         return True
+
+    def stats(self) -> list[tuple[str, int]]:
+        """Names and numbers; nothing is ever resumed here."""
+        kept = {"known_prefixes": len(self._store), "learned_models": len(self._learners)}
+        return [*self._counts.items(), *kept.items()]
 
     def learned(self) -> list[tuple[str, int, list[float]]]:
         """Lead, corrections and covariance by model."""
@@ -153,12 +173,14 @@ class Engine:
             self._learners.put(model, learner)
         return learner is not None
 
-    def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
+    def count(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> RequestCount:
         """The whole request counted here, without what is known."""
-        reading = self._read(body, model, dialect)
-        counter = Counter(reading.profile, reading.request)
-        context = counter.context(reading.request)
-        messages = counter.messages(0)
+        reading = self._read(body, model, dialect, provider)
+        (context, messages), counter = self._counted(
+            reading, lambda counter: (counter.context(reading.request), counter.messages(0))
+        )
         return RequestCount(
             tokens=context + sum(messages),
             context_tokens=context,
@@ -166,14 +188,16 @@ class Engine:
             dialect=reading.request.dialect,
             model=reading.request.model,
             profile=reading.profile.name,
-            encoding=reading.profile.encoding,
+            encoding=counter.encoding,
             quality=self._quality(reading, counter),
             assumptions=self._assumptions(reading, counter),
         )
 
-    def _read(self, body: object, model: str | None, dialect: str | None) -> Reading:
+    def _read(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
-        profile, is_known = resolve(request.model, request.dialect)
+        profile, is_known = resolve(request.model, request.dialect, provider)
         if self._method == "universal":
             profile = universal(profile)
         elif self._method == "characters":
@@ -183,11 +207,34 @@ class Engine:
         digests = prefix_digests(self._key, self._family(reading), request)
         return replace(reading, digests=digests, options=options_digest(self._key, request))
 
+    def _counted(self, reading: Reading, work: Callable[[Counter], T]) -> tuple[T, Counter]:
+        """What `work` counts, with the user's vocabulary if there is one that does not fail."""
+        own = self._vocabulary(reading)
+        if own is not None:
+            counter = Counter(reading.profile, reading.request, own)
+            try:
+                return work(counter), counter
+            except FailedVocabularyError:
+                pass
+        counter = Counter(reading.profile, reading.request)
+        if own is not None:
+            counter.assumptions.add("failed_vocabulary")
+        return work(counter), counter
+
+    def _vocabulary(self, reading: Reading) -> TextCounter | None:
+        """The user's: the longest beginning of the model's name, the profile's, the provider."""
+        model, profile = model_name(reading.request.model).own, reading.profile
+        for fits in (model.startswith, profile.name.startswith, profile.provider.__eq__):
+            for name, vocabulary in self._vocabularies.items():
+                if fits(name):
+                    return vocabulary
+        return None
+
     def _family(self, reading: Reading) -> str:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
         if reading.is_known_model and self._method == "profile":
             return reading.profile.name
-        return f"{reading.profile.name}/{plain_model_name(reading.request.model)}"
+        return f"{reading.profile.name}/{model_name(reading.request.model).own}"
 
     def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> int:
         """Reasoning that the known total holds and that a new turn of the user drops."""
@@ -199,33 +246,36 @@ class Engine:
 
     def _model(self, reading: Reading) -> str:
         """What shares its constants; empty if nothing is learned."""
-        name = plain_model_name(reading.request.model)
+        name = model_name(reading.request.model).own
         is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
         return f"{reading.profile.name}/{name}" if self._is_learning and is_name else ""
 
     def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:
         """What is beyond `prefix`, an index and a total, counted: all, if there is none."""
-        request, counter = reading.request, Counter(reading.profile, reading.request)
+        request = reading.request
         start, known = (0, KnownTotal(0)) if prefix is None else (prefix[0] + 1, prefix[1])
-        tokens = counter.context(request) if prefix is None else 0
-        tokens += sum(counter.messages(start))
+
+        def work(counter: Counter) -> tuple[int, tuple[int, int, int], int]:
+            tokens = counter.context(request) if prefix is None else 0
+            tokens += sum(counter.messages(start))
+            tally = counter.tools_tokens, counter.schema_tokens, counter.media_tokens
+            return tokens, tally, self._dropped_reasoning(reading, counter, start)
+
+        (tokens, tally, dropped), counter = self._counted(reading, work)
         new = request.messages[start:]
         tools = len(request.tools) if prefix is None else 0
-        apart = counter.tools_tokens + counter.schema_tokens + counter.media_tokens
         features = Features(
             requests=int(prefix is None),
-            text_tokens=max(0, tokens - apart),
+            text_tokens=max(0, tokens - sum(tally)),
             messages=len(new),
-            tools_tokens=counter.tools_tokens,
+            tools_tokens=tally[0],
             tool_sets=int(tools > 0),
             tools=tools,
             calls=sum(isinstance(it, (ToolCall, ToolResult)) for one in new for it in one.parts),
-            schema_tokens=counter.schema_tokens,
-            media_tokens=counter.media_tokens,
+            schema_tokens=tally[1],
+            media_tokens=tally[2],
         )
-        if prefix is not None:
-            dropped = self._dropped_reasoning(reading, counter, start)
-            known = replace(known, tokens=max(0, known.tokens - dropped))
+        known = replace(known, tokens=max(0, known.tokens - dropped))
         has_other_options = prefix is not None and known.options != reading.options
         if has_other_options:
             more = self._options_tokens(reading) - known.options_tokens
@@ -247,8 +297,11 @@ class Engine:
             thinking=False,
             pro=False,
         )
-        both = (Counter(reading.profile, request) for request in (reading.request, without))
-        with_options, plain = (counter.context(counter.request) for counter in both)
+        readings = reading, replace(reading, request=without)
+        with_options, plain = (
+            self._counted(it, lambda counter: counter.context(counter.request))[0]
+            for it in readings
+        )
         return with_options - plain
 
     def _learn(self, reading: Reading, count: Count, billed: int) -> None:
@@ -300,7 +353,8 @@ class Engine:
         if any(name.startswith(GUESSES) for name in guesses):
             return "heuristic"
         if reading.profile.quality == "exact":
-            return "exact" if counter.only_text else "calibrated"
+            is_exact = counter.only_text and counter.own is None
+            return "exact" if is_exact else "calibrated"
         return cast("Quality", reading.profile.quality)
 
     def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:
