@@ -12,7 +12,14 @@ import pytest
 
 import tokenctx
 from conversion_law import DIALECTS
-from tokenctx import ConversionError, ConversionOptions, RequestError, convert_messages
+from conversion_table import FILE, page
+from tokenctx import (
+    ConversionError,
+    ConversionOptions,
+    RequestError,
+    convert_messages,
+    convert_response,
+)
 from tokenctx.convert.notes import FAULTS, KINDS
 from tokenctx.convert.tools import NO_RESULT
 
@@ -206,6 +213,10 @@ def test_the_logger_is_told_of_warnings_without_text(caplog: pytest.LogCaptureFi
     assert {record.name for record in caplog.records} == {"tokenctx.convert"}
     assert any("messages[0].tool_calls[0]: unanswered_call" in line for line in lines)
     assert not [line for line in (*lines, caplog.text) if HIDDEN in line]
+
+
+def test_the_table_in_the_docs_is_what_the_rules_say() -> None:
+    assert FILE.read_text("utf-8") == page(), "python tests/conversion_table.py --write"
 
 
 # ------------------------------------------------------------------------------ policies
@@ -814,3 +825,82 @@ def test_vscode_oddities_do_not_raise() -> None:
         conversion = convert_messages(messages, to=target)
         assert "ä" in json.dumps(conversion.body, ensure_ascii=False)
         assert "unanswered_call" not in kinds(conversion)
+
+
+# ------------------------------------------------------------------------------ answers
+
+
+CLAUDE_ANSWER = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-sonnet-4-5",
+    "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+        {"type": "text", "text": "hi"},
+        {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"a": 1}},
+    ],
+    "stop_reason": "tool_use",
+    "stop_sequence": None,
+    "usage": {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 90,
+        "cache_creation_input_tokens": 5,
+        "output_tokens": 7,
+    },
+}
+ANSWERS = {target: convert_response(CLAUDE_ANSWER, to=target).body for target in DIALECTS}
+
+
+def test_answers_are_what_the_sdks_return() -> None:
+    from anthropic.types import Message as ClaudeMessage
+    from google.genai.types import GenerateContentResponse
+    from openai.types.chat import ChatCompletion
+    from openai.types.responses import Response
+
+    completion = ChatCompletion.model_validate(ANSWERS["openai-chat"])
+    assert completion.choices[0].finish_reason == "tool_calls"
+    response = Response.model_validate(ANSWERS["openai-responses"])
+    assert response.output_text == "hi"
+    assert GenerateContentResponse.model_validate(ANSWERS["gemini"]).candidates
+    assert ClaudeMessage.model_validate(ANSWERS["anthropic"]).stop_reason == "tool_use"
+    for found in (completion, response):
+        assert convert_response(found, to="anthropic").body["content"] == CLAUDE_ANSWER["content"][1:]
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@pytest.mark.parametrize("source", DIALECTS)
+def test_answers_convert_between_all_dialects(source: Any, target: Any) -> None:
+    conversion = convert_response(ANSWERS[source], to=target)
+    assert conversion.source == source
+    text = json.dumps(conversion.body)
+    assert '"hi"' in text
+    assert "toolu_1" in text
+    assert not {loss.kind for loss in conversion.losses} - {"form", "added", "reasoning", "field"}
+
+
+def test_usage_keeps_its_meaning() -> None:
+    """Anthropic counts cached tokens beside the input, OpenAI and Google inside of it."""
+    usage = ANSWERS["openai-chat"]["usage"]
+    assert (usage["prompt_tokens"], usage["total_tokens"]) == (105, 112)
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 90, "cache_write_tokens": 5}
+    assert ANSWERS["gemini"]["usageMetadata"]["promptTokenCount"] == 105
+    assert ANSWERS["ai-sdk"]["usage"]["inputTokens"] == 105
+    back = convert_response(ANSWERS["openai-chat"], to="anthropic")
+    assert back.body["usage"] == CLAUDE_ANSWER["usage"]
+    thoughts = {"promptTokenCount": 5, "candidatesTokenCount": 3, "thoughtsTokenCount": 4}
+    content = {"role": "model", "parts": [{"text": "x"}]}
+    answer = {
+        "candidates": [{"content": content, "finishReason": "MAX_TOKENS"}],
+        "usageMetadata": thoughts,
+    }
+    converted = convert_response(answer, to="openai-responses").body
+    assert converted["usage"]["output_tokens"] == 7
+    assert converted["usage"]["output_tokens_details"] == {"reasoning_tokens": 4}
+    assert converted["incomplete_details"] == {"reason": "max_output_tokens"}
+
+
+def test_an_answer_is_known_from_a_request() -> None:
+    assert convert_messages(CLAUDE_ANSWER, to="openai-chat").body == ANSWERS["openai-chat"]
+    with pytest.raises(RequestError, match="is no answer"):
+        convert_response(chat(USER), to="anthropic")
