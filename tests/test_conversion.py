@@ -865,7 +865,9 @@ def test_answers_are_what_the_sdks_return() -> None:
     assert GenerateContentResponse.model_validate(ANSWERS["gemini"]).candidates
     assert ClaudeMessage.model_validate(ANSWERS["anthropic"]).stop_reason == "tool_use"
     for found in (completion, response):
-        assert convert_response(found, to="anthropic").body["content"] == CLAUDE_ANSWER["content"][1:]
+        assert (
+            convert_response(found, to="anthropic").body["content"] == CLAUDE_ANSWER["content"][1:]
+        )
 
 
 @pytest.mark.parametrize("target", DIALECTS)
@@ -904,3 +906,47 @@ def test_an_answer_is_known_from_a_request() -> None:
     assert convert_messages(CLAUDE_ANSWER, to="openai-chat").body == ANSWERS["openai-chat"]
     with pytest.raises(RequestError, match="is no answer"):
         convert_response(chat(USER), to="anthropic")
+
+
+# ------------------------------------------------------------------------------ hostile input
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_depth_in_objects_is_carried_or_refused(target: Any) -> None:
+    """Values that are only passed on may be as deep as they like; only their text is refused."""
+    deep = nested(50_000)
+    part = {"type": "text", "text": "x", "new": deep}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": deep}}]
+    conversion = convert_messages(chat({"role": "user", "content": [part]}, tools=tools), to=target)
+    assert bool(conversion.losses) == (target != "openai-chat")
+    arguments = {"name": "f", "arguments": deep}
+    body = chat(calls({"id": "a", "type": "function", "function": arguments}), result("a"))
+    if target == "openai-responses":
+        with pytest.raises(RequestError, match="deep"):
+            convert_messages(body, to=target)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_results_in_results_are_no_recursion(target: Any) -> None:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": "a", "content": "x"}
+    for _ in range(5_000):
+        block = {"type": "tool_result", "tool_use_id": "a", "content": [block]}
+    body = claude({"role": "user", "content": [block]})
+    assert convert_messages(body, to=target, source="anthropic").losses
+
+
+def test_what_holds_itself_is_carried_or_refused() -> None:
+    loop: dict[str, Any] = {}
+    loop["loop"] = loop
+    assert convert_messages(chat(USER, x=loop), to="gemini").messages
+    body = chat(calls(call("a")), {"role": "tool", "tool_call_id": "a", "content": "x"})
+    body["messages"][0]["tool_calls"][0]["function"]["arguments"] = loop
+    with pytest.raises(RequestError, match="not JSON"):
+        convert_messages(body, to="openai-responses")

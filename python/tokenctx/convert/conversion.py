@@ -261,6 +261,13 @@ def _compare(
             known.add(path)
 
 
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except RecursionError:
+        return False
+
+
 def differences(one: Any, other: Any) -> Iterator[tuple[str, Path]]:
     """Where two JSON values differ; lists of other lengths differ as a whole. No recursion.
 
@@ -269,7 +276,7 @@ def differences(one: Any, other: Any) -> Iterator[tuple[str, Path]]:
     queue: list[tuple[Path, Any, Any]] = [((), one, other)]
     while queue:
         path, left, right = queue.pop()
-        if left is right or (type(left) is type(right) and left == right):
+        if left is right or _equal(left, right):
             continue
         short = opaque(path)
         if isinstance(left, dict) and isinstance(right, dict) and short == path:

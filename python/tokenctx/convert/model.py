@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx import mime
+from tokenctx._errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -317,5 +318,11 @@ def loads(text: str) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """`value` as JSON text, as models write it: no white space, characters as they are."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """`value` as JSON text, as models write it: no white space, characters as they are.
+
+    Raises RequestError for what is no JSON value, such as an object that holds itself.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError):
+        raise RequestError("a value is not JSON: it has no text", "syntax") from None

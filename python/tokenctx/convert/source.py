@@ -56,13 +56,16 @@ def _too_deep() -> RequestError:
 def _without_objects(value: Any) -> Any:
     """`value` itself if it is made of JSON values alone, else a copy that is. No recursion."""
     pending = [value]
+    seen: set[int] = set()  # what holds itself is walked once
     while pending:
         holder = pending.pop()
         kind = type(holder)
         if kind is not dict and kind is not list:
             return value if kind in _PLAIN and holder is value else _copied(value)
         items = holder.values() if kind is dict else holder
-        pending += [item for item in items if type(item) not in _PLAIN]
+        if id(holder) not in seen:
+            seen.add(id(holder))
+            pending += [item for item in items if type(item) not in _PLAIN]
     return value
 
 
@@ -86,7 +89,7 @@ def _copied(value: Any) -> Any:
 
 
 MAX_VALUES: Final = 2**24
-"""As many as a document holds; a cycle of objects ends here too."""
+"""As many as a document holds; what holds itself ends here too."""
 
 
 def _opened(value: Any) -> Any:
