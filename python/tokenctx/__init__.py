@@ -1,5 +1,7 @@
 """Input tokens of a chat request, known before it is sent."""
 
+from typing import TYPE_CHECKING
+
 from tokenctx._core import (
     __version__,
     _debug_build,
@@ -18,6 +20,9 @@ from tokenctx._models import (
 )
 from tokenctx._tracker import ConversationStateTracker
 
+if TYPE_CHECKING:
+    from tokenctx._usage import SessionUsage, Usage, normalize_usage
+
 __all__ = [
     "ConversationLookupResult",
     "ConversationStateTracker",
@@ -28,16 +33,44 @@ __all__ = [
     "KnownConversationState",
     "RequestCount",
     "RequestError",
+    "SessionUsage",
+    "Usage",
     "__version__",
     "count_tokens",
     "encode",
     "image_size",
     "image_tokens",
+    "normalize_usage",
 ]
 
+_LOADED_WHEN_USED = {
+    "SessionUsage": "_usage",
+    "Usage": "_usage",
+    "normalize_usage": "_usage",
+}
+"""Names and their modules, which a program that only counts need not pay for."""
+
 for _name in __all__:
-    if _name != "__version__":
+    if _name != "__version__" and _name not in _LOADED_WHEN_USED:
         globals()[_name].__module__ = "tokenctx"
+
+
+def __getattr__(name: str) -> object:
+    """The public name, from its module, at its first use."""
+    if name not in _LOADED_WHEN_USED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(f"{__name__}.{_LOADED_WHEN_USED[name]}")
+    globals()[name] = value = getattr(module, name)
+    value.__module__ = __name__
+    return value
+
+
+def __dir__() -> list[str]:
+    """All public names, loaded or not."""
+    return sorted({*globals(), *__all__})
+
 
 if _debug_build:
     import warnings
