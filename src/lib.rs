@@ -16,7 +16,10 @@ pub mod media;
 pub mod prefix;
 pub mod profile;
 pub mod request;
+pub mod scale;
+pub mod sse;
 pub mod tracker;
+pub mod usage;
 
 #[cfg(feature = "python")]
 mod py;

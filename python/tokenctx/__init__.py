@@ -21,9 +21,13 @@ from tokenctx._models import (
 from tokenctx._tracker import ConversationStateTracker
 
 if TYPE_CHECKING:
+    from tokenctx._agents import agent_hints
+    from tokenctx._reader import UsageReader
+    from tokenctx._scaling import ContextWindowScaler, ScaledUsage
     from tokenctx._usage import SessionUsage, Usage, normalize_usage
 
 __all__ = [
+    "ContextWindowScaler",
     "ConversationLookupResult",
     "ConversationStateTracker",
     "Error",
@@ -33,9 +37,12 @@ __all__ = [
     "KnownConversationState",
     "RequestCount",
     "RequestError",
+    "ScaledUsage",
     "SessionUsage",
     "Usage",
+    "UsageReader",
     "__version__",
+    "agent_hints",
     "count_tokens",
     "encode",
     "image_size",
@@ -44,8 +51,12 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
+    "ContextWindowScaler": "_scaling",
+    "ScaledUsage": "_scaling",
     "SessionUsage": "_usage",
     "Usage": "_usage",
+    "UsageReader": "_reader",
+    "agent_hints": "_agents",
     "normalize_usage": "_usage",
 }
 """Names and their modules, which a program that only counts need not pay for."""

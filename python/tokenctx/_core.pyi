@@ -1,5 +1,6 @@
 """The Rust core of tokenctx. The public names are those of the package, not of this module."""
 
+from collections.abc import Sequence
 from typing import Final, final
 
 from tokenctx._models import (
@@ -13,6 +14,8 @@ from tokenctx._models import (
 
 __all__ = [
     "Engine",
+    "Rewriter",
+    "Scale",
     "Tracker",
     "__version__",
     "_debug_build",
@@ -85,6 +88,30 @@ class Tracker:
     def lookup(
         self, messages: object, model_family: str, now_seconds: float
     ) -> ConversationLookupResult: ...
+
+@final
+class Scale:
+    """What `ContextWindowScaler` works with: a line through points (real, scaled) from (0, 0) on.
+
+    Numbers changed are (path in the usage object, real, scaled).
+    """
+
+    def __new__(cls, points: Sequence[tuple[int, int]], rounding: str) -> Scale: ...
+    @property
+    def is_linear(self) -> bool: ...
+    def tokens(self, tokens: int) -> int: ...
+    def body(self, body: bytes, is_count: bool) -> tuple[bytes, list[tuple[str, int, int]]]: ...
+    def stream(self, first_input_tokens: int | None = None) -> Rewriter: ...
+
+@final
+class Rewriter:
+    """Rewrites one stream of server-sent events; made by `Scale.stream`."""
+
+    def push(self, chunk: bytes) -> bytes: ...
+    def finish(self) -> bytes: ...
+    def numbers(self) -> tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]: ...
+    @property
+    def long_event_count(self) -> int: ...
 
 def count_tokens(text: str | bytes, *, encoding: Encoding | ClaudeFamily = "o200k_base") -> int:
     """Number of tokens of `text`; special-token spellings count as plain text.

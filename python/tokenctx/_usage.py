@@ -136,8 +136,7 @@ class SessionUsage:
 
 
 def normalize_usage(obj: object, dialect: Dialect | None = None) -> Usage:
-    """The usage in `obj`: a usage object, a response or event that has one, or a number of input
-    tokens.
+    """The usage in `obj`: a usage object, a response or event that has one, or input tokens.
 
     Takes mappings and SDK objects of every provider as they are. What is missing, null or no number
     counts as 0, a number above `MAX_TOKENS` as that; nothing raises. `dialect` is needed for AI SDK
@@ -155,7 +154,7 @@ def normalize_usage(obj: object, dialect: Dialect | None = None) -> Usage:
 def find_usage(obj: object) -> object:
     """The usage object in a response or event; `obj` itself if it has none or is one."""
     for _ in range(2):  # a response in an event, usage in a response
-        if _first(obj, "input") is not None:
+        if has_input(obj):
             return obj
         places = (_at(obj, path) for path in _PLACES)
         found = next((place for place in places if _is_object(place)), None)
@@ -163,6 +162,11 @@ def find_usage(obj: object) -> object:
             return obj
         obj = found
     return obj
+
+
+def has_input(obj: object) -> bool:
+    """Whether `obj` is a usage object with input tokens."""
+    return _first(obj, "input") is not None
 
 
 def _normal(obj: object, dialect: Dialect | None) -> Usage:
@@ -301,14 +305,14 @@ def _member(obj: object, name: str) -> Any:
     """A member of a mapping or an attribute of an object; None without one, or if it raises."""
     try:
         return obj.get(name) if isinstance(obj, Mapping) else getattr(obj, name, None)
-    except Exception:  # noqa: BLE001 - a caller's object may raise anything
+    except Exception:  # a caller's object may raise anything
         return None
 
 
 def _attribute(obj: object, name: str) -> Any:
     try:
         return getattr(obj, name, None)
-    except Exception:  # noqa: BLE001 - likewise
+    except Exception:
         return None
 
 
