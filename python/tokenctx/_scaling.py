@@ -244,7 +244,7 @@ class ContextWindowScaler:
         if isinstance(body, (ScaledBytes, ScaledDict)):
             return body
         text = json.dumps(body).encode() if isinstance(body, dict) else body
-        scaled, numbers = self._rule(model)[1].body(text, is_count)
+        scaled, numbers = self._rule(model)[1].body(text, is_count=is_count)
         real = usage_of_numbers(numbers, [])
         if is_count and not real.input_tokens:
             real = Usage(uncached_input_tokens=real.reported_total_tokens or 0)

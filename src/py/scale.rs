@@ -57,6 +57,7 @@ impl PyScale {
     }
 
     /// A body with scaled usage, and what changed; as it was if it is not JSON.
+    #[pyo3(signature = (body, *, is_count))]
     fn body<'py>(
         &self,
         py: Python<'py>,

@@ -57,7 +57,7 @@ class Scale:
         """What `tokens` more add to `before`, both real, in the assumed measure."""
         return self.tokens(min(before + tokens, MAX_U64)) - self.tokens(min(before, MAX_U64))
 
-    def body(self, body: bytes, is_count: bool) -> tuple[bytes, Numbers]:  # noqa: FBT001
+    def body(self, body: bytes, *, is_count: bool) -> tuple[bytes, Numbers]:
         """A body with scaled usage, and what changed."""
         changes = changed(self, body, Window(), is_count=is_count)
         return spliced(body, changes), named(changes)
