@@ -25,6 +25,10 @@ use std::ops::Range;
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// What an event contains that is looked at.
+const USAGE_NAME: &[u8] = b"\"usage";
+/// What follows on it in all but the last event of a stream of OpenAI.
+const NULL: [&[u8]; 2] = [b"\":null", b"\": null"];
 
 /// Rewrites one stream.
 pub struct Rewriter {
@@ -40,7 +44,7 @@ pub struct Rewriter {
     long_event_count: u64,
     first: Vec<Change>,
     last: Vec<Change>,
-    finders: [Finder<'static>; 2],
+    usage_name: Finder<'static>,
 }
 
 impl Rewriter {
@@ -59,7 +63,7 @@ impl Rewriter {
             long_event_count: 0,
             first: Vec::new(),
             last: Vec::new(),
-            finders: USAGE_NAMES.map(Finder::new),
+            usage_name: Finder::new(USAGE_NAME),
         }
     }
 
@@ -114,7 +118,7 @@ impl Rewriter {
         let (mut event, mut copied) = (0, 0);
         while let Some((content_end, end)) = self.lines.event_end(bytes, at) {
             if let Some(rewritten) = self.close(&bytes[event..end], content_end - event) {
-                let out = out.get_or_insert_default();
+                let out = out.get_or_insert_with(|| Vec::with_capacity(bytes.len() + 64));
                 out.extend_from_slice(&bytes[copied..event]);
                 out.extend_from_slice(&rewritten);
                 copied = end;
@@ -145,8 +149,16 @@ impl Rewriter {
         self.rewritten(event, is_first)
     }
 
+    fn has_usage(&self, event: &[u8]) -> bool {
+        let mut places = self.usage_name.find_iter(event);
+        places.any(|at| {
+            let behind = &event[at + USAGE_NAME.len()..];
+            !NULL.iter().any(|null| behind.starts_with(null))
+        })
+    }
+
     fn rewritten(&mut self, event: &[u8], is_first: bool) -> Option<Vec<u8>> {
-        if !self.finders.iter().any(|finder| has_usage(finder, event)) {
+        if !self.has_usage(event) {
             return None;
         }
         let mark = is_first && event.starts_with(BYTE_ORDER_MARK);
@@ -168,18 +180,6 @@ impl Rewriter {
         }) = changes;
         Some(rewritten)
     }
-}
-
-/// What an event with usage contains.
-const USAGE_NAMES: [&[u8]; 2] = [b"\"usage", b"\"amazon-bedrock-invocationMetrics"];
-/// What follows on it in all but the last event of a stream of OpenAI.
-const NULL: [&[u8]; 2] = [b"\":null", b"\": null"];
-
-fn has_usage(finder: &Finder<'_>, event: &[u8]) -> bool {
-    finder.find_iter(event).any(|at| {
-        let behind = &event[at + finder.needle().len()..];
-        !NULL.iter().any(|null| behind.starts_with(null))
-    })
 }
 
 /// Where in a stream events end: at a blank line, after LF, CR or both.
@@ -236,38 +236,49 @@ impl Lines {
 /// The data of an event: one line as it is, several joined by LF.
 struct Data<'e> {
     bytes: Cow<'e, [u8]>,
-    /// Where each line begins: in the data and in the event.
-    lines: Vec<(usize, usize)>,
+    /// Where the last line begins: in the data and in the event.
+    last: (usize, usize),
+    /// Likewise the lines before it.
+    others: Vec<(usize, usize)>,
 }
 
 impl<'e> Data<'e> {
     /// The data of the event that begins at `at`.
     fn of(event: &'e [u8], mut at: usize) -> Data<'e> {
         let mut bytes: Option<Cow<'e, [u8]>> = None;
-        let mut lines = Vec::new();
+        let (mut last, mut others) = ((0, 0), Vec::new());
         while at < event.len() {
             let end = memchr2(b'\n', b'\r', &event[at..]).map_or(event.len(), |found| at + found);
             if let Some(value) = event[at..end].strip_prefix(b"data:") {
                 let value = value.strip_prefix(b" ").unwrap_or(value);
                 let joined = match bytes.take() {
                     None => Cow::Borrowed(value),
-                    Some(before) => Cow::Owned([&*before, value].join(&b'\n')),
+                    Some(before) => {
+                        others.push(last);
+                        Cow::Owned([&*before, value].join(&b'\n'))
+                    }
                 };
-                lines.push((joined.len() - value.len(), end - value.len()));
+                last = (joined.len() - value.len(), end - value.len());
                 bytes = Some(joined);
             }
             at = end + 1;
         }
         let bytes = bytes.unwrap_or_default();
-        Data { bytes, lines }
+        Data {
+            bytes,
+            last,
+            others,
+        }
     }
 
     /// Where in the event a range of the data is, which is within a line.
     fn place(&self, range: Range<usize>) -> Range<usize> {
-        let line = self
-            .lines
-            .partition_point(|(start, _)| *start <= range.start);
-        let (in_data, in_event) = self.lines[line - 1];
+        let (in_data, in_event) = if self.last.0 <= range.start {
+            self.last
+        } else {
+            let is_begun = |line: &(usize, usize)| line.0 <= range.start;
+            self.others[self.others.partition_point(is_begun) - 1]
+        };
         let start = in_event + (range.start - in_data);
         start..start + range.len()
     }

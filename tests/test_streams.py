@@ -82,8 +82,9 @@ def generated_event(draw: random.Random) -> list[bytes]:
     content["text"] = draw.choice(TEXTS)
     if kind < 6:
         usage = mutated(draw, draw.choice(SHAPES))
-        place = draw.choice(["usage", "usageMetadata", "message", "response", "x_groq", "tool"])
-        content[place] = usage if place.startswith("usage") else {"usage": usage}
+        places = ["usage", "usageMetadata", "message", "response", "x_groq", "tool"]
+        for place in draw.sample(places, draw.randint(1, 2)):
+            content[place] = usage if place.startswith("usage") else {"usage": usage}
     text = json.dumps(content, ensure_ascii=draw.random() < 0.5, indent=draw.choice([None, 1]))
     lines = [b"data:" + b" " * draw.randrange(2) + line.encode() for line in text.split("\n")]
     if draw.random() < 0.1:

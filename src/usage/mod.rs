@@ -7,11 +7,15 @@ mod table;
 use crate::json::{Kind, Value};
 use crate::scale::Scale;
 use std::borrow::Cow;
+use std::io::Write;
 use std::ops::Range;
-use table::{Field, List, Name, table};
+use table::{FIELD_COUNT, Field, List, Name, table};
 
 /// Where an element of a list has its number.
 const ELEMENT_NUMBERS: [&str; 3] = ["tokenCount", "token_count", "inputTokens"];
+
+/// Most usage objects have no more.
+const USUAL_NUMBERS: usize = 12;
 
 /// One number of usage and what it becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,18 +43,31 @@ pub struct Window {
 ///
 /// Linear in the document. What is not written as an integer of 64 bits stays.
 pub fn response_changes(root: Value<'_>, scale: &Scale, window: &mut Window) -> Vec<Change> {
-    let is_start = root.get("type").and_then(Value::as_str) == Some("message_start");
-    let first_input_tokens = window.first_input_tokens.filter(|_| is_start);
+    let is_start = |first: &u64| *first > 0 && has_type(root, "message_start");
+    let first_input_tokens = window.first_input_tokens.filter(is_start);
     let mut changes = Vec::new();
-    for path in &table().places {
-        let place = path.iter().try_fold(root, |value, name| value.get(name));
-        if let Some(usage) = place.filter(|usage| usage.kind() == Kind::Object) {
-            let reading = Reading::new(usage, window, first_input_tokens);
-            reading.append_changes(scale, &mut changes);
+    in_places(root, &table().places, &mut |usage| {
+        let reading = Reading::new(usage, window, first_input_tokens);
+        reading.append_changes(scale, &mut changes);
+    });
+    changes.sort_unstable_by_key(|change| change.range.start);
+    changes
+}
+
+fn has_type(root: Value<'_>, kind: &str) -> bool {
+    root.get("type").and_then(Value::as_str) == Some(kind)
+}
+
+/// Calls `work` with each object that stands where usage may be.
+fn in_places<'d>(value: Value<'d>, places: &Name, work: &mut impl FnMut(Value<'d>)) {
+    for (key, member) in value.members() {
+        if let Some(place) = places.members.get(key) {
+            if place.is_place && member.kind() == Kind::Object {
+                work(member);
+            }
+            in_places(member, place, work);
         }
     }
-    changes.sort_by_key(|change| change.range.start);
-    changes
 }
 
 /// What becomes of `root`, the answer of an endpoint that counts tokens.
@@ -90,7 +107,7 @@ pub fn spliced(text: &[u8], changes: &[Change]) -> Vec<u8> {
     let mut copied = 0;
     for change in changes {
         out.extend_from_slice(&text[copied..change.range.start]);
-        out.extend_from_slice(change.scaled.to_string().as_bytes());
+        let _ = write!(out, "{}", change.scaled); // to memory: never fails
         copied = change.range.end;
     }
     out.extend_from_slice(&text[copied..]);
@@ -109,6 +126,8 @@ struct Found {
 /// A usage object with the question answered what stands inside of what.
 struct Reading<'d> {
     found: Vec<Found>,
+    /// The number of the first path of each field that has one.
+    numbers: [Option<u64>; FIELD_COUNT],
     lists: Vec<(List, Value<'d>)>,
     cache_read: u64,
     cache_write: u64,
@@ -123,10 +142,19 @@ struct Reading<'d> {
 
 impl<'d> Reading<'d> {
     fn new(usage: Value<'d>, window: &mut Window, first_input_tokens: Option<u64>) -> Reading<'d> {
-        let (mut found, mut lists) = (Vec::new(), Vec::new());
+        let (mut found, mut lists) = (Vec::with_capacity(USUAL_NUMBERS), Vec::new());
         collect(usage, &table().names, &mut found, &mut lists);
+        let mut ranks = [usize::MAX; FIELD_COUNT];
+        let mut numbers = [None; FIELD_COUNT];
+        for found in &found {
+            let field = found.field as usize;
+            if found.rank < ranks[field] {
+                (ranks[field], numbers[field]) = (found.rank, Some(found.number));
+            }
+        }
         let mut reading = Reading {
             found,
+            numbers,
             lists,
             cache_read: 0,
             cache_write: 0,
@@ -150,12 +178,8 @@ impl<'d> Reading<'d> {
         reading
     }
 
-    /// The number of the first path of a field that has one.
     fn get(&self, field: Field) -> Option<u64> {
-        let found = self.found.iter().filter(|found| found.field == field);
-        found
-            .min_by_key(|found| found.rank)
-            .map(|found| found.number)
+        self.numbers[field as usize]
     }
 
     fn of(&self, field: Field) -> u64 {
@@ -256,7 +280,7 @@ impl<'d> Reading<'d> {
             (Field::Input, Some(tokens)) => scale.tokens(tokens),
             (Field::Total, _) => self.scaled_total(found.number, scale),
             (Field::ToolUsePrompt, _) => scale.after(self.tool_use_start(scale), found.number),
-            (field, _) if field as usize >= Field::Output as usize => {
+            (field, _) if field >= Field::Output => {
                 scale.after(self.output_start(scale).saturating_add(start), found.number)
             }
             _ => scale.after(start, found.number),

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 const TABLE: &str = include_str!("../../python/tokenctx/usage_fields.json");
 
 /// What a number means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Field {
     Input,
     CacheRead,
@@ -32,7 +32,9 @@ pub(super) enum Field {
     Total,
 }
 
-const FIELDS: [(&str, Field); 22] = [
+pub(super) const FIELD_COUNT: usize = 22;
+
+const FIELDS: [(&str, Field); FIELD_COUNT] = [
     ("input", Field::Input),
     ("cache_read", Field::CacheRead),
     ("cache_read_beside", Field::CacheReadBeside),
@@ -83,13 +85,15 @@ pub(super) struct Name {
     /// What the number means, how many paths of the field come before this one, and the path.
     pub(super) field: Option<(Field, usize, &'static str)>,
     pub(super) list: Option<List>,
+    /// Usage may be here.
+    pub(super) is_place: bool,
     pub(super) members: BTreeMap<&'static str, Name>,
 }
 
 /// All that the table says.
 pub(super) struct Table {
     /// Where in a response usage may be.
-    pub(super) places: Vec<Vec<&'static str>>,
+    pub(super) places: Name,
     /// The names in a usage object.
     pub(super) names: Name,
 }
@@ -117,12 +121,12 @@ fn read(root: Value<'static>) -> Table {
             names.at(path).list = Some(list);
         }
     }
-    let places = root.get("places").into_iter().flat_map(Value::items);
-    let places = places.filter_map(Value::as_str);
-    Table {
-        places: places.map(|path| path.split('.').collect()).collect(),
-        names,
+    let mut places = Name::default();
+    let paths = root.get("places").into_iter().flat_map(Value::items);
+    for path in paths.filter_map(Value::as_str) {
+        places.at(path).is_place = true;
     }
+    Table { places, names }
 }
 
 fn paths(

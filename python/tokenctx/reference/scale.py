@@ -130,11 +130,19 @@ def response_changes(scale: Scale, root: Any, window: Window) -> list[Change]:
     is_start = isinstance(root, dict) and root.get("type") == "message_start"
     first = window.first_input_tokens if is_start else None
     changes: list[Change] = []
-    for path in _PLACES:
-        usage = at(root, path)
-        if isinstance(usage, dict):
-            changes += Reading(usage, window, first).changes(scale)
+    for usage in usages_in(root, _PLACES):
+        changes += Reading(usage, window, first).changes(scale)
     return changes
+
+
+def usages_in(value: Any, places: list[tuple[str, ...]]) -> list[dict[str, Any]]:
+    """The objects that stand where usage may be, in the order of the text."""
+    found = []
+    for name, member in value.items() if isinstance(value, dict) else ():
+        inner = [path[1:] for path in places if path[0] == name]
+        found += [member] if () in inner and isinstance(member, dict) else []
+        found += usages_in(member, [path for path in inner if path])
+    return found
 
 
 def count_changes(scale: Scale, root: Any) -> list[Change]:

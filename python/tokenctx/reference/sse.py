@@ -44,7 +44,7 @@ class Rewriter:
         if len(event) - (len(lines[-1]) if is_closed else 0) > MAX_EVENT_BYTES:
             self.long_event_count += 1
             return event
-        if b'"usage' not in event and b'"amazon-bedrock-invocationMetrics' not in event:
+        if b'"usage' not in event:
             return event
         values, places, at = [], [], 0
         for index, line in enumerate(lines):
