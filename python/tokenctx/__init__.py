@@ -3,12 +3,17 @@
 from typing import TYPE_CHECKING
 
 from tokenctx._core import (
+    Encoding,
     __version__,
     _debug_build,
     count_tokens,
+    count_tokens_batch,
     encode,
+    encoding_for_model,
+    get_encoding,
     image_size,
     image_tokens,
+    list_encodings,
 )
 from tokenctx._errors import Error, InternalError, RequestError
 from tokenctx._estimator import HybridTokenEstimator
@@ -30,6 +35,7 @@ __all__ = [
     "ContextWindowScaler",
     "ConversationLookupResult",
     "ConversationStateTracker",
+    "Encoding",
     "Error",
     "Estimate",
     "HybridTokenEstimator",
@@ -44,9 +50,13 @@ __all__ = [
     "__version__",
     "agent_hints",
     "count_tokens",
+    "count_tokens_batch",
     "encode",
+    "encoding_for_model",
+    "get_encoding",
     "image_size",
     "image_tokens",
+    "list_encodings",
     "normalize_usage",
 ]
 
