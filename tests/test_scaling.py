@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = {"prompt_tokens": 50_000, "completion_tokens": 5_000, "total_tokens": 55_000}
 SCALED = {"prompt_tokens": 78_125, "completion_tokens": 7_812, "total_tokens": 85_937}
+BODY = json.dumps({"usage": EXAMPLE}).encode()
 STREAM = b'data: {"choices":[],"usage":' + json.dumps(EXAMPLE).encode() + b"}\n\n"
 MAX_U64 = 2**64 - 1
 CASES = 100_000
@@ -40,8 +41,7 @@ def test_the_example_of_the_document(scaler: Any) -> None:
     assert scaled.real == normalize_usage(EXAMPLE)
     assert (scaled.status, scaled.real_window_tokens) == ("scaled", 128_000)
     assert scaler.scale_body({"usage": EXAMPLE}) == {"usage": SCALED}
-    body = json.dumps({"usage": EXAMPLE}).encode()
-    assert scaler.scale_body(body) == json.dumps({"usage": SCALED}).encode()
+    assert scaler.scale_body(BODY) == json.dumps({"usage": SCALED}).encode()
     stream = b"".join(scaler.scale_stream([STREAM]))
     assert stream == b'data: {"choices":[],"usage":' + json.dumps(SCALED).encode() + b"}\n\n"
 
@@ -175,7 +175,7 @@ def test_what_is_scaled_is_never_scaled_again(scaler: Any) -> None:
     usage = scaler.scale(EXAMPLE)
     assert scaler.scale(usage) is usage
     assert scaler.scale(usage.adjusted).adjusted == usage.adjusted
-    for body in ({"usage": EXAMPLE}, json.dumps({"usage": EXAMPLE}).encode()):
+    for body in ({"usage": EXAMPLE}, BODY):
         once = scaler.scale_body(body)
         assert scaler.scale_body(once) is once
         assert scaler.scale(once) is once.usage
@@ -190,7 +190,8 @@ def test_only_true_numbers_are_learned_from(scaler: Any) -> None:
     stream = scaler.scale_stream([STREAM])
     assert not estimator.record(body, stream)
     assert list(stream)
-    for usage in (scaler.scale(EXAMPLE), scaler.scale_body({"usage": EXAMPLE}), stream):
+    bodies = [scaler.scale_body({"usage": EXAMPLE}), scaler.scale_body(BODY)]
+    for usage in (scaler.scale(EXAMPLE), *bodies, stream):
         assert estimator.record(body, usage)
         assert estimator.estimate(body).tokens == 50_000
         estimator.reset()

@@ -134,13 +134,14 @@ class HybridTokenEstimator:
         output. A call without input tokens, such as a failed or cancelled one, is not recorded,
         nor is the partial usage of a stream that was cut, nor a scaled one. Raises as `estimate`.
         """
+        from tokenctx._reader import UsageReader
         from tokenctx._usage import normalize_usage
 
         billed = normalize_usage(usage)
         if billed.is_partial or billed.is_scaled:
             return False
-        if reply is None:
-            reply = getattr(usage, "stream_reply", None)
+        if reply is None and isinstance(usage, UsageReader):
+            reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
         is_known: bool = self._engine.record(
             body, model, dialect, provider, *tokens, reply, self._clock()

@@ -93,11 +93,6 @@ class UsageReader:
         """What `normalize_usage` takes it for."""
         return self.usage
 
-    @property
-    def stream_reply(self) -> Any:
-        """What `record` takes as the reply."""
-        return self.reply
-
     def __repr__(self) -> str:
         """What is known, without text."""
         return f"UsageReader(usage={self.usage!r})"
@@ -129,12 +124,12 @@ class UsageReader:
         self._is_final |= self._reply is not None and self._reply.has_ended
 
 
-def _merged(old: Json, new: Json) -> Json:
+def _merged(old: Json, new: Json, levels: int = 2) -> Json:
     """Cumulative numbers: the newer replaces, but null and 0 replace nothing."""
     merged = dict(old)
     for name, value in new.items():
-        if isinstance(value, dict) and isinstance(old.get(name), dict):
-            merged[name] = _merged(old[name], value)
+        if levels and isinstance(value, dict) and isinstance(old.get(name), dict):
+            merged[name] = _merged(old[name], value, levels - 1)
         elif value or merged.get(name) is None:
             merged[name] = value
     return merged

@@ -55,22 +55,23 @@ class ScaledUsage:
         return self.real
 
 
-class ScaledBytes(bytes):
-    """A body with scaled usage; the true numbers are in `usage`."""
+class _ScaledBody:
+    """What marks a body as scaled; the true numbers are in `usage`."""
 
-    usage: ScaledUsage
-
-
-class ScaledDict(dict[str, Any]):
-    """A body with scaled usage; the true numbers are in `usage`."""
-
-    __slots__ = ("usage",)
     usage: ScaledUsage
 
     @property
     def normal_usage(self) -> Usage:
         """The real usage."""
         return self.usage.real
+
+
+class ScaledBytes(_ScaledBody, bytes):
+    """A body with scaled usage as JSON; the true numbers are in `usage`."""
+
+
+class ScaledDict(_ScaledBody, dict[str, Any]):
+    """A body with scaled usage as a dict; the true numbers are in `usage`."""
 
 
 class ContextWindowScaler:
@@ -143,7 +144,7 @@ class ContextWindowScaler:
 
         Takes what `normalize_usage` takes. What is scaled already comes back as it is.
         """
-        if isinstance(usage, (ScaledUsage, ScaledBytes, ScaledDict)):
+        if isinstance(usage, (ScaledUsage, _ScaledBody)):
             return usage if isinstance(usage, ScaledUsage) else usage.usage
         return self._reported(self._scaled(normalize_usage(usage), model))
 
@@ -241,7 +242,7 @@ class ContextWindowScaler:
         return usage
 
     def _body(self, body: Any, model: str, *, is_count: bool) -> Any:
-        if isinstance(body, (ScaledBytes, ScaledDict)):
+        if isinstance(body, _ScaledBody):
             return body
         text = json.dumps(body).encode() if isinstance(body, dict) else body
         scaled, numbers = self._rule(model)[1].body(text, is_count=is_count)

@@ -153,9 +153,9 @@ mod tests {
 
     #[test]
     fn every_field_and_list_of_the_table_is_known() {
-        let document = Document::parse(TABLE, &Limits::default()).unwrap();
+        let document = Document::parse(TABLE, &Limits::default()).expect("the table is JSON");
         let names = |part| {
-            let members = document.root().get(part).unwrap().members();
+            let members = document.root().get(part).expect("it is there").members();
             members.map(|(name, _)| name).collect::<Vec<_>>()
         };
         assert_eq!(names("fields"), FIELDS.map(|(name, _)| name));
