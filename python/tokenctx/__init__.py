@@ -35,8 +35,13 @@ if TYPE_CHECKING:
         convert_messages,
         convert_response,
     )
+    from tokenctx._agents import agent_hints
+    from tokenctx._reader import UsageReader
+    from tokenctx._scaling import ContextWindowScaler, ScaledUsage
+    from tokenctx._usage import SessionUsage, Usage, normalize_usage
 
 __all__ = [
+    "ContextWindowScaler",
     "ConversationLookupResult",
     "ConversationStateTracker",
     "Conversion",
@@ -51,7 +56,12 @@ __all__ = [
     "KnownConversationState",
     "RequestCount",
     "RequestError",
+    "ScaledUsage",
+    "SessionUsage",
+    "Usage",
+    "UsageReader",
     "__version__",
+    "agent_hints",
     "convert_messages",
     "convert_response",
     "count_tokens",
@@ -63,16 +73,24 @@ __all__ = [
     "image_tokens",
     "list_encodings",
     "mime",
+    "normalize_usage",
 ]
 
 _LOADED_WHEN_USED = {
+    "ContextWindowScaler": "_scaling",
     "Conversion": "convert",
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
+    "ScaledUsage": "_scaling",
+    "SessionUsage": "_usage",
+    "Usage": "_usage",
+    "UsageReader": "_reader",
+    "agent_hints": "_agents",
     "convert_messages": "convert",
     "convert_response": "convert",
     "mime": "mime",
+    "normalize_usage": "_usage",
 }
 """Names and their modules, which a program that only counts need not pay for."""
 
