@@ -27,6 +27,10 @@ from tokenctx._tracker import ConversationStateTracker
 
 if TYPE_CHECKING:
     from tokenctx import mime
+    from tokenctx._agents import agent_hints
+    from tokenctx._reader import UsageReader
+    from tokenctx._scaling import ContextWindowScaler, ScaledUsage
+    from tokenctx._usage import SessionUsage, Usage, normalize_usage
     from tokenctx.convert import (
         Conversion,
         ConversionError,
@@ -35,10 +39,6 @@ if TYPE_CHECKING:
         convert_messages,
         convert_response,
     )
-    from tokenctx._agents import agent_hints
-    from tokenctx._reader import UsageReader
-    from tokenctx._scaling import ContextWindowScaler, ScaledUsage
-    from tokenctx._usage import SessionUsage, Usage, normalize_usage
 
 __all__ = [
     "ContextWindowScaler",
