@@ -3,6 +3,7 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
+use crate::bounds::{Bounds, Scope, Stratum};
 use crate::count::{Counter, Tally, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::learn::{Features, Learner, Learners, Lesson};
@@ -11,6 +12,7 @@ use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request};
 use crate::resolve::Table;
+use crate::resume::{Start, Starts};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +21,9 @@ const GUESSES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
 
 /// Beginnings of the assumptions about what the request does not hold.
 const UNTOLD: [&str; 3] = ["remote_", "unreadable_", "server_"];
+
+/// Assumed if the user's vocabulary could not count.
+const FAILED_VOCABULARY: &str = "failed_vocabulary";
 
 /// Nothing is learned about a model whose name is longer.
 const MAX_MODEL_BYTES: usize = 200;
@@ -113,6 +118,8 @@ pub struct Reading<'d> {
     is_known_model: bool,
     prefixes: Vec<Digest>,
     options: u64,
+    /// Reasoning in messages that were left out behind the first one.
+    left_out_reasoning: u64,
 }
 
 /// Billed tokens of a call. `reasoning` is part of `output`.
@@ -151,6 +158,8 @@ pub struct Settings {
     pub vocabularies: Vocabularies,
     /// Whether recorded calls teach; only with [`Method::Profile`].
     pub is_learning: bool,
+    /// Memory for the beginnings of recorded bodies.
+    pub starts_bytes: usize,
 }
 
 impl Default for Settings {
@@ -160,6 +169,7 @@ impl Default for Settings {
             method: Method::Profile,
             vocabularies: Vocabularies::default(),
             is_learning: false,
+            starts_bytes: 1 << 20,
         }
     }
 }
@@ -172,6 +182,7 @@ pub struct Engine {
     is_learning: bool,
     store: Mutex<PrefixStore>,
     learners: Mutex<Learners>,
+    starts: Mutex<Starts>,
 }
 
 impl Engine {
@@ -184,6 +195,7 @@ impl Engine {
             vocabularies: settings.vocabularies,
             store: Mutex::new(store),
             learners: Mutex::default(),
+            starts: Mutex::new(Starts::new(settings.starts_bytes)),
         }
     }
 
@@ -197,8 +209,50 @@ impl Engine {
         action(&mut self.learners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Runs `action` on the beginnings of recorded bodies, alone.
+    fn with_starts<T>(&self, action: impl FnOnce(&mut Starts) -> T) -> T {
+        action(&mut self.starts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Beginnings of recorded bodies that `body` may share, the longest first.
+    pub fn starts(&self, body: &[u8]) -> Vec<Start> {
+        self.with_starts(|starts| starts.candidates(&self.digester, body))
+    }
+
+    /// `body` without known messages, if it begins as `start` says. Linear in `body`.
+    pub fn short(&self, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
+        start.short(&self.digester, body)
+    }
+
+    /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
+    pub fn start(&self, body: &[u8], reading: &Reading<'_>) -> Option<Start> {
+        let request = &reading.request;
+        if !request.assumptions.is_empty() {
+            return None;
+        }
+        let (messages, prefixes) = (&request.messages, &reading.prefixes);
+        let new = |counter: &mut Counter<'_>| {
+            let reasoning = |message: &Message<'_>| counter.reasoning(message);
+            Start::new(
+                &self.digester,
+                body,
+                request.dialect,
+                messages,
+                prefixes,
+                reasoning,
+            )
+        };
+        self.counted(reading, new).0
+    }
+
+    /// Remembers the beginning of `body`.
+    pub fn record_start(&self, body: &[u8], start: Start) {
+        self.with_starts(|starts| starts.record(&self.digester, body, start));
+    }
+
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
+        self.with_starts(Starts::clear);
         self.with_store(PrefixStore::clear);
         self.with_learners(Learners::clear);
     }
@@ -219,7 +273,31 @@ impl Engine {
             is_known_model,
             prefixes,
             options,
+            left_out_reasoning: 0,
         }
+    }
+
+    /// As [`Engine::read`], for the request in what [`Engine::short`] gave; `None` if what stands
+    /// around the messages is not the same.
+    ///
+    /// The digest of one message stands for all that were left out behind the first one.
+    pub fn read_short<'d>(
+        &self,
+        request: Request<'d>,
+        provider: Option<&str>,
+        start: &Start,
+    ) -> Option<Reading<'d>> {
+        let dialect = request.dialect;
+        let mut reading = self.read(request, provider);
+        let is_same = dialect == start.dialect && reading.prefixes[0] == start.context;
+        let new = reading.request.messages.get(1..).filter(|_| is_same)?;
+        let rest = self
+            .digester
+            .chain(start.prefix, self.digester.messages(new));
+        reading.left_out_reasoning = start.reasoning_tokens;
+        reading.prefixes.truncate(1);
+        reading.prefixes.extend(rest);
+        Some(reading)
     }
 
     /// What is known of what was read.
@@ -234,9 +312,10 @@ impl Engine {
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
     pub fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
         let (count, counter) = self.count_beyond(reading, known.prefix);
+        let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
         let counted = match &known.learner {
-            Some(learner) => learner.corrected(&count.features, count.tokens),
-            None => count.tokens,
+            Some(learner) if is_learned => learner.corrected(&count.features, count.tokens),
+            _ => count.tokens,
         };
         let is_known = count.new_message_count == 0 && !count.has_other_options;
         let is_exact = is_known && count.known.is_billed();
@@ -264,6 +343,7 @@ impl Engine {
         let assumptions = assumptions(reading, &counter);
         if count.tokens == 0
             || billed.input_tokens <= count.known.tokens
+            || assumptions.contains(FAILED_VOCABULARY)
             || assumptions.iter().any(is_untold)
         {
             return None;
@@ -362,7 +442,7 @@ impl Engine {
             return (counted, counter);
         }
         let mut counter = Counter::new(profile, request, None);
-        counter.assume("failed_vocabulary");
+        counter.assume(FAILED_VOCABULARY);
         (work(&mut counter), counter)
     }
 
@@ -424,7 +504,12 @@ impl Engine {
     fn model(&self, reading: &Reading<'_>) -> Option<String> {
         let name = ModelName::read(&reading.request.model, Table::bundled()).own;
         let is_name = name.len() <= MAX_MODEL_BYTES;
-        (self.is_learning && is_name).then(|| format!("{}/{name}", reading.profile.name))
+        let own = self
+            .vocabularies
+            .of(&reading.request.model, &reading.profile);
+        let own = own.map(|own| format!("/{}", own.name()));
+        let own = own.unwrap_or_default();
+        (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
     }
 
     fn profile(&self, profile: &'static Profile) -> Cow<'static, Profile> {
@@ -472,10 +557,12 @@ fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: us
         return 0;
     }
     let start = then.map_or(0, |turn| turn + 1);
-    all[start..known]
-        .iter()
-        .map(|message| counter.reasoning(message))
-        .sum()
+    let left_out = match start {
+        0 | 1 => reading.left_out_reasoning,
+        _ => 0,
+    };
+    let kept = all[start..known].iter();
+    left_out + kept.map(|message| counter.reasoning(message)).sum::<u64>()
 }
 
 /// What an answer costs as input: the output, less the reasoning that does not come back.
@@ -542,19 +629,11 @@ fn estimate(
     if quality == "exact" && !known.is_billed() {
         quality = "calibrated";
     }
-    let profile = &reading.profile;
-    let (low, high) = match quality {
-        "exact" => (1000, 1000),
-        "heuristic" => (
-            profile.low_permille.min(500),
-            profile.high_permille.max(2000),
-        ),
-        _ => (profile.low_permille, profile.high_permille),
-    };
-    // What is not billed yet may be as wrong as a count.
-    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
     let tokens = known.tokens.saturating_add(estimated_tokens);
-    let certain = tokens - uncertain;
+    let (low, high) = match source {
+        Source::Exact => (tokens, tokens),
+        _ => bounds(reading, source, count, estimated_tokens, &assumptions),
+    };
     Estimate {
         tokens,
         source,
@@ -562,10 +641,31 @@ fn estimate(
         estimated_tokens,
         new_message_count: count.new_message_count,
         quality: quality.to_owned(),
-        low: certain.saturating_add(uncertain.saturating_mul(low) / 1000),
-        high: certain.saturating_add(uncertain.saturating_mul(high).div_ceil(1000)),
+        low,
+        high,
         assumptions,
     }
+}
+
+fn bounds(
+    reading: &Reading<'_>,
+    source: Source,
+    count: &Count,
+    estimated_tokens: u64,
+    assumptions: &Assumptions,
+) -> (u64, u64) {
+    let known = count.known;
+    let scope = match source {
+        Source::Estimated => Scope::Whole,
+        _ if known.is_billed() || count.has_other_options => Scope::New,
+        _ => Scope::Reply,
+    };
+    let start = reading.request.messages.len() - count.new_message_count;
+    let stratum = Stratum::of(&reading.request, start, assumptions);
+    // What is not billed yet may be as wrong as a count.
+    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
+    let tokens = known.tokens.saturating_add(estimated_tokens);
+    Bounds::of(&reading.profile, reading.is_known_model, scope, stratum).interval(tokens, uncertain)
 }
 
 fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {

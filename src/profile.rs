@@ -73,8 +73,6 @@ pub struct Profile {
     pub audio_tokens: u64,
     pub video_tokens: u64,
     pub reply_tokens: u64,
-    pub low_permille: u64,
-    pub high_permille: u64,
     pub context_window_tokens: Option<u64>,
     pub max_output_tokens: Option<u64>,
 }
@@ -129,8 +127,6 @@ impl Default for Profile {
             audio_tokens: 0,
             video_tokens: 0,
             reply_tokens: 0,
-            low_permille: 500,
-            high_permille: 2000,
             context_window_tokens: None,
             max_output_tokens: None,
         }
@@ -191,8 +187,6 @@ impl Profile {
             "audio_tokens" => self.audio_tokens = number(),
             "video_tokens" => self.video_tokens = number(),
             "reply_tokens" => self.reply_tokens = number(),
-            "low_permille" => self.low_permille = number(),
-            "high_permille" => self.high_permille = number(),
             "context_window_tokens" => self.context_window_tokens = value.as_u64(),
             "max_output_tokens" => self.max_output_tokens = value.as_u64(),
             _ => {}
@@ -210,9 +204,11 @@ impl Profile {
     /// offers.
     pub fn layout_rule(&self, dialect: Dialect, model: &str) -> Option<&LayoutRule> {
         let is_rerouted = self.is_rerouted_by_gateways && model.contains('/');
-        match (self.layout, dialect) {
-            (Layout::Linear | Layout::Anthropic, _) => None,
-            (_, Dialect::OpenAiResponses) => Some(&self.responses),
+        if !matches!(self.layout, Layout::OpenAi | Layout::OpenAi2023) {
+            return None;
+        }
+        match dialect {
+            Dialect::OpenAiResponses => Some(&self.responses),
             _ if is_rerouted => Some(&self.responses),
             _ => Some(&self.chat),
         }

@@ -53,6 +53,7 @@ class HybridTokenEstimator:
     are not scaled. If one raises, the request is counted as if it were not there, and
     `assumptions` has `failed_vocabulary`. `count` may be called from several threads at once.
 
+
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
     """
@@ -196,6 +197,15 @@ class HybridTokenEstimator:
                 newest = actual_input_tokens / estimated_tokens
                 self._correction += RFC_006_SMOOTHING * (newest - self._correction)
         return self._correction
+
+    def stats(self) -> dict[str, int]:
+        """What was asked so far and what is kept.
+
+        `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
+        only the new part of a body, `recorded` recorded calls, `known_prefixes` and
+        `learned_models` what is kept now.
+        """
+        return dict(self._engine.stats())
 
     def learned(self) -> dict[str, Any]:
         """What was learned from recorded calls, by model: numbers and model names only, as JSON."""

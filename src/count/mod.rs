@@ -1,5 +1,6 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
 mod anthropic;
+mod gemini;
 mod media;
 mod openai;
 mod vocabulary;
@@ -123,6 +124,9 @@ impl<'p> Counter<'p> {
                 false => self.tally.tools = with.saturating_sub(tokens),
             }
             return with;
+        }
+        if profile.layout.is_gemini() {
+            return tokens + self.gemini_context(request);
         }
         if !request.tools.is_empty() {
             let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
@@ -258,6 +262,10 @@ impl<'p> Counter<'p> {
         match part {
             Part::Text(text) => sum.text += self.text(text),
             Part::Data(data) => sum.text += self.text(&data.compact()),
+            Part::ToolCall(call) if self.profile.layout.is_gemini() => self.gemini_call(call, sum),
+            Part::ToolResult(result) if self.profile.layout.is_gemini() => {
+                self.gemini_result(result, sum);
+            }
             Part::ToolCall(call) => {
                 sum.text += self.profile.call_name_count * self.text(&call.name);
                 sum.text += self.text(&call.arguments.compact());
@@ -271,7 +279,7 @@ impl<'p> Counter<'p> {
             }
             Part::Reasoning { text, opaque } if counts_reasoning => {
                 sum.text += self.text(text);
-                sum.other += self.opaque(opaque) + self.profile.reasoning_tokens;
+                sum.other += self.opaque(opaque.len()) + self.profile.reasoning_tokens;
             }
             Part::Reasoning { .. } => {}
             Part::Media(media) => {
@@ -333,12 +341,13 @@ impl<'p> Counter<'p> {
         }
     }
 
-    fn opaque(&mut self, opaque: &str) -> u64 {
-        if opaque.is_empty() {
+    /// Tokens of an encrypted blob of this length.
+    fn opaque(&mut self, byte_count: usize) -> u64 {
+        if byte_count == 0 {
             return 0;
         }
         self.assumptions.insert("opaque_reasoning");
-        let scaled = opaque.len() as u64 * self.profile.opaque_permille / 1000;
+        let scaled = byte_count as u64 * self.profile.opaque_permille / 1000;
         scaled.saturating_add_signed(self.profile.opaque_offset_tokens)
     }
 }

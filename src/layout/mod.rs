@@ -7,11 +7,15 @@
 //!
 //! Everything is linear in its input and recursion ends at a constant depth, whatever the schema:
 //! what lies deeper, or what a reference repeats beyond a limit, is the type `any`.
+mod gemini;
 mod markup;
+mod python;
 mod rule;
 mod schema;
 mod schema_2023;
 
+pub use gemini::Marked;
+pub(crate) use gemini::{answer_schema, call, result, tool};
 pub use markup::{
     RESULTS, calls_text, function_line, indented_schema, lone_result_text, named_result_text,
 };

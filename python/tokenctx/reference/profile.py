@@ -95,8 +95,6 @@ class Profile:
     audio_tokens: int = 0
     video_tokens: int = 0
     reply_tokens: int = 0
-    low_permille: int = 500
-    high_permille: int = 2000
     context_window_tokens: int | None = None
     max_output_tokens: int | None = None
 
