@@ -52,6 +52,7 @@ class HybridTokenEstimator:
     are not scaled. If one raises, the request is counted as if it were not there, and
     `assumptions` has `failed_vocabulary`. `count` may be called from several threads at once.
 
+
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
     """

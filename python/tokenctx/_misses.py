@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._estimator import HybridTokenEstimator
 from tokenctx._recordings import message_list, truncated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenctx._estimator import HybridTokenEstimator
     from tokenctx._evaluation import Call
     from tokenctx._models import Estimate
 
@@ -83,16 +83,14 @@ class Miss:
         }
 
 
-def misses(worst: Iterable[tuple[Call, Estimate]]) -> list[Miss]:
+def misses(estimator: HybridTokenEstimator, worst: Iterable[tuple[Call, Estimate]]) -> list[Miss]:
     """Each call with the parts of its estimate, counted again without each of them."""
-    estimator = HybridTokenEstimator()
     return [Miss(call, estimate, _parts(estimator, call)) for call, estimate in worst]
 
 
 def _parts(estimator: HybridTokenEstimator, call: Call) -> dict[str, int]:
     def tokens(body: Json) -> int:
-        count = estimator.count_request(body, model=call.model or None, dialect=call.dialect)
-        return count.tokens
+        return estimator.count_request(body, **call.names).tokens
 
     body = call.body
     whole = tokens(body)
