@@ -26,15 +26,28 @@ from tokenctx._models import (
 from tokenctx._tracker import ConversationStateTracker
 
 if TYPE_CHECKING:
+    from tokenctx import mime
     from tokenctx._agents import agent_hints
     from tokenctx._reader import UsageReader
     from tokenctx._scaling import ContextWindowScaler, ScaledUsage
     from tokenctx._usage import SessionUsage, Usage, normalize_usage
+    from tokenctx.convert import (
+        Conversion,
+        ConversionError,
+        ConversionNote,
+        ConversionOptions,
+        convert_messages,
+        convert_response,
+    )
 
 __all__ = [
     "ContextWindowScaler",
     "ConversationLookupResult",
     "ConversationStateTracker",
+    "Conversion",
+    "ConversionError",
+    "ConversionNote",
+    "ConversionOptions",
     "Encoding",
     "Error",
     "Estimate",
@@ -49,6 +62,8 @@ __all__ = [
     "UsageReader",
     "__version__",
     "agent_hints",
+    "convert_messages",
+    "convert_response",
     "count_tokens",
     "count_tokens_batch",
     "encode",
@@ -57,16 +72,24 @@ __all__ = [
     "image_size",
     "image_tokens",
     "list_encodings",
+    "mime",
     "normalize_usage",
 ]
 
 _LOADED_WHEN_USED = {
     "ContextWindowScaler": "_scaling",
+    "Conversion": "convert",
+    "ConversionError": "convert",
+    "ConversionNote": "convert",
+    "ConversionOptions": "convert",
     "ScaledUsage": "_scaling",
     "SessionUsage": "_usage",
     "Usage": "_usage",
     "UsageReader": "_reader",
     "agent_hints": "_agents",
+    "convert_messages": "convert",
+    "convert_response": "convert",
+    "mime": "mime",
     "normalize_usage": "_usage",
 }
 """Names and their modules, which a program that only counts need not pay for."""
@@ -83,8 +106,9 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     module = import_module(f"{__name__}.{_LOADED_WHEN_USED[name]}")
-    globals()[name] = value = getattr(module, name)
-    value.__module__ = __name__
+    globals()[name] = value = getattr(module, name, module)
+    if value is not module:
+        value.__module__ = __name__
     return value
 
 

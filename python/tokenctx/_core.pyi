@@ -61,7 +61,6 @@ class Engine:
         named_vocabularies: list[tuple[str, TextCounter]],
         *,
         is_learning: bool,
-        vocabularies: list[tuple[str, TextCounter]] | None = None,
     ) -> Engine: ...
     def __len__(self) -> int: ...
     def clear(self) -> None: ...
@@ -162,7 +161,10 @@ class Encoding:
         """Number of tokens of `text`."""
 
     def count_batch(self, texts: Iterable[str | bytes]) -> list[int]:
-        """Number of tokens of each text, in one call: for many short texts."""
+        """Number of tokens of each text, in one call.
+
+        Other threads run meanwhile if the texts have 2 KiB together.
+        """
 
     def count_at_most(self, text: str | bytes, limit: int) -> int:
         """Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
