@@ -830,7 +830,7 @@ def test_vscode_oddities_do_not_raise() -> None:
 # ------------------------------------------------------------------------------ answers
 
 
-CLAUDE_ANSWER = {
+CLAUDE_ANSWER: dict[str, Any] = {
     "id": "msg_1",
     "type": "message",
     "role": "assistant",

@@ -99,7 +99,7 @@ class Writer:
 
     def parts(self, parts: Iterable[Part], place: Place) -> list[Any]:
         """All `parts` that could be written."""
-        written = (self.part(part, place) for part in parts)
+        written = [self.part(part, place) for part in parts]
         return [value for value in written if value is not None]
 
     def part(self, part: Part, place: Place) -> Any:
