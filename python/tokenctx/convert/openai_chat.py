@@ -545,5 +545,6 @@ RULES: Final = Rules(
     results="each",
     system="list",
     has_developer=True,
+    continues=False,
     ids=IdRule(LONGEST_CALL_ID),
 )

@@ -510,5 +510,6 @@ RULES: Final = Rules(
     results="tool",
     system="list",
     has_developer=True,
+    continues=False,
     ids=IdRule(LONGEST_CALL_ID),
 )

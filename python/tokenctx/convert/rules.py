@@ -69,6 +69,7 @@ class Rules:
         has_cache: Whether there are cache markers.
         refuses_empty: Whether empty messages and texts are refused.
         alternates: Whether adjacent messages of one role are refused.
+        continues: Whether a last message of the assistant is the beginning of the answer.
         ids: Which ids of calls it takes.
     """
 
@@ -85,6 +86,7 @@ class Rules:
     has_cache: bool = False
     refuses_empty: bool = False
     alternates: bool = False
+    continues: bool = True
     ids: IdRule | None = None
 
 
