@@ -4,6 +4,7 @@
 //! [`prefix`] -> [`count`] -> [`estimate`]. The crate knows nothing of Python; the binding is
 //! `src/py/`, behind the feature `python`.
 
+pub mod bounds;
 pub mod bpe;
 pub mod claude;
 pub mod count;
@@ -22,7 +23,10 @@ pub mod profile;
 pub mod request;
 pub mod resolve;
 pub mod resume;
+pub mod scale;
+pub mod sse;
 pub mod tracker;
+pub mod usage;
 
 #[cfg(feature = "python")]
 mod py;

@@ -27,6 +27,10 @@ from tokenctx._tracker import ConversationStateTracker
 
 if TYPE_CHECKING:
     from tokenctx import mime
+    from tokenctx._agents import agent_hints
+    from tokenctx._reader import UsageReader
+    from tokenctx._scaling import ContextWindowScaler, ScaledUsage
+    from tokenctx._usage import SessionUsage, Usage, normalize_usage
     from tokenctx.convert import (
         Conversion,
         ConversionError,
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ContextWindowScaler",
     "ConversationLookupResult",
     "ConversationStateTracker",
     "Conversion",
@@ -51,7 +56,12 @@ __all__ = [
     "KnownConversationState",
     "RequestCount",
     "RequestError",
+    "ScaledUsage",
+    "SessionUsage",
+    "Usage",
+    "UsageReader",
     "__version__",
+    "agent_hints",
     "convert_messages",
     "convert_response",
     "count_tokens",
@@ -63,16 +73,24 @@ __all__ = [
     "image_tokens",
     "list_encodings",
     "mime",
+    "normalize_usage",
 ]
 
 _LOADED_WHEN_USED = {
+    "ContextWindowScaler": "_scaling",
     "Conversion": "convert",
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
+    "ScaledUsage": "_scaling",
+    "SessionUsage": "_usage",
+    "Usage": "_usage",
+    "UsageReader": "_reader",
+    "agent_hints": "_agents",
     "convert_messages": "convert",
     "convert_response": "convert",
     "mime": "mime",
+    "normalize_usage": "_usage",
 }
 """Names and their modules, which a program that only counts need not pay for."""
 

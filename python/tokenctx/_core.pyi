@@ -17,6 +17,8 @@ from tokenctx._vocabularies import TextCounter
 __all__ = [
     "Encoding",
     "Engine",
+    "Rewriter",
+    "Scale",
     "Tracker",
     "__version__",
     "_debug_build",
@@ -125,6 +127,20 @@ class Encoding:
 
     def __new__(cls, name: str) -> Encoding: ...
     @staticmethod
+    def from_tiktoken(
+        path: str | os.PathLike[str], *, split: str, name: str | None = None
+    ) -> Encoding:
+        """The encoding of a `.tiktoken` file of ranks, as that of Llama 3 or Qwen.
+
+        `split` is the split rule: `o200k_base`, `cl100k_base`, `r50k_base`, `gpt2`, `llama3` or
+        `qwen`, or the `pat_str` of one of these. Equal to tiktoken with these ranks on every input,
+        in n log n and with up to 32 bytes of memory for each byte of the longest piece.
+
+        For files that you trust, at start-up. Raises OSError if the file cannot be read, ValueError
+        if it is above 256 MiB, is no file of ranks, lacks a byte, or the rule is not known.
+        """
+
+    @staticmethod
     def from_tokenizer_json(path: str | os.PathLike[str], *, name: str | None = None) -> Encoding:
         """The encoding of a Hugging Face `tokenizer.json`; needs the extra `tokenizers`.
 
@@ -145,7 +161,10 @@ class Encoding:
         """Number of tokens of `text`."""
 
     def count_batch(self, texts: Iterable[str | bytes]) -> list[int]:
-        """Number of tokens of each text, in one call: for many short texts."""
+        """Number of tokens of each text, in one call.
+
+        Other threads run meanwhile if the texts have 2 KiB together.
+        """
 
     def count_at_most(self, text: str | bytes, limit: int) -> int:
         """Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
@@ -177,6 +196,30 @@ class Encoding:
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class Scale:
+    """What `ContextWindowScaler` works with: a line through points (real, scaled) from (0, 0) on.
+
+    Numbers changed are (path in the usage object, real, scaled).
+    """
+
+    def __new__(cls, points: Sequence[tuple[int, int]], rounding: str) -> Scale: ...
+    @property
+    def is_linear(self) -> bool: ...
+    def tokens(self, tokens: int) -> int: ...
+    def body(self, body: bytes, *, is_count: bool) -> tuple[bytes, list[tuple[str, int, int]]]: ...
+    def stream(self, first_input_tokens: int | None = None) -> Rewriter: ...
+
+@final
+class Rewriter:
+    """Rewrites one stream of server-sent events; made by `Scale.stream`."""
+
+    def push(self, chunk: bytes) -> bytes: ...
+    def finish(self) -> bytes: ...
+    def numbers(self) -> tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]: ...
+    @property
+    def long_event_count(self) -> int: ...
 
 def count_tokens(
     text: str | bytes, *, encoding: EncodingName | ClaudeFamilyName = "o200k_base"

@@ -19,12 +19,13 @@ from tokenctx._replay import quantile
 from tokenctx._strata import DELTA, DELTA_TOKENS, POOLS, STRATA, Pool, stratum_of, vendor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from tokenctx._models import Dialect, Estimate
     from tokenctx._peers import Peer
     from tokenctx._strata import Stratum
+    from tokenctx._vocabularies import TextCounter
 
 Json = dict[str, Any]
 
@@ -57,6 +58,15 @@ class Call:
     body: Json
     dialect: Dialect | None
     known: tuple[Json, int] | None = None
+
+    @property
+    def names(self) -> Json:
+        """What an estimate takes beside the body."""
+        return {
+            "model": self.model or None,
+            "dialect": self.dialect,
+            "provider": self.provider or None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,35 +212,36 @@ def _known(previous: object, body: Json) -> tuple[Json, int] | None:
     return truncated(body, messages[:count]), tokens
 
 
+def plain_estimator(vocabularies: Mapping[str, TextCounter] | None = None) -> HybridTokenEstimator:
+    """An estimator that knows nothing and learns nothing, so that every call is scored alike."""
+    return HybridTokenEstimator(vocabularies=vocabularies, learning=False)
+
+
 @dataclass(slots=True)
 class Scorer:
     """Estimates recorded calls, each with nothing known; and again from the turn before."""
 
-    whole: HybridTokenEstimator = field(default_factory=HybridTokenEstimator)
-    growing: HybridTokenEstimator = field(default_factory=HybridTokenEstimator)
+    estimator: HybridTokenEstimator = field(default_factory=plain_estimator)
 
     def estimate(self, call: Call) -> Estimate:
         """The estimate for `call` with nothing known. Raises Unusable beyond a limit."""
         try:
-            return self.whole.estimate(call.body, **_names(call))
+            return self.estimator.estimate(call.body, **call.names)
         except Error:
             raise Unusable("a request beyond a limit") from None
 
     def delta(self, call: Call) -> Estimate | None:
-        """The estimate from the turn before, if one of at least 1,000 tokens is known.
+        """The estimate from the turn before, if that is known.
 
         Its reply is not in the recording: it is counted like all that is new.
         """
-        if call.known is None or call.known[1] < DELTA_TOKENS:
+        if call.known is None:
             return None
         body, tokens = call.known
-        self.growing.reset()
-        self.growing.record(body, tokens, **_names(call))
-        return self.growing.estimate(call.body, **_names(call))
-
-
-def _names(call: Call) -> Json:
-    return {"model": call.model or None, "dialect": call.dialect}
+        self.estimator.record(body, tokens, **call.names)
+        estimate = self.estimator.estimate(call.body, **call.names)
+        self.estimator.reset()
+        return estimate
 
 
 def score_of(call: Call, estimate: Estimate) -> Score:
@@ -258,27 +269,33 @@ ROWS: Final[dict[str, Callable[[Call, Estimate], str]]] = {
 
 @dataclass(slots=True)
 class Tally:
-    """Scores of one way of counting as they come in: by row and stratum, and by pool."""
+    """Scores of one way of counting as they come in: by row and stratum, and by pool.
 
-    rows: dict[tuple[str, Stratum], Scores] = field(default_factory=lambda: defaultdict(Scores))
+    A row is what its calls share, by name (a key of `ROWS`) and value.
+    """
+
+    rows: dict[tuple[str, str, Stratum], Scores] = field(
+        default_factory=lambda: defaultdict(Scores)
+    )
     pools: dict[str, Scores] = field(
         default_factory=lambda: {pool.name: Scores() for pool in (*POOLS, DELTA)}
     )
     failed_count: int = 0
 
-    def add(self, row: str, call: Call, score: Score) -> None:
+    def add(self, rows: Mapping[str, str], call: Call, score: Score) -> None:
         """Count the score of `call` in."""
-        self.rows[row, call.stratum].append(score)
+        for by, row in rows.items():
+            self.rows[by, row, call.stratum].append(score)
         vendor = vendor_of(call.provider, call.api, call.model)
         for pool in POOLS:
             if pool.holds(vendor, call.api, call.stratum):
                 self.pools[pool.name].append(score)
 
-    def sorted_rows(self) -> list[tuple[str, Stratum, Scores]]:
-        """The rows by name, in the order of the strata."""
+    def sorted_rows(self, by: str) -> list[tuple[str, Stratum, Scores]]:
+        """The rows that share `by`, by its value, in the order of the strata."""
         order = {stratum: place for place, stratum in enumerate(STRATA)}
-        keys = sorted(self.rows, key=lambda key: (key[0], order[key[1]]))
-        return [(*key, self.rows[key]) for key in keys]
+        keys = sorted((key for key in self.rows if key[0] == by), key=lambda it: order[it[2]])
+        return [(it[1], it[2], self.rows[it]) for it in sorted(keys, key=lambda it: it[1])]
 
     def sorted_pools(self) -> list[tuple[Pool, Scores]]:
         """The promised pools with their scores, in the order of the promises."""
@@ -290,14 +307,16 @@ class Evaluation:
     """What came out: our scores, those of other counters, and the largest misses.
 
     Attributes:
-        by: What the calls of a row share; a key of `ROWS`.
+        by: What the calls of a row share; keys of `ROWS`.
         worst_count: How many misses are kept.
+        estimator: What is scored; it learns nothing.
         peers: Other counters to be scored on the same calls.
         skipped: Lines that were not scored, by reason.
     """
 
-    by: str = "provider"
+    by: tuple[str, ...] = ("provider",)
     worst_count: int = 0
+    estimator: HybridTokenEstimator = field(default_factory=plain_estimator)
     peers: list[Peer] = field(default_factory=list)
     own: Tally = field(default_factory=Tally)
     of_peers: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
@@ -308,22 +327,22 @@ class Evaluation:
 
     def add(self, call: Call, estimate: Estimate, delta: Estimate | None) -> None:
         """Count the estimates for `call` in."""
-        score, row = score_of(call, estimate), ROWS[self.by](call, estimate)
+        score, rows = score_of(call, estimate), {by: ROWS[by](call, estimate) for by in self.by}
         self.record_count += 1
-        self.own.add(row, call, score)
-        if delta and call.stratum != "undetermined":
+        self.own.add(rows, call, score)
+        if delta and delta.known_tokens >= DELTA_TOKENS and call.stratum != "undetermined":
             self.own.pools[DELTA.name].append(score_of(call, delta))
         if call.stratum != "undetermined":
             self._keep_if_worst(abs(score.percent), call, estimate)
         if self.peers:
-            self._compare(row, call)
+            self._compare(rows, call)
 
     def _keep_if_worst(self, percent: float, call: Call, estimate: Estimate) -> None:
         heapq.heappush(self.worst, (percent, call.line, call, estimate))
         if len(self.worst) > self.worst_count:
             heapq.heappop(self.worst)
 
-    def _compare(self, row: str, call: Call) -> None:
+    def _compare(self, rows: Mapping[str, str], call: Call) -> None:
         form = chat_form(call.body, call.model, call.dialect)
         for peer in self.peers:
             tally = self.of_peers[peer.title]
@@ -332,7 +351,7 @@ class Evaluation:
             except Exception:  # whatever a request makes it raise is its score
                 tally.failed_count += 1
             else:
-                tally.add(row, call, Score(call.billed_tokens, tokens, tokens, tokens))
+                tally.add(rows, call, Score(call.billed_tokens, tokens, tokens, tokens))
 
 
 def evaluate(
@@ -342,7 +361,7 @@ def evaluate(
 
     Raises OSError, EOFError or zlib.error for a file that cannot be read.
     """
-    scorer, start = Scorer(), time.perf_counter()
+    scorer, start = Scorer(evaluation.estimator), time.perf_counter()
     for number, line, position in numbered_lines(path):
         try:
             call = read_call(number, line)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._estimator import HybridTokenEstimator
+from tokenctx._evaluation import score_of
 from tokenctx._recordings import message_list, truncated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenctx._estimator import HybridTokenEstimator
     from tokenctx._evaluation import Call
     from tokenctx._models import Estimate
 
@@ -51,6 +52,11 @@ class Miss:
     parts: dict[str, int]
 
     @property
+    def percent(self) -> float:
+        """The error in percent of what was billed."""
+        return score_of(self.call, self.estimate).percent
+
+    @property
     def suspect(self) -> str:
         too_much = self.estimate.tokens - self.call.billed_tokens
         special = (part for stratum, part in CANDIDATES if stratum == self.call.stratum)
@@ -72,9 +78,7 @@ class Miss:
             "tokens": estimate.tokens,
             "low": estimate.low,
             "high": estimate.high,
-            "error_percent": round(
-                100 * (estimate.tokens - call.billed_tokens) / call.billed_tokens, 3
-            ),
+            "error_percent": round(self.percent, 3),
             "profile": estimate.profile,
             "quality": estimate.quality,
             "assumptions": list(estimate.assumptions),
@@ -83,16 +87,14 @@ class Miss:
         }
 
 
-def misses(worst: Iterable[tuple[Call, Estimate]]) -> list[Miss]:
+def misses(estimator: HybridTokenEstimator, worst: Iterable[tuple[Call, Estimate]]) -> list[Miss]:
     """Each call with the parts of its estimate, counted again without each of them."""
-    estimator = HybridTokenEstimator()
     return [Miss(call, estimate, _parts(estimator, call)) for call, estimate in worst]
 
 
 def _parts(estimator: HybridTokenEstimator, call: Call) -> dict[str, int]:
     def tokens(body: Json) -> int:
-        count = estimator.count_request(body, model=call.model or None, dialect=call.dialect)
-        return count.tokens
+        return estimator.count_request(body, **call.names).tokens
 
     body = call.body
     whole = tokens(body)
