@@ -4,7 +4,7 @@
 //! DESIGN.md. [`crate::resolve`] finds the profile of a model.
 use crate::cut::Cuts;
 use crate::json::Value;
-use crate::layout::{Layout, LayoutRule};
+use crate::layout::{Layout, LayoutRule, ToolText};
 use crate::request::Dialect;
 use crate::resolve::Table;
 
@@ -36,12 +36,16 @@ pub struct Profile {
     pub text_cuts: Cuts,
     pub request_tokens: u64,
     pub message_tokens: u64,
-    pub assistant_tokens: u64,
+    pub assistant_tokens: i64,
     pub name_tokens: i64,
     pub system_tokens: u64,
+    pub no_system_tokens: i64,
     pub tools_tokens: u64,
     pub tools_header_tokens: u64,
-    pub tool_tokens: u64,
+    pub tool_tokens: i64,
+    pub tool_text: ToolText,
+    pub tools_without_system_tokens: i64,
+    pub none_choice_drops_tools: bool,
     pub tools_permille: u64,
     pub required_choice_tokens: u64,
     pub forced_choice_tokens: u64,
@@ -59,6 +63,7 @@ pub struct Profile {
     pub chat: LayoutRule,
     pub responses: LayoutRule,
     pub reasoning: ReasoningRule,
+    pub has_think_tags: bool,
     pub opaque_permille: u64,
     pub opaque_offset_tokens: i64,
     pub image_rule: String,
@@ -88,9 +93,13 @@ impl Default for Profile {
             assistant_tokens: 0,
             name_tokens: 0,
             system_tokens: 0,
+            no_system_tokens: 0,
             tools_tokens: 0,
             tools_header_tokens: 0,
             tool_tokens: 0,
+            tool_text: ToolText::Parts,
+            tools_without_system_tokens: 0,
+            none_choice_drops_tools: false,
             tools_permille: 1000,
             required_choice_tokens: 0,
             forced_choice_tokens: 0,
@@ -108,6 +117,7 @@ impl Default for Profile {
             chat: LayoutRule::default(),
             responses: LayoutRule::default(),
             reasoning: ReasoningRule::Loop,
+            has_think_tags: false,
             opaque_permille: 0,
             opaque_offset_tokens: 0,
             image_rule: String::new(),
@@ -128,6 +138,7 @@ impl Profile {
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
         let text = || value.as_str().unwrap_or_default().to_owned();
         let number = || value.as_u64().unwrap_or_default();
+        let is_true = || value.as_bool() == Some(true);
         match key {
             "name" => self.name = text(),
             "provider" => self.provider = text(),
@@ -138,12 +149,16 @@ impl Profile {
             "text_cuts" => self.text_cuts = Cuts::read(value),
             "request_tokens" => self.request_tokens = number(),
             "message_tokens" => self.message_tokens = number(),
-            "assistant_tokens" => self.assistant_tokens = number(),
+            "assistant_tokens" => self.assistant_tokens = signed(value),
             "name_tokens" => self.name_tokens = signed(value),
             "system_tokens" => self.system_tokens = number(),
+            "no_system_tokens" => self.no_system_tokens = signed(value),
             "tools_tokens" => self.tools_tokens = number(),
             "tools_header_tokens" => self.tools_header_tokens = number(),
-            "tool_tokens" => self.tool_tokens = number(),
+            "tool_tokens" => self.tool_tokens = signed(value),
+            "tool_text" => self.tool_text = ToolText::named(&text()),
+            "tools_without_system_tokens" => self.tools_without_system_tokens = signed(value),
+            "none_choice_drops_tools" => self.none_choice_drops_tools = is_true(),
             "tools_permille" => self.tools_permille = number(),
             "required_choice_tokens" => self.required_choice_tokens = number(),
             "forced_choice_tokens" => self.forced_choice_tokens = number(),
@@ -157,12 +172,11 @@ impl Profile {
             "call_name_count" => self.call_name_count = number(),
             "result_tokens" => self.result_tokens = number(),
             "layout" => self.layout = Layout::named(&text()),
-            "is_rerouted_by_gateways" => {
-                self.is_rerouted_by_gateways = value.as_bool() == Some(true);
-            }
+            "is_rerouted_by_gateways" => self.is_rerouted_by_gateways = is_true(),
             "chat" => set_rule(&mut self.chat, value),
             "responses" => set_rule(&mut self.responses, value),
             "reasoning" => self.reasoning = reasoning_rule(&text()),
+            "has_think_tags" => self.has_think_tags = is_true(),
             "opaque_permille" => self.opaque_permille = number(),
             "opaque_offset_tokens" => self.opaque_offset_tokens = signed(value),
             "image_rule" => self.image_rule = text(),

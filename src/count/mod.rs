@@ -4,7 +4,7 @@ mod openai;
 
 use crate::bpe::Encoding;
 use crate::claude::ClaudeFamily;
-use crate::layout::{self, Layout, LayoutRule};
+use crate::layout::{self, Layout, LayoutRule, ToolText};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
 
@@ -51,7 +51,17 @@ impl Vocabulary {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     text: u64,
-    other: u64,
+    other: i64,
+}
+
+impl Sum {
+    fn add(&mut self, tokens: u64) {
+        self.other = self.other.saturating_add_unsigned(tokens);
+    }
+
+    fn add_signed(&mut self, tokens: i64) {
+        self.other = self.other.saturating_add(tokens);
+    }
 }
 
 impl<'p> Counter<'p> {
@@ -90,8 +100,16 @@ impl<'p> Counter<'p> {
         if let Some(rule) = self.rule {
             return plus(tokens, self.layout(rule, request));
         }
-        if !request.tools.is_empty() {
+        let has_system = openai::leading_system(request).is_some();
+        if !has_system {
+            tokens = plus(tokens, profile.no_system_tokens);
+        }
+        let is_dropped = profile.none_choice_drops_tools && request.tool_choice == ToolChoice::None;
+        if !request.tools.is_empty() && !is_dropped {
             tokens += self.tools(&request.tools) + self.choice(&request.tool_choice);
+            if !has_system {
+                tokens = plus(tokens, profile.tools_without_system_tokens);
+            }
         }
         if let Some(schema) = &request.response_schema {
             self.counted_only_text = false;
@@ -131,7 +149,7 @@ impl<'p> Counter<'p> {
         }
         let has_frame = self.rule.is_none() || counts_reasoning || !is_only_reasoning(message);
         if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
-            sum.other += self.frame(message);
+            sum.add_signed(self.frame(message));
         }
         let mut results = message.parts.iter().filter(|part| is_result(part)).count();
         let is_first = !is_tool(all.get(index.wrapping_sub(1)), message);
@@ -153,6 +171,9 @@ impl<'p> Counter<'p> {
                     self.wrapped_result(result, open, close, &mut sum);
                 }
                 (Part::ToolCall(_), None) if self.has_markup() => {}
+                (Part::Text(text), _) if message.role == "assistant" && !counts_reasoning => {
+                    sum.text += self.text(self.without_thought(text));
+                }
                 _ => self.part(part, counts_reasoning, &mut sum),
             }
         }
@@ -163,34 +184,46 @@ impl<'p> Counter<'p> {
         if let (true, Some(rule)) = (self.is_wrapped && message.role != "tool", self.rule) {
             let calls: Vec<_> = calls(message).collect();
             sum.text += self.text(&layout::wrapper_text(&calls));
-            sum.other = plus(sum.other, rule.wrapper_tokens);
+            sum.add_signed(rule.wrapper_tokens);
         }
-        plus(self.scaled(sum.text) + sum.other, more)
+        sum.add_signed(more);
+        self.total(sum)
     }
 
     /// Tokens that stand around a message.
-    fn frame(&self, message: &Message<'_>) -> u64 {
+    fn frame(&self, message: &Message<'_>) -> i64 {
         let profile = self.profile;
-        let mut tokens = profile.message_tokens;
+        let (mut tokens, mut more) = (profile.message_tokens, 0);
         if message.role == "assistant" {
-            tokens += profile.assistant_tokens + self.reply_schema_tokens;
+            tokens += self.reply_schema_tokens;
+            more += profile.assistant_tokens;
         }
         if !message.name.is_empty() {
-            let name = self.scaled(self.text(&message.name));
-            tokens = plus(tokens + name, profile.name_tokens);
+            tokens += self.scaled(self.text(&message.name));
+            more += profile.name_tokens;
         }
-        tokens
+        more.saturating_add_unsigned(tokens)
+    }
+
+    /// All of `sum`, at least 0.
+    fn total(&self, sum: Sum) -> u64 {
+        plus(self.scaled(sum.text), sum.other)
     }
 
     /// Tokens of the reasoning in `message`.
     pub fn reasoning(&mut self, message: &Message<'_>) -> u64 {
         let mut sum = Sum::default();
         for part in &message.parts {
-            if matches!(part, Part::Reasoning { .. }) {
-                self.part(part, true, &mut sum);
+            match part {
+                Part::Reasoning { .. } => self.part(part, true, &mut sum),
+                Part::Text(text) if message.role == "assistant" => {
+                    let said = self.text(self.without_thought(text));
+                    sum.text += self.text(text).saturating_sub(said);
+                }
+                _ => {}
             }
         }
-        self.scaled(sum.text) + sum.other
+        self.total(sum)
     }
 
     fn parts(&mut self, parts: &[Part<'_>], counts_reasoning: bool) -> u64 {
@@ -198,7 +231,7 @@ impl<'p> Counter<'p> {
         parts
             .iter()
             .for_each(|part| self.part(part, counts_reasoning, &mut sum));
-        self.scaled(sum.text) + sum.other
+        self.total(sum)
     }
 
     fn part(&mut self, part: &Part<'_>, counts_reasoning: bool, sum: &mut Sum) {
@@ -209,20 +242,28 @@ impl<'p> Counter<'p> {
             Part::ToolCall(call) => {
                 sum.text += self.profile.call_name_count * self.text(&call.name);
                 sum.text += self.text(&call.arguments.compact());
-                sum.other += self.profile.call_tokens;
+                sum.add(self.profile.call_tokens);
             }
             Part::ToolResult(result) => {
-                sum.other += self.profile.result_tokens;
+                sum.add(self.profile.result_tokens);
                 for part in &result.parts {
                     self.part(part, counts_reasoning, sum);
                 }
             }
             Part::Reasoning { text, opaque } if counts_reasoning => {
                 sum.text += self.text(text);
-                sum.other += self.opaque(opaque);
+                sum.add(self.opaque(opaque));
             }
             Part::Reasoning { .. } => {}
-            Part::Media(media) => sum.other += self.media(media),
+            Part::Media(media) => sum.add(self.media(media)),
+        }
+    }
+
+    /// What an answer says after its thought, if the profile's models think between tags.
+    fn without_thought<'t>(&self, text: &'t str) -> &'t str {
+        match text.rsplit_once("</think>") {
+            Some((_, said)) if self.profile.has_think_tags => said.trim_start_matches('\n'),
+            _ => text,
         }
     }
 
@@ -242,7 +283,7 @@ impl<'p> Counter<'p> {
         let profile = self.profile;
         let mut tokens = profile.tools_header_tokens;
         for tool in tools {
-            tokens += profile.tool_tokens + self.scaled(self.tool(tool));
+            tokens = plus(tokens + self.scaled(self.tool(tool)), profile.tool_tokens);
         }
         profile.tools_tokens + permille(tokens, profile.tools_permille)
     }
@@ -251,6 +292,10 @@ impl<'p> Counter<'p> {
     fn tool(&self, tool: &Tool<'_>) -> u64 {
         if self.has_markup() && tool.builtin.is_none() {
             return self.text(&layout::function_line(tool));
+        }
+        if self.profile.tool_text != ToolText::Parts && tool.builtin.is_none() {
+            let is_spaced = self.profile.tool_text == ToolText::Spaced;
+            return self.text(&layout::function_object(tool, is_spaced));
         }
         let schema = tool.schema.map(|schema| schema.compact());
         let schema = schema.unwrap_or_default();
@@ -274,7 +319,7 @@ impl<'p> Counter<'p> {
         let count = calls.len() as u64;
         sum.text += self.text(&layout::calls_text(calls.iter().copied(), has_text));
         if count > 1 {
-            sum.other += self.profile.parallel_tokens + count * self.profile.parallel_call_tokens;
+            sum.add(self.profile.parallel_tokens + count * self.profile.parallel_call_tokens);
             sum.text += calls.iter().map(|call| self.text(&call.name)).sum::<u64>();
         }
         self.profile

@@ -3,6 +3,7 @@
 //! Recovered from recorded calls, whose bill it reproduces within a token or two: a tool is its
 //! description, name and parameters as one JSON object between `function` tags; the calls of a
 //! message stand behind its text as one element each, with an element for each argument.
+use super::function::write_spaced;
 use crate::json::{Document, Kind, Limits, write_string};
 use crate::request::{Tool, ToolCall};
 use std::fmt::Write;
@@ -76,12 +77,4 @@ fn open(tag: &str, name: &str, text: &mut String) {
 
 fn close(tag: &str, text: &mut String) {
     let _ = write!(text, "</{PREFIX}{tag}>");
-}
-
-/// `json` with Python's default separators.
-fn write_spaced(json: &str, text: &mut String) {
-    match Document::parse(json, &Limits::default()) {
-        Ok(document) => document.root().write_spaced(text),
-        Err(_) => text.push_str(json),
-    }
 }

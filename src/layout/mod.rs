@@ -7,11 +7,13 @@
 //!
 //! Everything is linear in its input and recursion ends at a constant depth, whatever the schema:
 //! what lies deeper, or what a reference repeats beyond a limit, is the type `any`.
+mod function;
 mod markup;
 mod rule;
 mod schema;
 mod schema_2023;
 
+pub use function::{ToolText, function_object};
 pub use markup::{calls_text, function_line};
 pub use rule::{Layout, LayoutRule};
 

@@ -62,8 +62,14 @@ class Counter:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
         if self.rule is not None:
             return max(0, tokens + self._layout(self.rule))
-        if request.tools:
+        has_system = leading_system(request) is not None
+        if not has_system:
+            tokens = max(0, tokens + profile.no_system_tokens)
+        is_dropped = profile.none_choice_drops_tools and request.tool_choice == "none"
+        if request.tools and not is_dropped:
             tokens += self.tools(request.tools) + self.choice(request.tool_choice)
+            if not has_system:
+                tokens = max(0, tokens + profile.tools_without_system_tokens)
         if request.response_schema:
             self.only_text = False
             schema = self.scaled(self.text(request.response_schema))
@@ -77,9 +83,12 @@ class Counter:
         for tool in tools:
             if self.has_markup and not tool.builtin:
                 texts = [markup.function_line(tool)]
+            elif profile.tool_text in ("compact", "spaced") and not tool.builtin:
+                texts = [markup.function_object(tool, is_spaced=profile.tool_text == "spaced")]
             else:
                 texts = [tool.name, tool.description, tool.schema]
-            tokens += profile.tool_tokens + self.scaled(sum(map(self.text, texts)))
+            tokens += self.scaled(sum(map(self.text, texts)))
+            tokens = max(0, tokens + profile.tool_tokens)
         return profile.tools_tokens + _permille(tokens, profile.tools_permille)
 
     def choice(self, choice: str) -> int:
@@ -153,10 +162,12 @@ class Counter:
         if self.has_markup:
             return self._marked_up(message, counts_reasoning=counts_reasoning)
         if self.rule is None:
-            return self._frame(message) + self.parts(
-                message.parts, counts_reasoning=counts_reasoning
-            )
-        parts: list[Part] = [part for part in message.parts if not isinstance(part, ToolCall)]
+            parts = list(message.parts)
+            if message.role == "assistant" and not counts_reasoning:
+                parts = [self._without_thought(part) for part in parts]
+            texts, others = self._parts(parts, counts_reasoning=counts_reasoning)
+            return max(0, self.scaled(texts) + others + self._frame(message))
+        parts = [part for part in message.parts if not isinstance(part, ToolCall)]
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
         if message.role == "tool" and self._is_wrapped(index):
             return self._wrapped_results(index, parts, counts_reasoning=counts_reasoning)
@@ -168,12 +179,12 @@ class Counter:
             self.only_text = False
         if len(calls) > 1 and self.rule.wrapper_tokens > 0 and message.role != "tool":
             texts += self.text(_wrapper_text(calls))
-            others = max(0, others + self.rule.wrapper_tokens)
+            others += self.rule.wrapper_tokens
         else:
             for call in calls:
                 name_texts, tokens = self._call(self.rule, call, index)
-                texts, others = texts + name_texts, max(0, others + tokens)
-        return self.scaled(texts) + others
+                texts, others = texts + name_texts, others + tokens
+        return max(0, self.scaled(texts) + others)
 
     def _marked_up(self, message: Message, *, counts_reasoning: bool) -> int:
         """Tokens of a message with its calls as markup behind its text."""
@@ -198,7 +209,7 @@ class Counter:
             tokens += profile.assistant_tokens + self.reply_schema_tokens
         if message.name:
             tokens += profile.name_tokens + self.scaled(self.text(message.name))
-        return max(0, tokens)
+        return tokens
 
     def _call(self, rule: LayoutRule, call: ToolCall, index: int) -> tuple[int, int]:
         """A call that stands by itself; its name is billed with it and with its result."""
@@ -244,7 +255,7 @@ class Counter:
             behind = "]" if is_last and nth + 1 == len(results) else ","
             texts += inner[0] + self.text(before + layout.result_text(text) + behind)
             tokens += inner[1]
-        return self.scaled(texts) + tokens
+        return max(0, self.scaled(texts) + tokens)
 
     def parts(self, parts: Iterable[Part], *, counts_reasoning: bool) -> int:
         """Tokens of parts; their text is scaled as a whole."""
@@ -253,8 +264,22 @@ class Counter:
 
     def reasoning(self, message: Message) -> int:
         """Tokens of the reasoning in `message`."""
-        parts = (part for part in message.parts if isinstance(part, Reasoning))
-        return self.parts(parts, counts_reasoning=True)
+        parts: list[Part] = [part for part in message.parts if isinstance(part, Reasoning)]
+        texts, others = self._parts(parts, counts_reasoning=True)
+        for part in message.parts:
+            if isinstance(part, Text) and message.role == "assistant":
+                said = self._without_thought(part)
+                texts += max(
+                    0, self.text(part.text) - self._parts([said], counts_reasoning=True)[0]
+                )
+        return self.scaled(texts) + others
+
+    def _without_thought(self, part: Part) -> Part:
+        """What an answer says after its thought, if the profile's models think between tags."""
+        if not (self.profile.has_think_tags and isinstance(part, Text)):
+            return part
+        _, tag, said = part.text.rpartition("</think>")
+        return Text(said.lstrip("\n")) if tag else part
 
     def _parts(self, parts: Iterable[Part], *, counts_reasoning: bool) -> tuple[int, int]:
         texts = others = 0

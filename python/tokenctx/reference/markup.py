@@ -1,11 +1,11 @@
-"""Anthropic's prompt layout: tools as lines of JSON, calls as markup."""
+"""Tools as JSON objects, and Anthropic's prompt layout with calls as markup."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.reference.document import parse_arguments
+from tokenctx.reference.document import compact, parse_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +24,20 @@ def function_line(tool: Tool) -> str:
     if tool.schema:
         line = f'{line[:-1]}, "parameters": {respaced(tool.schema)}}}'
     return f"<function>{line}</function>\n"
+
+
+def function_object(tool: Tool, *, is_spaced: bool) -> str:
+    """`tool` as OpenAI's JSON object, compact or spaced; fields that it lacks are left out."""
+    write = spaced if is_spaced else compact
+    function: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    text = write({"type": "function", "function": function})
+    if not tool.schema:
+        return text
+    if is_spaced:
+        return f'{text[:-2]}, "parameters": {respaced(tool.schema)}}}}}'
+    return f'{text[:-2]},"parameters":{tool.schema}}}}}'
 
 
 def calls_text(calls: Iterable[ToolCall], *, follows_text: bool) -> str:

@@ -61,9 +61,13 @@ class Profile:
     assistant_tokens: int = 0
     name_tokens: int = 0
     system_tokens: int = 0
+    no_system_tokens: int = 0
     tools_tokens: int = 0
     tools_header_tokens: int = 0
     tool_tokens: int = 0
+    tool_text: str = "parts"
+    tools_without_system_tokens: int = 0
+    none_choice_drops_tools: bool = False
     tools_permille: int = 1000
     required_choice_tokens: int = 0
     forced_choice_tokens: int = 0
@@ -81,6 +85,7 @@ class Profile:
     chat: LayoutRule = LayoutRule()
     responses: LayoutRule = LayoutRule()
     reasoning: str = "loop"
+    has_think_tags: bool = False
     opaque_permille: int = 0
     opaque_offset_tokens: int = 0
     image_rule: str = ""
