@@ -1017,7 +1017,7 @@ def bodies(count: int) -> list[bytes]:
 
 
 def test_threads_share_an_estimator(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator()
+    estimator = implementation.HybridTokenEstimator(learning=False)
     several = bodies(60)
     for number, body in enumerate(several[::2]):
         estimator.record(body, 1000 + number)
@@ -1191,3 +1191,38 @@ def test_a_senseless_total_is_cut_off(implementation: Any, most: int) -> None:
     tracker = implementation.ConversationStateTracker()
     assert tracker.record_actual([user("hi")], "family", most).actual_tokens == 2**40
     assert tracker.lookup([user("hi")], "family").known_tokens == 2**40
+
+
+WEATHER = {
+    "type": "function",
+    "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}},
+}
+OPTIONS: list[dict[str, Any]] = [
+    {"tool_choice": {"type": "function", "function": {"name": "get_weather"}}},
+    {"tool_choice": "none"},
+    {
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "out", "schema": {"type": "object", "properties": {}}},
+        }
+    },
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-5", "claude-sonnet-4-5", "mistral-large"])
+def test_other_options_are_counted_on_top_of_the_known(
+    estimator: Any, options: Any, model: str
+) -> None:
+    plain = chat(user("Weather in Oslo?"), model=model, tools=[WEATHER])
+    forced = {**plain, **options}
+    more = estimator.count_request(forced).tokens - estimator.count_request(plain).tokens
+    estimator.record(plain, 1000)
+    changed = estimator.estimate(forced)
+    assert (changed.source, changed.tokens) == ("delta", 1000 + more)
+    assert "changed_options" in changed.assumptions
+    assert changed.low < changed.tokens < changed.high
+    assert estimator.estimate(plain).source == "exact"
+    estimator.record(forced, 2000)
+    assert estimator.estimate(forced).source == "exact"
+    assert estimator.estimate(plain).tokens == 2000 - more

@@ -14,10 +14,10 @@ from tokenctx import _core
 from tokenctx.reference import estimate, layout
 
 DATA = Path(__file__).parent / "data" / "openai"
-ARGUMENTS: Any = (b"0" * 32, 1 << 20, 60.0, "profile", 3500, {}, 1100)
+ARGUMENTS: Any = (b"0" * 32, 1 << 20, 60.0, "profile", 3500, {}, 1100, [])
 ENGINES: dict[str, Any] = {
-    "rust": _core.Engine(*ARGUMENTS),
-    "reference": estimate.Engine(*ARGUMENTS),
+    "rust": _core.Engine(*ARGUMENTS, is_learning=False),
+    "reference": estimate.Engine(*ARGUMENTS, is_learning=False),
 }
 
 

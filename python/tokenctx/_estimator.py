@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._models import Dialect, Estimate, RequestCount
+    from tokenctx._vocabularies import TextCounter
 
 Method = Literal["profile", "universal", "characters"]
 
 RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
+LEARNED_VERSION: Final = 1
 RFC_006_SMOOTHING: Final = 0.3
 """Weight of the newest correction in `calibrate`."""
 
@@ -41,6 +43,16 @@ class HybridTokenEstimator:
     - `characters`: characters over `chars_per_token` (by provider in `provider_overrides`), times
       1.1 if `conservative`, and 4 tokens per message: no vocabulary at all (RFC 006).
 
+    With `learning`, which the profile method only has, each recorded call teaches what its model's
+    constants are; estimates are corrected once corrected counts have proven nearer to the bills
+    than plain ones. `learned` and `learn` carry this to another process.
+
+    `vocabularies` count text in place of the profile's encoding: an `Encoding`, or any object with
+    a `name` and `count(text)`, for the models whose plain name begins with the key, else for the
+    profiles whose name does, else for the provider of that name; the longest key wins. Its counts
+    are not scaled. If one raises, the request is counted as if it were not there, and
+    `assumptions` has `failed_vocabulary`. `count` may be called from several threads at once.
+
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
     """
@@ -57,8 +69,15 @@ class HybridTokenEstimator:
         chars_per_token: float = 3.5,
         conservative: bool = True,
         provider_overrides: Mapping[str, float] = RFC_006_CHARS_PER_TOKEN,
+        vocabularies: Mapping[str, TextCounter] | None = None,
+        learning: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        named = []
+        if vocabularies:
+            from tokenctx._vocabularies import named_vocabularies
+
+            named = named_vocabularies(vocabularies, method)
         self._method = method
         self._clock = clock
         self._engine = self._core(
@@ -69,6 +88,8 @@ class HybridTokenEstimator:
             _milli(chars_per_token),
             {provider: _milli(number) for provider, number in provider_overrides.items()},
             1100 if conservative else 1000,
+            named,
+            is_learning=learning,
         )
         self._correction = 1.0
         self._last_call = 0, 0
@@ -176,8 +197,32 @@ class HybridTokenEstimator:
                 self._correction += RFC_006_SMOOTHING * (newest - self._correction)
         return self._correction
 
+    def learned(self) -> dict[str, Any]:
+        """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
+        rows = self._engine.learned()
+        models = {model: {"lead": lead, "numbers": numbers} for model, lead, numbers in rows}
+        return {"version": LEARNED_VERSION, "models": models}
+
+    def learn(self, learned: Mapping[str, Any]) -> None:
+        """Take over what another estimator has `learned`, in place of what is known of its models.
+
+        Raises ValueError for anything else, and then takes over nothing beyond it.
+        """
+        if learned.get("version") != LEARNED_VERSION:
+            raise ValueError(
+                f"version is {learned.get('version')!r}; it must be {LEARNED_VERSION}: "
+                "export again with the release that runs here"
+            )
+        for model, row in learned["models"].items():
+            try:
+                is_taken = self._engine.set_learned(model, row["lead"], row["numbers"])
+            except (KeyError, TypeError, OverflowError):
+                is_taken = False
+            if not is_taken:
+                raise ValueError(f"what was learned of {model!r} is no lead and finite numbers")
+
     def reset(self) -> None:
-        """Forget every known prefix and the correction factor."""
+        """Forget every known prefix, the correction factor and all that was learned."""
         self._engine.clear()
         self._correction = 1.0
         self._last_call = 0, 0

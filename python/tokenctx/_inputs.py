@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenctx._estimator import Method
-    from tokenctx._models import Dialect, Encoding, Quality
+    from tokenctx._models import Dialect, EncodingName, Quality
 
 Kind = Literal["text", "request", "jsonl"]
 
@@ -29,7 +29,7 @@ class Options:
     """How to count; None is what the input says itself."""
 
     kind: Kind | None = None
-    encoding: Encoding | None = None
+    encoding: EncodingName | None = None
     model: str | None = None
     dialect: Dialect | None = None
     method: Method | None = None

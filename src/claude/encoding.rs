@@ -65,6 +65,11 @@ impl ClaudeFamily {
         Marker::new(self, content.as_bytes()).count() + self.trailing(line_feeds)
     }
 
+    /// Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
+    pub fn count_at_most(self, text: &str, limit: u64) -> u64 {
+        self.count(text).min(limit.saturating_add(1))
+    }
+
     /// Number of tokens of one user message without its content, as measured: 7, 11 or 6.
     pub fn frame_tokens(self) -> u64 {
         match self {

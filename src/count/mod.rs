@@ -1,18 +1,20 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
 mod media;
 mod openai;
+mod vocabulary;
 
-use crate::bpe::Encoding;
-use crate::claude::ClaudeFamily;
+pub use vocabulary::{TextCounter, Vocabularies};
+
 use crate::layout::{self, Layout, LayoutRule, ToolText};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
+use vocabulary::Vocabulary;
 
 /// Counts with one profile and collects what it had to assume.
 #[derive(Debug)]
 pub struct Counter<'p> {
     profile: &'p Profile,
-    vocabulary: Vocabulary,
+    vocabulary: Vocabulary<'p>,
     /// `None`: tools, schema and calls cost what the profile's linear rules say.
     rule: Option<&'p LayoutRule>,
     /// What the header of each answer costs for an output schema.
@@ -21,30 +23,18 @@ pub struct Counter<'p> {
     is_wrapped: bool,
     assumptions: Assumptions,
     counted_only_text: bool,
+    tally: Tally,
 }
 
-/// What counts text.
-#[derive(Clone, Copy, Debug)]
-enum Vocabulary {
-    Bpe(Encoding),
-    Claude(ClaudeFamily),
-    Characters,
-}
-
-impl Vocabulary {
-    fn named(name: &str) -> Vocabulary {
-        let claude = || ClaudeFamily::named(name).map(Vocabulary::Claude);
-        let bpe = Encoding::named(name).map(Vocabulary::Bpe);
-        bpe.or_else(claude).unwrap_or(Vocabulary::Characters)
-    }
-
-    fn count(self, text: &str) -> u64 {
-        match self {
-            Vocabulary::Bpe(encoding) => encoding.count(text),
-            Vocabulary::Claude(family) => family.count(text),
-            Vocabulary::Characters => text.chars().count() as u64,
-        }
-    }
+/// Tokens among those that were counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Of tool definitions and tool choice; of the output schema too, where both are one text.
+    pub tools: u64,
+    /// Of the output schema.
+    pub schema: u64,
+    /// Of images and files.
+    pub media: u64,
 }
 
 /// Text in tokens of the encoding, still to be scaled, and tokens of all else.
@@ -65,16 +55,21 @@ impl Sum {
 }
 
 impl<'p> Counter<'p> {
-    /// A counter for `request` that has counted nothing yet.
-    pub fn new(profile: &'p Profile, request: &Request<'_>) -> Counter<'p> {
+    /// A counter for `request` that has counted nothing yet; `own` counts text if there is one.
+    pub fn new(
+        profile: &'p Profile,
+        request: &Request<'_>,
+        own: Option<&'p dyn TextCounter>,
+    ) -> Counter<'p> {
         let mut counter = Counter {
             profile,
-            vocabulary: Vocabulary::named(&profile.encoding),
+            vocabulary: Vocabulary::new(&profile.encoding, own),
             rule: profile.layout_rule(request.dialect, &request.model),
             reply_schema_tokens: 0,
             is_wrapped: false,
             assumptions: Assumptions::new(),
             counted_only_text: true,
+            tally: Tally::default(),
         };
         counter.reply_schema_tokens = counter.reply_schema(request);
         counter
@@ -90,6 +85,31 @@ impl<'p> Counter<'p> {
         self.counted_only_text
     }
 
+    /// What tools, schema and media are of all that was counted so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Records that `name` had to be assumed.
+    pub fn assume(&mut self, name: &'static str) {
+        self.assumptions.insert(name);
+    }
+
+    /// Name of what counts text.
+    pub fn encoding(&self) -> &str {
+        self.vocabulary.name()
+    }
+
+    /// Whether the user's vocabulary counts text.
+    pub fn has_own_vocabulary(&self) -> bool {
+        self.vocabulary.is_own()
+    }
+
+    /// Whether the user's vocabulary could not count a text: then what was counted is no answer.
+    pub fn has_failed(&self) -> bool {
+        self.vocabulary.has_failed()
+    }
+
     /// Tokens of all but the messages: request framing, system prompt, tools, options.
     pub fn context(&mut self, request: &Request<'_>) -> u64 {
         let profile = self.profile;
@@ -98,7 +118,12 @@ impl<'p> Counter<'p> {
             tokens += profile.system_tokens + self.parts(&request.system, false);
         }
         if let Some(rule) = self.rule {
-            return plus(tokens, self.layout(rule, request));
+            let with = plus(tokens, self.layout(rule, request));
+            match request.tools.is_empty() {
+                true => self.tally.schema = with.saturating_sub(tokens),
+                false => self.tally.tools = with.saturating_sub(tokens),
+            }
+            return with;
         }
         let has_system = openai::leading_system(request).is_some();
         if !has_system {
@@ -106,15 +131,16 @@ impl<'p> Counter<'p> {
         }
         let is_dropped = profile.none_choice_drops_tools && request.tool_choice == ToolChoice::None;
         if !request.tools.is_empty() && !is_dropped {
-            tokens += self.tools(&request.tools) + self.choice(&request.tool_choice);
-            if !has_system {
-                tokens = plus(tokens, profile.tools_without_system_tokens);
-            }
+            let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
+            let more = i64::from(!has_system) * profile.tools_without_system_tokens;
+            self.tally.tools = plus(tools, more);
+            tokens += self.tally.tools;
         }
         if let Some(schema) = &request.response_schema {
             self.counted_only_text = false;
             let schema = self.scaled(self.text(&schema.compact()));
-            tokens += profile.schema_tokens + permille(schema, profile.schema_permille);
+            self.tally.schema = profile.schema_tokens + permille(schema, profile.schema_permille);
+            tokens += self.tally.schema;
         }
         if request.has_thinking {
             tokens += profile.thinking_tokens;
@@ -255,7 +281,11 @@ impl<'p> Counter<'p> {
                 sum.add(self.opaque(opaque));
             }
             Part::Reasoning { .. } => {}
-            Part::Media(media) => sum.add(self.media(media)),
+            Part::Media(media) => {
+                let tokens = self.media(media);
+                self.tally.media += tokens;
+                sum.add(tokens);
+            }
         }
     }
 
@@ -269,12 +299,17 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        let cuts = self.profile.text_cuts;
-        cuts.sum(text, |part| self.vocabulary.count(part))
+        match self.vocabulary.is_own() {
+            true => self.vocabulary.count(text),
+            false => (self.profile.text_cuts).sum(text, |part| self.vocabulary.count(part)),
+        }
     }
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.
     fn scaled(&self, tokens: u64) -> u64 {
+        if self.vocabulary.is_own() {
+            return tokens;
+        }
         (tokens * self.profile.text_numerator).div_ceil(self.profile.text_denominator)
     }
 

@@ -2,8 +2,10 @@
 use super::document::Body;
 use super::errors::guard;
 use super::models;
-use crate::estimate::{Billed, Engine, Method, Reading, Reply};
+use super::vocabulary::{interruptible, vocabularies};
+use crate::estimate::{Billed, Engine, Method, Reading, Reply, Settings};
 use crate::json::Limits;
+use crate::learn::Learner;
 use crate::prefix::PrefixStore;
 use crate::request::{Dialect, read_reply, read_request};
 use pyo3::exceptions::PyValueError;
@@ -26,7 +28,6 @@ struct About {
     dialect: &'static str,
     model: String,
     profile: String,
-    encoding: String,
     context_window_tokens: Option<u64>,
 }
 
@@ -36,7 +37,6 @@ impl About {
             dialect: reading.request.dialect.name(),
             model: reading.request.model.clone().into_owned(),
             profile: reading.profile.name.clone(),
-            encoding: reading.profile.encoding.clone(),
             context_window_tokens: reading.profile.context_window_tokens,
         }
     }
@@ -48,7 +48,8 @@ pub(super) struct PyEngine(Engine);
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies, *, is_learning))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,
@@ -57,6 +58,8 @@ impl PyEngine {
         milli_characters_per_token: u64,
         milli_by_provider: std::collections::BTreeMap<String, u64>,
         factor_permille: u64,
+        named_vocabularies: Vec<(String, Bound<'_, PyAny>)>,
+        is_learning: bool,
     ) -> PyResult<PyEngine> {
         let method = match method {
             "profile" => Method::Profile,
@@ -73,7 +76,12 @@ impl PyEngine {
             }
         };
         let store = PrefixStore::new(capacity_bytes, ttl_seconds);
-        Ok(PyEngine(Engine::new(secret, method, store)))
+        let settings = Settings {
+            method,
+            vocabularies: vocabularies(named_vocabularies)?,
+            is_learning,
+        };
+        Ok(PyEngine(Engine::new(secret, settings, store)))
     }
 
     fn __len__(&self) -> usize {
@@ -94,14 +102,14 @@ impl PyEngine {
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (estimate, about) = guard(|| {
+        let (estimate, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
                 let reading = self
                     .0
                     .read(read_request(document, model, dialect), provider);
                 // The store is locked only while attached, so that no fork can copy it locked.
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                (self.0.answer(&reading, known), About::new(&reading))
+                (self.0.answer(&reading, &known), About::new(&reading))
             })
         })?;
         let arguments = (
@@ -142,7 +150,7 @@ impl PyEngine {
             output_tokens,
             reasoning_tokens,
         };
-        let entries = guard(|| {
+        let (entries, lesson) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&read_reply(document))
@@ -153,7 +161,9 @@ impl PyEngine {
                 let reading = self
                     .0
                     .read(read_request(document, model, dialect), provider);
-                self.0.entries(&reading, billed, &reply)
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                let lesson = self.0.lesson(&reading, &known, billed);
+                (self.0.entries(&reading, billed, &reply), lesson)
             })
         })?;
         self.0.with_store(|store| {
@@ -161,7 +171,32 @@ impl PyEngine {
                 store.record(*digest, *total, now_seconds);
             }
         });
+        if let Some(lesson) = lesson {
+            self.0.with_learners(|learners| learners.learn(&lesson));
+        }
         Ok(!entries.is_empty())
+    }
+
+    /// Lead, corrections and covariance by model.
+    fn learned(&self) -> Vec<(String, i32, Vec<f64>)> {
+        let row = |(model, learner): (&str, &Learner)| {
+            let (lead, numbers) = learner.export();
+            (model.to_owned(), lead, numbers)
+        };
+        self.0
+            .with_learners(|learners| learners.iter().map(row).collect())
+    }
+
+    /// Sets what was learned about a model; `False` if the numbers cannot be such.
+    fn set_learned(&self, model: String, lead: i32, numbers: Vec<f64>) -> bool {
+        match Learner::import(lead, &numbers) {
+            Some(learner) => {
+                self.0
+                    .with_learners(|learners| learners.set(model, learner));
+                true
+            }
+            None => false,
+        }
     }
 
     fn count<'py>(
@@ -173,7 +208,7 @@ impl PyEngine {
         provider: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (count, about) = guard(|| {
+        let (count, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
                 let reading = self
                     .0
@@ -188,7 +223,7 @@ impl PyEngine {
             about.dialect,
             about.model,
             about.profile,
-            about.encoding,
+            count.encoding,
             count.quality,
             models::names(py, &count.assumptions)?,
         );

@@ -81,6 +81,32 @@ pub struct Request<'d> {
     pub assumptions: Assumptions,
 }
 
+impl<'d> Request<'d> {
+    /// Whether anything but model, prompt, tools and messages is billed.
+    pub fn has_options(&self) -> bool {
+        let is_free = self.tool_choice == ToolChoice::Free;
+        !is_free || self.response_schema.is_some() || self.has_thinking || self.is_pro
+    }
+
+    /// What stands around the messages of this request, without its options.
+    pub fn context_without_options(&self) -> Request<'d> {
+        Request {
+            dialect: self.dialect,
+            model: self.model.clone(),
+            system: self.system.clone(),
+            tools: self.tools.clone(),
+            messages: self.messages.first().cloned().into_iter().collect(),
+            tool_choice: ToolChoice::Free,
+            response_schema: None,
+            schema_name: Cow::default(),
+            schema_description: Cow::default(),
+            has_thinking: false,
+            is_pro: false,
+            assumptions: Assumptions::new(),
+        }
+    }
+}
+
 /// Names of what had to be guessed, sorted, each once.
 pub type Assumptions = BTreeSet<&'static str>;
 

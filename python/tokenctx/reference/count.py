@@ -19,21 +19,41 @@ from tokenctx.reference.model import Data, Media, Reasoning, Text, ToolCall, Too
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenctx._vocabularies import TextCounter
     from tokenctx.reference.model import Message, Part, Request, Tool
     from tokenctx.reference.profile import LayoutRule, Profile
+
 DEFAULT_SIZE_PX: Final = (1024, 1024)
 """Width and height of an image whose size is not known; the reason is in `image_rules.json`."""
+
+
+class FailedVocabularyError(Exception):
+    """The user's vocabulary has raised, or gave no number of tokens."""
+
+
+def own_count(own: TextCounter, text: str) -> int:
+    """Tokens of `text` in the user's vocabulary."""
+    try:
+        count = own.count(text)
+    except Exception as error:
+        raise FailedVocabularyError from error
+    if not isinstance(count, int) or not 0 <= count < 1 << 32:
+        raise FailedVocabularyError
+    return count
 
 
 class Counter:
     """Counts one request with one profile and collects what it had to assume."""
 
-    def __init__(self, profile: Profile, request: Request) -> None:
+    def __init__(self, profile: Profile, request: Request, own: TextCounter | None = None) -> None:
         self.profile = profile
+        self.own = own
+        self.encoding = profile.encoding if own is None else own.name
         self.request = request
         self.rule = profile.layout_rule(request.dialect, request.model)
         self.assumptions: set[str] = set()
         self.only_text = True
+        self.tools_tokens = self.schema_tokens = self.media_tokens = 0
         self.has_markup = profile.layout == "anthropic"
         self.reply_schema_tokens = self._reply_schema()
 
@@ -45,7 +65,9 @@ class Counter:
         return max(0, named + self.scaled(self.text(self.request.schema_name)))
 
     def text(self, text: str) -> int:
-        """Tokens of `text` in the profile's encoding, before scaling."""
+        """Tokens of `text` in the profile's encoding or the user's, before scaling."""
+        if self.own is not None:
+            return own_count(self.own, text)
         if self.profile.encoding == "characters":
             return len(text)
         parts = cut(text, self.profile.text_cuts)
@@ -53,6 +75,8 @@ class Counter:
 
     def scaled(self, tokens: int) -> int:
         """`tokens` of the encoding as tokens of the provider, rounded up."""
+        if self.own is not None:
+            return tokens
         return -(-tokens * self.profile.text_numerator // self.profile.text_denominator)
 
     def context(self, request: Request) -> int:
@@ -61,19 +85,26 @@ class Counter:
         if request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
         if self.rule is not None:
-            return max(0, tokens + self._layout(self.rule))
+            total = max(0, tokens + self._layout(self.rule))
+            if request.tools:
+                self.tools_tokens = max(0, total - tokens)
+            else:
+                self.schema_tokens = max(0, total - tokens)
+            return total
         has_system = leading_system(request) is not None
         if not has_system:
             tokens = max(0, tokens + profile.no_system_tokens)
         is_dropped = profile.none_choice_drops_tools and request.tool_choice == "none"
         if request.tools and not is_dropped:
-            tokens += self.tools(request.tools) + self.choice(request.tool_choice)
-            if not has_system:
-                tokens = max(0, tokens + profile.tools_without_system_tokens)
+            more = 0 if has_system else profile.tools_without_system_tokens
+            tools = self.tools(request.tools) + self.choice(request.tool_choice)
+            self.tools_tokens = max(0, tools + more)
+            tokens += self.tools_tokens
         if request.response_schema:
             self.only_text = False
             schema = self.scaled(self.text(request.response_schema))
-            tokens += profile.schema_tokens + _permille(schema, profile.schema_permille)
+            self.schema_tokens = profile.schema_tokens + _permille(schema, profile.schema_permille)
+            tokens += self.schema_tokens
         return tokens + (profile.thinking_tokens if request.thinking else 0)
 
     def tools(self, tools: Iterable[Tool]) -> int:
@@ -303,7 +334,9 @@ class Counter:
                     texts += self.text(part.text)
                     others += self._opaque(part.opaque)
             else:
-                others += self.media(part)
+                tokens = self.media(part)
+                self.media_tokens += tokens
+                others += tokens
         return texts, others
 
     def _opaque(self, opaque: str) -> int:
