@@ -203,9 +203,11 @@ impl Profile {
     /// offers.
     pub fn layout_rule(&self, dialect: Dialect, model: &str) -> Option<&LayoutRule> {
         let is_rerouted = self.is_rerouted_by_gateways && model.contains('/');
-        match (self.layout, dialect) {
-            (Layout::Linear | Layout::Anthropic, _) => None,
-            (_, Dialect::OpenAiResponses) => Some(&self.responses),
+        if !matches!(self.layout, Layout::OpenAi | Layout::OpenAi2023) {
+            return None;
+        }
+        match dialect {
+            Dialect::OpenAiResponses => Some(&self.responses),
             _ if is_rerouted => Some(&self.responses),
             _ => Some(&self.chat),
         }

@@ -1,4 +1,5 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
+mod gemini;
 mod media;
 mod openai;
 mod vocabulary;
@@ -124,6 +125,9 @@ impl<'p> Counter<'p> {
                 false => self.tally.tools = with.saturating_sub(tokens),
             }
             return with;
+        }
+        if profile.layout.is_gemini() {
+            return tokens + self.gemini_context(request);
         }
         let has_system = openai::leading_system(request).is_some();
         if !has_system {
@@ -265,6 +269,10 @@ impl<'p> Counter<'p> {
         match part {
             Part::Text(text) => sum.text += self.text(text),
             Part::Data(data) => sum.text += self.text(&data.compact()),
+            Part::ToolCall(call) if self.profile.layout.is_gemini() => self.gemini_call(call, sum),
+            Part::ToolResult(result) if self.profile.layout.is_gemini() => {
+                self.gemini_result(result, sum);
+            }
             Part::ToolCall(call) => {
                 sum.text += self.profile.call_name_count * self.text(&call.name);
                 sum.text += self.text(&call.arguments.compact());
@@ -278,7 +286,7 @@ impl<'p> Counter<'p> {
             }
             Part::Reasoning { text, opaque } if counts_reasoning => {
                 sum.text += self.text(text);
-                sum.add(self.opaque(opaque));
+                sum.add(self.opaque(opaque.len()));
             }
             Part::Reasoning { .. } => {}
             Part::Media(media) => {
@@ -372,12 +380,13 @@ impl<'p> Counter<'p> {
         }
     }
 
-    fn opaque(&mut self, opaque: &str) -> u64 {
-        if opaque.is_empty() {
+    /// Tokens of an encrypted blob of this length.
+    fn opaque(&mut self, byte_count: usize) -> u64 {
+        if byte_count == 0 {
             return 0;
         }
         self.assumptions.insert("opaque_reasoning");
-        let scaled = opaque.len() as u64 * self.profile.opaque_permille / 1000;
+        let scaled = byte_count as u64 * self.profile.opaque_permille / 1000;
         scaled.saturating_add_signed(self.profile.opaque_offset_tokens)
     }
 }

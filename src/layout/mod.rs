@@ -8,12 +8,16 @@
 //! Everything is linear in its input and recursion ends at a constant depth, whatever the schema:
 //! what lies deeper, or what a reference repeats beyond a limit, is the type `any`.
 mod function;
+mod gemini;
 mod markup;
+mod python;
 mod rule;
 mod schema;
 mod schema_2023;
 
 pub use function::{ToolText, function_object};
+pub use gemini::Marked;
+pub(crate) use gemini::{answer_schema, call, result, tool};
 pub use markup::{calls_text, function_line};
 pub use rule::{Layout, LayoutRule};
 

@@ -66,6 +66,7 @@ pub fn read_request<'d>(
         messages: read_messages(body, fields, &mut assumptions),
         tool_choice: option::read_tool_choice(fields),
         response_schema: option::read_response_schema(fields),
+        has_json_schema: option::has_json_schema(fields),
         schema_name: schema_name.into(),
         schema_description: schema_description.into(),
         has_thinking: option::read_thinking(fields),

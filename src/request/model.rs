@@ -69,6 +69,8 @@ pub struct Request<'d> {
     pub tool_choice: ToolChoice<'d>,
     /// The structured output's schema.
     pub response_schema: Option<Data<'d>>,
+    /// Whether that schema stands where Gemini takes one as JSON Schema instead of its own form.
+    pub has_json_schema: bool,
     /// The name of the structured output, where the dialect gives one.
     pub schema_name: Cow<'d, str>,
     /// What the client says of the structured output.
@@ -98,6 +100,7 @@ impl<'d> Request<'d> {
             messages: self.messages.first().cloned().into_iter().collect(),
             tool_choice: ToolChoice::Free,
             response_schema: None,
+            has_json_schema: false,
             schema_name: Cow::default(),
             schema_description: Cow::default(),
             has_thinking: false,
@@ -165,6 +168,8 @@ pub struct ToolCall<'d> {
     pub arguments: Data<'d>,
     /// How it stands in the body: neither identity nor part of the view.
     pub form: CallForm,
+    /// Length of the signature of the thoughts before it, in bytes; no part of the identity either.
+    pub signature_bytes: usize,
 }
 
 /// How a tool call stands in the body.
@@ -254,6 +259,8 @@ pub struct Tool<'d> {
     pub description: Cow<'d, str>,
     /// The JSON Schema of its parameters.
     pub schema: Option<Data<'d>>,
+    /// Whether the schema stands where Gemini takes one as JSON Schema instead of its own form.
+    pub is_json_schema: bool,
     /// The definition of a tool that runs at the provider and is known only by its type.
     pub builtin: Option<Data<'d>>,
 }

@@ -58,6 +58,16 @@ fn configured_choice(fields: Value<'_>) -> Option<Value<'_>> {
     }
 }
 
+/// Where Gemini has the schema of the structured output, in its own form and as JSON Schema.
+const OWN_SCHEMA: [&str; 2] = ["responseSchema", "response_schema"];
+const JSON_SCHEMA: [&str; 2] = ["responseJsonSchema", "response_json_schema"];
+
+/// Whether Gemini's structured output is described by JSON Schema.
+pub(super) fn has_json_schema(fields: Value<'_>) -> bool {
+    let config = object(first(fields, &["generationConfig", "generation_config"]));
+    config.is_some_and(|config| first(config, &JSON_SCHEMA).is_some())
+}
+
 /// The schema of the structured output.
 pub(super) fn read_response_schema(fields: Value<'_>) -> Option<Data<'_>> {
     let config_keys = ["generationConfig", "generation_config", "output_config"];
@@ -66,8 +76,7 @@ pub(super) fn read_response_schema(fields: Value<'_>) -> Option<Data<'_>> {
     let form = first(fields, &["response_format", "output_format"])
         .or_else(|| present(text.and_then(|text| text.get("format"))));
     if let (None, Some(config)) = (form, config) {
-        let keys = ["responseSchema", "responseJsonSchema", "response_schema"];
-        let schema = first(config, &keys);
+        let schema = first(config, &OWN_SCHEMA).or_else(|| first(config, &JSON_SCHEMA));
         return schema
             .map(Data::value)
             .or_else(|| schema_of_form(config.get("format")));

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference import bpe, layout, markup
+from tokenctx.reference import bpe, gemini, layout, markup
 from tokenctx.reference.cut import cut
 from tokenctx.reference.document import compact
 from tokenctx.reference.media import (
@@ -55,6 +55,7 @@ class Counter:
         self.only_text = True
         self.tools_tokens = self.schema_tokens = self.media_tokens = 0
         self.has_markup = profile.layout == "anthropic"
+        self.is_gemini = profile.layout in gemini.LAYOUTS
         self.reply_schema_tokens = self._reply_schema()
 
     def _reply_schema(self) -> int:
@@ -91,6 +92,8 @@ class Counter:
             else:
                 self.schema_tokens = max(0, total - tokens)
             return total
+        if self.is_gemini:
+            return tokens + self._gemini_context(request)
         has_system = leading_system(request) is not None
         if not has_system:
             tokens = max(0, tokens + profile.no_system_tokens)
@@ -106,6 +109,30 @@ class Counter:
             self.schema_tokens = profile.schema_tokens + _permille(schema, profile.schema_permille)
             tokens += self.schema_tokens
         return tokens + (profile.thinking_tokens if request.thinking else 0)
+
+    def _gemini_context(self, request: Request) -> int:
+        """Tokens of tools and of the schema of the answer in a layout of Gemini's."""
+        layout, schema = self.profile.layout, request.response_schema
+        own = [tool for tool in request.tools if not tool.builtin]
+        self.tools_tokens = sum(self._marked(gemini.tool_marked(layout, tool)) for tool in own)
+        if layout == "gemini-names" and schema and not request.json_schema:
+            self.schema_tokens = self._marked(gemini.answer_schema_marked(schema))
+        self.only_text &= not request.tools and not schema
+        return self.tools_tokens + self.schema_tokens
+
+    def _gemini_result(self, result: ToolResult) -> int:
+        """Tokens of a result: what is text or data in one frame, media by themselves."""
+        texts = [
+            markup.spaced(part.text) if isinstance(part, Text) else part.json
+            for part in result.parts
+            if isinstance(part, (Text, Data))
+        ]
+        others = [part for part in result.parts if not isinstance(part, (Text, Data))]
+        marked = gemini.result_marked(self.profile.layout, result.name, "".join(texts))
+        return self.parts(others, counts_reasoning=True) + self._marked(marked)
+
+    def _marked(self, marked: gemini.Marked) -> int:
+        return marked.marks + self.scaled(sum(map(self.text, marked.texts)))
 
     def tools(self, tools: Iterable[Tool]) -> int:
         """Tokens of tool definitions."""
@@ -321,6 +348,12 @@ class Counter:
                 texts += self.text(part.text)
             elif isinstance(part, Data):
                 texts += self.text(part.json)
+            elif isinstance(part, ToolCall) and self.is_gemini:
+                others += self._marked(gemini.call_marked(self.profile.layout, part))
+                if self.profile.opaque_permille > 0:
+                    others += self._opaque(part.signature_bytes)
+            elif isinstance(part, ToolResult) and self.is_gemini:
+                others += self._gemini_result(part)
             elif isinstance(part, ToolCall):
                 texts += self.profile.call_name_count * self.text(part.name)
                 texts += self.text(part.arguments)
@@ -332,18 +365,19 @@ class Counter:
             elif isinstance(part, Reasoning):
                 if counts_reasoning:
                     texts += self.text(part.text)
-                    others += self._opaque(part.opaque)
+                    others += self._opaque(len(part.opaque.encode()))
             else:
                 tokens = self.media(part)
                 self.media_tokens += tokens
                 others += tokens
         return texts, others
 
-    def _opaque(self, opaque: str) -> int:
-        if not opaque:
+    def _opaque(self, byte_count: int) -> int:
+        """Tokens of an encrypted blob of this length."""
+        if byte_count == 0:
             return 0
         self.assumptions.add("opaque_reasoning")
-        scaled = len(opaque.encode()) * self.profile.opaque_permille // 1000
+        scaled = byte_count * self.profile.opaque_permille // 1000
         return max(0, scaled + self.profile.opaque_offset_tokens)
 
     def media(self, media: Media) -> int:

@@ -81,6 +81,10 @@ SERVER_STATE_KEYS: Final = (
     "container",
 )
 
+JSON_SCHEMA_KEYS: Final = ("parametersJsonSchema", "parameters_json_schema")
+JSON_OUTPUT_KEYS: Final = ("responseJsonSchema", "response_json_schema")
+"""Where Gemini has a schema as JSON Schema instead of its own form."""
+
 
 def read_request(body: object, *, model: str | None = None, dialect: str | None = None) -> Request:
     """The neutral request of `body`: JSON bytes or text, a dict, a list of messages, SDK objects.
@@ -115,6 +119,7 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
         messages=read_messages(message_list(fields, assumptions), assumptions),
         tool_choice=read_tool_choice(fields),
         response_schema=read_response_schema(fields),
+        json_schema=has_json_schema(fields),
         schema_name=string(output_format(fields).get("name")),
         schema_description=string(output_format(fields).get("description")),
         thinking=read_thinking(fields),
@@ -355,14 +360,15 @@ def read_tool(item: Any) -> list[Tool]:
 
 def define(tool: dict[str, Any]) -> Tool:
     """A tool of the client's own."""
-    schema = first(
-        tool, "parameters", "input_schema", "inputSchema", "parametersJsonSchema", "format"
-    )
+    own = ("parameters", "input_schema", "inputSchema")
+    schema = first(tool, *own, *JSON_SCHEMA_KEYS, "format")
     if isinstance(schema, dict) and isinstance(schema.get("json"), dict):
         schema = schema["json"]
     name, description = string(tool.get("name")), string(tool.get("description"))
     identity = canonical({"description": description, "name": name, "parameters": schema})
-    return Tool(name, description, "" if schema is None else compact(schema), identity)
+    text = "" if schema is None else compact(schema)
+    is_json_schema = first(tool, *JSON_SCHEMA_KEYS) is not None
+    return Tool(name, description, text, identity, is_json_schema=is_json_schema)
 
 
 def builtin(name: str, definition: dict[str, Any]) -> Tool:
@@ -388,6 +394,12 @@ def read_tool_choice(fields: dict[str, Any]) -> str:
     return "none" if word == "none" else "required" if word in ("any", "required") else ""
 
 
+def has_json_schema(fields: dict[str, Any]) -> bool:
+    """Whether Gemini's structured output is described by JSON Schema."""
+    config = first(fields, "generationConfig", "generation_config")
+    return isinstance(config, dict) and first(config, *JSON_OUTPUT_KEYS) is not None
+
+
 def read_response_schema(fields: dict[str, Any]) -> str:
     """Compact JSON of the structured output's schema, empty when there is none."""
     text, config = (
@@ -399,7 +411,7 @@ def read_response_schema(fields: dict[str, Any]) -> str:
         form = text.get("format")
     if form is None and isinstance(config, dict):
         form = config.get("format")
-        schema = first(config, "responseSchema", "responseJsonSchema", "response_schema")
+        schema = first(config, "responseSchema", "response_schema", *JSON_OUTPUT_KEYS)
         if schema is not None:
             return compact(schema)
     if not isinstance(form, dict):
@@ -471,7 +483,7 @@ def view(request: Request) -> dict[str, Any]:
         "dialect": request.dialect,
         "model": request.model,
         "system": list(map(part_view, request.system)),
-        "tools": [vars(tool) for tool in request.tools],
+        "tools": [tool_view(tool) for tool in request.tools],
         "messages": reply_view(request.messages),
         "tool_choice": request.tool_choice,
         "response_schema": request.response_schema,
@@ -492,11 +504,17 @@ def reply_view(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     ]
 
 
+def tool_view(tool: Tool) -> dict[str, Any]:
+    """A tool definition as plain JSON values."""
+    return {name: value for name, value in vars(tool).items() if name != "is_json_schema"}
+
+
 def part_view(part: Part) -> dict[str, Any]:
     """A part as plain JSON values, its kind first."""
     kind = KIND_NAMES[type(part)]
     fields = dict(vars(part))
     fields.pop("form", None)
+    fields.pop("signature_bytes", None)
     if isinstance(part, ToolResult):
         fields["parts"] = list(map(part_view, part.parts))
     if isinstance(part, Media):
