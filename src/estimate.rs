@@ -109,7 +109,7 @@ pub struct Reading<'d> {
     /// What was read.
     pub request: Request<'d>,
     /// What it is counted with.
-    pub profile: Cow<'static, Profile>,
+    pub profile: Cow<'d, Profile>,
     is_known_model: bool,
     prefixes: Vec<Digest>,
     options: u64,
@@ -151,6 +151,8 @@ pub struct Settings {
     pub vocabularies: Vocabularies,
     /// Whether recorded calls teach; only with [`Method::Profile`].
     pub is_learning: bool,
+    /// The profiles; none: those of the package.
+    pub table: Option<Table>,
 }
 
 impl Default for Settings {
@@ -160,6 +162,7 @@ impl Default for Settings {
             method: Method::Profile,
             vocabularies: Vocabularies::default(),
             is_learning: false,
+            table: None,
         }
     }
 }
@@ -170,6 +173,7 @@ pub struct Engine {
     method: Method,
     vocabularies: Vocabularies,
     is_learning: bool,
+    table: Cow<'static, Table>,
     store: Mutex<PrefixStore>,
     learners: Mutex<Learners>,
 }
@@ -182,6 +186,9 @@ impl Engine {
             is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
             method: settings.method,
             vocabularies: settings.vocabularies,
+            table: settings
+                .table
+                .map_or(Cow::Borrowed(Table::bundled()), Cow::Owned),
             store: Mutex::new(store),
             learners: Mutex::default(),
         }
@@ -205,9 +212,10 @@ impl Engine {
 
     /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
     /// in the request.
-    pub fn read<'d>(&self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
-        let table = Table::bundled();
-        let resolved = table.resolve(&request.model, request.dialect, provider);
+    pub fn read<'d>(&'d self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+        let resolved = self
+            .table
+            .resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
@@ -427,7 +435,7 @@ impl Engine {
         (self.is_learning && is_name).then(|| format!("{}/{name}", reading.profile.name))
     }
 
-    fn profile(&self, profile: &'static Profile) -> Cow<'static, Profile> {
+    fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {
         match &self.method {
             Method::Profile => Cow::Borrowed(profile),
             Method::Universal => Cow::Owned(profile.universal()),

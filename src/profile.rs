@@ -1,12 +1,12 @@
 //! Profiles: what a family of models is counted with, as dated data.
 //!
-//! The table is `profiles.json`, shared with the Python reference; its fields are described in
-//! DESIGN.md. [`crate::resolve`] finds the profile of a model.
+//! The table is `profiles.json`, shared with the Python reference. [`crate::resolve`] finds the profile
+//! of a model.
 use crate::cut::Cuts;
 use crate::json::Value;
 use crate::layout::{Layout, LayoutRule, ToolText};
 use crate::request::Dialect;
-use crate::resolve::Table;
+use crate::resolve::{Table, texts};
 
 /// What happens to reasoning that the client sends back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +21,10 @@ pub enum ReasoningRule {
 
 /// How the input tokens of a family of models are counted. Counts are in tokens.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "each field is described once, in DESIGN.md")]
 pub struct Profile {
+    /// What it is called.
     pub name: String,
+    /// The vendor of the family.
     pub provider: String,
     /// The providers that it is for, by the name of who answers; empty: all.
     pub providers: Vec<String>,
@@ -31,49 +32,93 @@ pub struct Profile {
     pub encoding: String,
     /// How good a count of text is: `exact`, `calibrated` or `heuristic`.
     pub quality: String,
+    /// Tokens of the provider for `text_denominator` tokens of the encoding.
     pub text_numerator: u64,
+    /// See `text_numerator`; rounded up per message.
     pub text_denominator: u64,
+    /// Where a text is cut before it is counted.
     pub text_cuts: Cuts,
+    /// Framing of a request.
     pub request_tokens: u64,
+    /// Framing of a message.
     pub message_tokens: u64,
+    /// More for a message of the assistant.
     pub assistant_tokens: i64,
+    /// More for a name of a message, besides its text.
     pub name_tokens: i64,
+    /// Framing of a system prompt outside of the messages.
     pub system_tokens: u64,
+    /// More if no system prompt leads: many templates bring their own.
     pub no_system_tokens: i64,
+    /// For having tools.
     pub tools_tokens: u64,
+    /// The same, but scaled by `tools_permille`.
     pub tools_header_tokens: u64,
+    /// Per tool, besides its text.
     pub tool_tokens: i64,
+    /// How a tool is shown.
     pub tool_text: ToolText,
+    /// More for having tools if no system prompt leads.
     pub tools_without_system_tokens: i64,
+    /// Whether the tool choice `none` takes the tools out of the prompt.
     pub none_choice_drops_tools: bool,
+    /// Scale of header and tools, in thousandths.
     pub tools_permille: u64,
+    /// For the tool choice `any`.
     pub required_choice_tokens: u64,
+    /// For a tool choice that names a tool, besides the name.
     pub forced_choice_tokens: u64,
+    /// For an output schema, besides its text.
     pub schema_tokens: u64,
+    /// Scale of the text of an output schema, in thousandths.
     pub schema_permille: u64,
+    /// For thinking with a budget.
     pub thinking_tokens: u64,
+    /// Per tool call, besides its name and arguments.
     pub call_tokens: u64,
+    /// Layout `anthropic`: more per tool call.
     pub invoke_tokens: i64,
+    /// Layout `anthropic`: per message of several tool calls.
     pub parallel_tokens: u64,
+    /// Layout `anthropic`: per tool call and its name in such a message.
     pub parallel_call_tokens: u64,
+    /// How often the name of a called tool is billed.
     pub call_name_count: u64,
+    /// Per tool result.
     pub result_tokens: u64,
+    /// How tools, output schema and calls are rendered.
     pub layout: Layout,
+    /// Whether gateways that name it by a vendor path call Responses for Chat.
     pub is_rerouted_by_gateways: bool,
+    /// Layout `openai`: the numbers of Chat Completions.
     pub chat: LayoutRule,
+    /// Layout `openai`: the numbers of Responses.
     pub responses: LayoutRule,
+    /// What happens to reasoning that is sent back.
     pub reasoning: ReasoningRule,
+    /// Whether what an answer says before `</think>` is reasoning.
     pub has_think_tags: bool,
+    /// Tokens for 1,000 bytes of encrypted reasoning.
     pub opaque_permille: u64,
+    /// More for each piece of encrypted reasoning.
     pub opaque_offset_tokens: i64,
+    /// A rule of `image_rules.json`.
     pub image_rule: String,
+    /// A file.
     pub file_tokens: u64,
+    /// An audio.
     pub audio_tokens: u64,
+    /// A video.
     pub video_tokens: u64,
+    /// Framing of an answer that comes back.
     pub reply_tokens: u64,
+    /// Lower bound of a count in thousandths: the 5 % quantile of billed over counted.
     pub low_permille: u64,
+    /// Upper bound of a count in thousandths: the 95 % quantile.
     pub high_permille: u64,
+    /// Largest input and output of the model, if known.
     pub context_window_tokens: Option<u64>,
+    /// Largest output of the model, if known.
     pub max_output_tokens: Option<u64>,
 }
 
@@ -142,6 +187,7 @@ impl Profile {
         match key {
             "name" => self.name = text(),
             "provider" => self.provider = text(),
+            "providers" => self.providers = texts(Some(value)).collect(),
             "encoding" => self.encoding = text(),
             "quality" => self.quality = text(),
             "text_numerator" => self.text_numerator = number(),

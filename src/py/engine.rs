@@ -8,6 +8,7 @@ use crate::json::Limits;
 use crate::learn::Learner;
 use crate::prefix::PrefixStore;
 use crate::request::{Dialect, read_reply, read_request};
+use crate::resolve::Table;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -49,7 +50,7 @@ pub(super) struct PyEngine(Engine);
 impl PyEngine {
     #[new]
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies, *, is_learning))]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies, profile_rows=None, *, is_learning))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,
@@ -59,6 +60,7 @@ impl PyEngine {
         milli_by_provider: std::collections::BTreeMap<String, u64>,
         factor_permille: u64,
         named_vocabularies: Vec<(String, Bound<'_, PyAny>)>,
+        profile_rows: Option<&str>,
         is_learning: bool,
     ) -> PyResult<PyEngine> {
         let method = match method {
@@ -80,6 +82,10 @@ impl PyEngine {
             method,
             vocabularies: vocabularies(named_vocabularies)?,
             is_learning,
+            table: guard(|| {
+                let table = profile_rows.map(|rows| Table::bundled().with_rows(rows));
+                Ok(table.transpose()?)
+            })?,
         };
         Ok(PyEngine(Engine::new(secret, settings, store)))
     }

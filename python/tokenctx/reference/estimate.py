@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -18,7 +19,14 @@ from tokenctx.reference.digest import (
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
-from tokenctx.reference.profile import Profile, characters, model_name, resolve, universal
+from tokenctx.reference.profile import (
+    Profile,
+    Table,
+    bundled,
+    characters,
+    model_name,
+    universal,
+)
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
@@ -75,6 +83,7 @@ class Engine:
         milli_by_provider: dict[str, int],
         factor_permille: int,
         named_vocabularies: list[tuple[str, TextCounter]],
+        profile_rows: str | None = None,
         *,
         is_learning: bool,
     ) -> None:
@@ -86,6 +95,7 @@ class Engine:
         self._milli = milli_characters_per_token
         self._milli_by_provider = milli_by_provider
         self._factor_permille = factor_permille
+        self._table = Table(json.loads(profile_rows)) if profile_rows else bundled()
         self._is_learning = is_learning and method == "profile"
         self._learners = Learners()
         self._vocabularies = dict(sorted(named_vocabularies, key=lambda it: -len(it[0])))
@@ -189,7 +199,7 @@ class Engine:
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
-        profile, is_known = resolve(request.model, request.dialect, provider)
+        profile, is_known = self._table.resolve(request.model, request.dialect, provider)
         if self._method == "universal":
             profile = universal(profile)
         elif self._method == "characters":
