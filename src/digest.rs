@@ -116,6 +116,11 @@ impl Digester {
         self.digest(&link)
     }
 
+    /// Identity of bytes as they are.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Digest {
+        self.digest(bytes)
+    }
+
     fn digest(&self, content: &[u8]) -> Digest {
         let hash = blake3::keyed_hash(&self.key, content);
         let mut digest = Digest([0; 16]);

@@ -11,6 +11,7 @@ use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request};
 use crate::resolve::Table;
+use crate::resume::{Start, Starts};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -113,6 +114,8 @@ pub struct Reading<'d> {
     is_known_model: bool,
     prefixes: Vec<Digest>,
     options: u64,
+    /// Reasoning in messages that were left out behind the first one.
+    left_out_reasoning: u64,
 }
 
 /// Billed tokens of a call. `reasoning` is part of `output`.
@@ -153,6 +156,8 @@ pub struct Settings {
     pub is_learning: bool,
     /// The profiles; none: those of the package.
     pub table: Option<Table>,
+    /// Memory for the beginnings of recorded bodies.
+    pub starts_bytes: usize,
 }
 
 impl Default for Settings {
@@ -163,6 +168,7 @@ impl Default for Settings {
             vocabularies: Vocabularies::default(),
             is_learning: false,
             table: None,
+            starts_bytes: 1 << 20,
         }
     }
 }
@@ -176,6 +182,7 @@ pub struct Engine {
     table: Cow<'static, Table>,
     store: Mutex<PrefixStore>,
     learners: Mutex<Learners>,
+    starts: Mutex<Starts>,
 }
 
 impl Engine {
@@ -191,6 +198,7 @@ impl Engine {
                 .map_or(Cow::Borrowed(Table::bundled()), Cow::Owned),
             store: Mutex::new(store),
             learners: Mutex::default(),
+            starts: Mutex::new(Starts::new(settings.starts_bytes)),
         }
     }
 
@@ -204,8 +212,50 @@ impl Engine {
         action(&mut self.learners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Runs `action` on the beginnings of recorded bodies, alone.
+    fn with_starts<T>(&self, action: impl FnOnce(&mut Starts) -> T) -> T {
+        action(&mut self.starts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Beginnings of recorded bodies that `body` may share, the longest first.
+    pub fn starts(&self, body: &[u8]) -> Vec<Start> {
+        self.with_starts(|starts| starts.candidates(&self.digester, body))
+    }
+
+    /// `body` without known messages, if it begins as `start` says. Linear in `body`.
+    pub fn short(&self, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
+        start.short(&self.digester, body)
+    }
+
+    /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
+    pub fn start(&self, body: &[u8], reading: &Reading<'_>) -> Option<Start> {
+        let request = &reading.request;
+        if !request.assumptions.is_empty() {
+            return None;
+        }
+        let (messages, prefixes) = (&request.messages, &reading.prefixes);
+        let new = |counter: &mut Counter<'_>| {
+            let reasoning = |message: &Message<'_>| counter.reasoning(message);
+            Start::new(
+                &self.digester,
+                body,
+                request.dialect,
+                messages,
+                prefixes,
+                reasoning,
+            )
+        };
+        self.counted(reading, new).0
+    }
+
+    /// Remembers the beginning of `body`.
+    pub fn record_start(&self, body: &[u8], start: Start) {
+        self.with_starts(|starts| starts.record(&self.digester, body, start));
+    }
+
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
+        self.with_starts(Starts::clear);
         self.with_store(PrefixStore::clear);
         self.with_learners(Learners::clear);
     }
@@ -227,7 +277,31 @@ impl Engine {
             is_known_model,
             prefixes,
             options,
+            left_out_reasoning: 0,
         }
+    }
+
+    /// As [`Engine::read`], for the request in what [`Engine::short`] gave; `None` if what stands
+    /// around the messages is not the same.
+    ///
+    /// The digest of one message stands for all that were left out behind the first one.
+    pub fn read_short<'d>(
+        &'d self,
+        request: Request<'d>,
+        provider: Option<&str>,
+        start: &Start,
+    ) -> Option<Reading<'d>> {
+        let dialect = request.dialect;
+        let mut reading = self.read(request, provider);
+        let is_same = dialect == start.dialect && reading.prefixes[0] == start.context;
+        let new = reading.request.messages.get(1..).filter(|_| is_same)?;
+        let rest = self
+            .digester
+            .chain(start.prefix, self.digester.messages(new));
+        reading.left_out_reasoning = start.reasoning_tokens;
+        reading.prefixes.truncate(1);
+        reading.prefixes.extend(rest);
+        Some(reading)
     }
 
     /// What is known of what was read.
@@ -480,10 +554,12 @@ fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: us
         return 0;
     }
     let start = then.map_or(0, |turn| turn + 1);
-    all[start..known]
-        .iter()
-        .map(|message| counter.reasoning(message))
-        .sum()
+    let left_out = match start {
+        0 | 1 => reading.left_out_reasoning,
+        _ => 0,
+    };
+    let kept = all[start..known].iter();
+    left_out + kept.map(|message| counter.reasoning(message)).sum::<u64>()
 }
 
 /// What an answer costs as input: the output, less the reasoning that does not come back.

@@ -21,6 +21,7 @@ pub mod prefix;
 pub mod profile;
 pub mod request;
 pub mod resolve;
+pub mod resume;
 pub mod tracker;
 
 #[cfg(feature = "python")]

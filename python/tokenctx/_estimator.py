@@ -211,6 +211,15 @@ class HybridTokenEstimator:
                 self._correction += RFC_006_SMOOTHING * (newest - self._correction)
         return self._correction
 
+    def stats(self) -> dict[str, int]:
+        """What was asked so far and what is kept.
+
+        `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
+        only the new part of a body, `recorded` recorded calls, `known_prefixes` and
+        `learned_models` what is kept now.
+        """
+        return dict(self._engine.stats())
+
     def learned(self) -> dict[str, Any]:
         """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
         rows = self._engine.learned()

@@ -12,6 +12,7 @@ from typing import Any, Final, get_args
 from tokenctx._models import ClaudeFamilyName, EncodingName
 from tokenctx.reference.cut import CUTS
 from tokenctx.reference.gemini import LAYOUTS as GEMINI_LAYOUTS
+from tokenctx.reference.markup import FORMS
 from tokenctx.reference.media import image_rules
 from tokenctx.reference.profile import LAYOUTS, LayoutRule, Profile, bundled
 
@@ -27,7 +28,7 @@ CHOICES: Final[dict[str, Sequence[str]]] = {
     "quality": ("exact", "calibrated", "heuristic"),
     "layout": ("linear", "anthropic", *LAYOUTS, *GEMINI_LAYOUTS),
     "reasoning": ("loop", "all", "never"),
-    "tool_text": ("parts", "compact", "spaced"),
+    "tool_text": ("parts", *FORMS),
     "confidence": ("documented", "verified", "inferred"),
 }
 LISTS: Final = frozenset({"models", "providers", "text_cuts"})

@@ -337,8 +337,7 @@ impl<'p> Counter<'p> {
             return self.text(&layout::function_line(tool));
         }
         if self.profile.tool_text != ToolText::Parts && tool.builtin.is_none() {
-            let is_spaced = self.profile.tool_text == ToolText::Spaced;
-            return self.text(&layout::function_object(tool, is_spaced));
+            return self.text(&layout::function_object(tool, self.profile.tool_text));
         }
         let schema = tool.schema.map(|schema| schema.compact());
         let schema = schema.unwrap_or_default();

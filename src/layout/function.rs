@@ -1,5 +1,5 @@
 //! Tools as the JSON objects that chat templates of open models show.
-use crate::json::{Document, Limits, write_string};
+use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::request::Tool;
 
 /// How a linear profile shows a tool.
@@ -12,6 +12,8 @@ pub enum ToolText {
     Compact,
     /// OpenAI's JSON object with Python's separators.
     Spaced,
+    /// OpenAI's JSON object as Ollama passes it on: without the keywords that it does not know.
+    Ollama,
 }
 
 impl ToolText {
@@ -20,13 +22,15 @@ impl ToolText {
         match name {
             "compact" => ToolText::Compact,
             "spaced" => ToolText::Spaced,
+            "ollama" => ToolText::Ollama,
             _ => ToolText::Parts,
         }
     }
 }
 
 /// `tool` as a JSON object; fields that it lacks are left out. Linear in its definition.
-pub fn function_object(tool: &Tool<'_>, is_spaced: bool) -> String {
+pub fn function_object(tool: &Tool<'_>, form: ToolText) -> String {
+    let is_spaced = form == ToolText::Spaced;
     let (colon, comma) = if is_spaced { (": ", ", ") } else { (":", ",") };
     let mut text =
         format!("{{\"type\"{colon}\"function\"{comma}\"function\"{colon}{{\"name\"{colon}");
@@ -37,14 +41,56 @@ pub fn function_object(tool: &Tool<'_>, is_spaced: bool) -> String {
     }
     if let Some(schema) = tool.schema {
         text.push_str(&format!("{comma}\"parameters\"{colon}"));
-        let json = schema.compact();
-        match is_spaced {
-            true => write_spaced(&json, &mut text),
-            false => text.push_str(&json),
+        match (form, schema.node()) {
+            (ToolText::Spaced, _) => write_spaced(&schema.compact(), &mut text),
+            (ToolText::Ollama, Some(schema)) => write_parameters(schema, &mut text),
+            _ => schema.write_compact(&mut text),
         }
     }
     text.push_str("}}");
     text
+}
+
+/// What Ollama keeps of a schema: at the top, and of each property.
+fn write_parameters(schema: Value<'_>, text: &mut String) {
+    if schema.kind() != Kind::Object {
+        return schema.write_compact(text);
+    }
+    text.push('{');
+    write_known(schema, &["type", "$defs", "items", "required"], text);
+    let properties = schema.get("properties");
+    if let Some(properties) = properties.filter(|it| it.kind() == Kind::Object) {
+        if !text.ends_with('{') {
+            text.push(',');
+        }
+        text.push_str("\"properties\":{");
+        for (nth, (name, property)) in properties.members().enumerate() {
+            text.push_str(if nth == 0 { "" } else { "," });
+            write_string(name, text);
+            text.push_str(":{");
+            write_known(
+                property,
+                &["anyOf", "type", "items", "description", "enum"],
+                text,
+            );
+            text.push('}');
+        }
+        text.push('}');
+    }
+    text.push('}');
+}
+
+/// The members of `object` that have one of these names.
+fn write_known(object: Value<'_>, names: &[&str], text: &mut String) {
+    let found = names
+        .iter()
+        .filter_map(|name| Some((name, object.get(name)?)));
+    for (nth, (name, value)) in found.enumerate() {
+        text.push_str(if nth == 0 { "" } else { "," });
+        write_string(name, text);
+        text.push(':');
+        value.write_compact(text);
+    }
 }
 
 /// `json` with Python's default separators.

@@ -3,14 +3,15 @@ use super::document::Body;
 use super::errors::guard;
 use super::models;
 use super::vocabulary::{interruptible, vocabularies};
-use crate::estimate::{Billed, Engine, Method, Reading, Reply, Settings};
-use crate::json::Limits;
+use crate::estimate::{Billed, Engine, Estimate, Method, Reading, Reply, Settings, Source};
+use crate::json::{Document, Limits};
 use crate::learn::Learner;
 use crate::prefix::PrefixStore;
 use crate::request::{Dialect, read_reply, read_request};
 use crate::resolve::Table;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The dialect of this name; `None` to detect it.
 fn dialect(name: Option<&str>) -> PyResult<Option<Dialect>> {
@@ -44,7 +45,27 @@ impl About {
 }
 
 #[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
-pub(super) struct PyEngine(Engine);
+pub(super) struct PyEngine(Engine, Counters);
+
+/// What an engine was asked for.
+#[derive(Default)]
+struct Counters {
+    exact: AtomicU64,
+    delta: AtomicU64,
+    estimated: AtomicU64,
+    resumed: AtomicU64,
+    recorded: AtomicU64,
+}
+
+impl Counters {
+    fn of(&self, source: Source) -> &AtomicU64 {
+        match source {
+            Source::Exact => &self.exact,
+            Source::Delta => &self.delta,
+            Source::Estimated => &self.estimated,
+        }
+    }
+}
 
 #[pymethods]
 impl PyEngine {
@@ -86,8 +107,10 @@ impl PyEngine {
                 let table = profile_rows.map(|rows| Table::bundled().with_rows(rows));
                 Ok(table.transpose()?)
             })?,
+            starts_bytes: capacity_bytes / 8,
         };
-        Ok(PyEngine(Engine::new(secret, settings, store)))
+        let engine = Engine::new(secret, settings, store);
+        Ok(PyEngine(engine, Counters::default()))
     }
 
     fn __len__(&self) -> usize {
@@ -108,16 +131,21 @@ impl PyEngine {
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (estimate, about) = interruptible(|| {
-            body.read(py, &Limits::default(), |document| {
-                let reading = self
-                    .0
-                    .read(read_request(document, model, dialect), provider);
-                // The store is locked only while attached, so that no fork can copy it locked.
-                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                (self.0.answer(&reading, &known), About::new(&reading))
-            })
-        })?;
+        let (estimate, about) =
+            interruptible(
+                || match self.short(py, &body, model, dialect, provider, now_seconds) {
+                    Some(found) => Ok(found),
+                    None => body.read(py, &Limits::default(), |document| {
+                        let reading = self
+                            .0
+                            .read(read_request(document, model, dialect), provider);
+                        // The store is locked only while attached, so that no fork can copy it locked.
+                        let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                        (self.0.answer(&reading, &known), About::new(&reading))
+                    }),
+                },
+            )?;
+        self.1.of(estimate.source).fetch_add(1, Ordering::Relaxed);
         let arguments = (
             estimate.tokens,
             estimate.source.name(),
@@ -156,7 +184,8 @@ impl PyEngine {
             output_tokens,
             reasoning_tokens,
         };
-        let (entries, lesson) = guard(|| {
+        let bytes = body.as_bytes();
+        let (entries, lesson, start) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&read_reply(document))
@@ -169,7 +198,8 @@ impl PyEngine {
                     .read(read_request(document, model, dialect), provider);
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 let lesson = self.0.lesson(&reading, &known, billed);
-                (self.0.entries(&reading, billed, &reply), lesson)
+                let start = bytes.and_then(|bytes| self.0.start(bytes, &reading));
+                (self.0.entries(&reading, billed, &reply), lesson, start)
             })
         })?;
         self.0.with_store(|store| {
@@ -177,10 +207,34 @@ impl PyEngine {
                 store.record(*digest, *total, now_seconds);
             }
         });
+        if let (Some(bytes), Some(start), false) = (bytes, start, entries.is_empty()) {
+            self.0.record_start(bytes, start);
+        }
+        if !entries.is_empty() {
+            self.1.recorded.fetch_add(1, Ordering::Relaxed);
+        }
         if let Some(lesson) = lesson {
             self.0.with_learners(|learners| learners.learn(&lesson));
         }
         Ok(!entries.is_empty())
+    }
+
+    /// Names and numbers: answers by source, those that read only what was new, recorded calls,
+    /// and what is kept.
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        vec![
+            ("exact", count(&self.1.exact)),
+            ("delta", count(&self.1.delta)),
+            ("estimated", count(&self.1.estimated)),
+            ("resumed", count(&self.1.resumed)),
+            ("recorded", count(&self.1.recorded)),
+            ("known_prefixes", self.__len__() as u64),
+            (
+                "learned_models",
+                self.0.with_learners(|it| it.iter().count()) as u64,
+            ),
+        ]
     }
 
     /// Lead, corrections and covariance by model.
@@ -234,5 +288,37 @@ impl PyEngine {
             models::names(py, &count.assumptions)?,
         );
         models::request_count(py, arguments)
+    }
+}
+
+impl PyEngine {
+    /// The estimate for a body that begins as a recorded one; `None` if it must be read in whole.
+    fn short(
+        &self,
+        py: Python<'_>,
+        body: &Body<'_>,
+        model: Option<&str>,
+        dialect: Option<Dialect>,
+        provider: Option<&str>,
+        now_seconds: f64,
+    ) -> Option<(Estimate, About)> {
+        let bytes = body.as_bytes()?;
+        let starts = self.0.starts(bytes);
+        if starts.is_empty() {
+            return None;
+        }
+        let limits = Limits::default();
+        py.detach(|| {
+            starts.iter().find_map(|start| {
+                let short = self.0.short(start, bytes)?;
+                let document = Document::from_bytes(&short, &limits).ok()?;
+                let request = read_request(&document, model, dialect);
+                let reading = self.0.read_short(request, provider, start)?;
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                known.prefix?;
+                self.1.resumed.fetch_add(1, Ordering::Relaxed);
+                Some((self.0.answer(&reading, &known), About::new(&reading)))
+            })
+        })
     }
 }

@@ -141,8 +141,8 @@ class Counter:
         for tool in tools:
             if self.has_markup and not tool.builtin:
                 texts = [markup.function_line(tool)]
-            elif profile.tool_text in ("compact", "spaced") and not tool.builtin:
-                texts = [markup.function_object(tool, is_spaced=profile.tool_text == "spaced")]
+            elif profile.tool_text in markup.FORMS and not tool.builtin:
+                texts = [markup.function_object(tool, profile.tool_text)]
             else:
                 texts = [tool.name, tool.description, tool.schema]
             tokens += self.scaled(sum(map(self.text, texts)))

@@ -98,6 +98,7 @@ class Engine:
         self._table = Table(json.loads(profile_rows)) if profile_rows else bundled()
         self._is_learning = is_learning and method == "profile"
         self._learners = Learners()
+        self._counts = dict.fromkeys(("exact", "delta", "estimated", "resumed", "recorded"), 0)
         self._vocabularies = dict(sorted(named_vocabularies, key=lambda it: -len(it[0])))
 
     def __len__(self) -> int:
@@ -128,6 +129,7 @@ class Engine:
         is_known = count.new_message_count == 0 and not count.has_other_options
         if prefix is not None and is_known and count.known.is_billed:
             source = "exact"
+        self._counts[source] += 1
         return self._answer(reading, count, source, counted)
 
     def record(
@@ -162,7 +164,13 @@ class Engine:
             known = KnownTotal(input_tokens + derived, derived, *options)
             self._store.record(prefix, known, now_seconds)
         self._learn(reading, count, input_tokens)
+        self._counts["recorded"] += 1
         return True
+
+    def stats(self) -> list[tuple[str, int]]:
+        """Names and numbers; nothing is ever resumed here."""
+        kept = {"known_prefixes": len(self._store), "learned_models": len(self._learners)}
+        return [*self._counts.items(), *kept.items()]
 
     def learned(self) -> list[tuple[str, int, list[float]]]:
         """Lead, corrections and covariance by model."""

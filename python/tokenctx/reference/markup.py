@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "antml:"
 """What the vendor puts before the names of the tags around calls."""
+FORMS: Final = ("compact", "spaced", "ollama")
+SCHEMA_KEYS: Final = ("type", "$defs", "items", "required")
+PROPERTY_KEYS: Final = ("anyOf", "type", "items", "description", "enum")
 
 
 def function_line(tool: Tool) -> str:
@@ -26,18 +29,36 @@ def function_line(tool: Tool) -> str:
     return f"<function>{line}</function>\n"
 
 
-def function_object(tool: Tool, *, is_spaced: bool) -> str:
-    """`tool` as OpenAI's JSON object, compact or spaced; fields that it lacks are left out."""
-    write = spaced if is_spaced else compact
+def function_object(tool: Tool, form: str) -> str:
+    """`tool` as OpenAI's JSON object in one of the `FORMS`; what it lacks is left out."""
+    write = spaced if form == "spaced" else compact
     function: dict[str, Any] = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
     text = write({"type": "function", "function": function})
     if not tool.schema:
         return text
-    if is_spaced:
+    if form == "spaced":
         return f'{text[:-2]}, "parameters": {respaced(tool.schema)}}}}}'
-    return f'{text[:-2]},"parameters":{tool.schema}}}}}'
+    schema = _parameters(tool.schema) if form == "ollama" else tool.schema
+    return f'{text[:-2]},"parameters":{schema}}}}}'
+
+
+def _parameters(schema: str) -> str:
+    """What Ollama keeps of a schema: at the top, and of each property."""
+    value, is_json = parse_arguments(schema)
+    if not is_json or not isinstance(value, dict):
+        return schema
+    kept = {key: value[key] for key in SCHEMA_KEYS if key in value}
+    properties = value.get("properties")
+    if isinstance(properties, dict):
+        kept["properties"] = {
+            name: {key: item[key] for key in PROPERTY_KEYS if key in item}
+            if isinstance(item, dict)
+            else {}
+            for name, item in properties.items()
+        }
+    return compact(kept)
 
 
 def calls_text(calls: Iterable[ToolCall], *, follows_text: bool) -> str:
