@@ -71,7 +71,9 @@ def keywords(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 SCHEMAS = st.recursive(st.one_of(keywords(SCALARS), SCALARS), keywords, max_leaves=12)
-MODELS = st.sampled_from("gpt-4o gpt-5 gpt-5.4 gpt-4 o4-mini gpt-3.5-turbo".split())
+MODELS = st.sampled_from(
+    "gpt-4o gpt-5 gpt-5.4 gpt-4 o4-mini gpt-3.5-turbo gemini-2.0 gemini-2.5 gemini-3".split()
+)
 
 
 @settings(deadline=None)  # the first count loads a vocabulary

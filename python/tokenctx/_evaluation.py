@@ -58,6 +58,15 @@ class Call:
     dialect: Dialect | None
     known: tuple[Json, int] | None = None
 
+    @property
+    def names(self) -> Json:
+        """What an estimate takes beside the body."""
+        return {
+            "model": self.model or None,
+            "dialect": self.dialect,
+            "provider": self.provider or None,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -212,7 +221,7 @@ class Scorer:
     def estimate(self, call: Call) -> Estimate:
         """The estimate for `call` with nothing known. Raises Unusable beyond a limit."""
         try:
-            return self.whole.estimate(call.body, **_names(call))
+            return self.whole.estimate(call.body, **call.names)
         except Error:
             raise Unusable("a request beyond a limit") from None
 
@@ -225,12 +234,8 @@ class Scorer:
             return None
         body, tokens = call.known
         self.growing.reset()
-        self.growing.record(body, tokens, **_names(call))
-        return self.growing.estimate(call.body, **_names(call))
-
-
-def _names(call: Call) -> Json:
-    return {"model": call.model or None, "dialect": call.dialect}
+        self.growing.record(body, tokens, **call.names)
+        return self.growing.estimate(call.body, **call.names)
 
 
 def score_of(call: Call, estimate: Estimate) -> Score:

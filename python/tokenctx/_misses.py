@@ -91,8 +91,7 @@ def misses(worst: Iterable[tuple[Call, Estimate]]) -> list[Miss]:
 
 def _parts(estimator: HybridTokenEstimator, call: Call) -> dict[str, int]:
     def tokens(body: Json) -> int:
-        count = estimator.count_request(body, model=call.model or None, dialect=call.dialect)
-        return count.tokens
+        return estimator.count_request(body, **call.names).tokens
 
     body = call.body
     whole = tokens(body)
