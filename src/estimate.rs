@@ -658,6 +658,9 @@ fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {
     if !reading.is_known_model {
         all.insert("unknown_model");
     }
+    if reading.profile.runs_tools {
+        all.insert("server_tools");
+    }
     all
 }
 

@@ -102,6 +102,8 @@ pub struct Profile {
     pub opaque_permille: u64,
     /// More for each piece of encrypted reasoning.
     pub opaque_offset_tokens: i64,
+    /// Whether the vendor runs tools of its own, whose results are billed too.
+    pub runs_tools: bool,
     /// A rule of `image_rules.json`.
     pub image_rule: String,
     /// A file.
@@ -165,6 +167,7 @@ impl Default for Profile {
             has_think_tags: false,
             opaque_permille: 0,
             opaque_offset_tokens: 0,
+            runs_tools: false,
             image_rule: String::new(),
             file_tokens: 0,
             audio_tokens: 0,
@@ -225,6 +228,7 @@ impl Profile {
             "has_think_tags" => self.has_think_tags = is_true(),
             "opaque_permille" => self.opaque_permille = number(),
             "opaque_offset_tokens" => self.opaque_offset_tokens = signed(value),
+            "runs_tools" => self.runs_tools = is_true(),
             "image_rule" => self.image_rule = text(),
             "file_tokens" => self.file_tokens = number(),
             "audio_tokens" => self.audio_tokens = number(),

@@ -368,5 +368,7 @@ class Engine:
         return cast("Quality", reading.profile.quality)
 
     def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:
-        unknown = set() if reading.is_known_model else {"unknown_model"}
-        return tuple(sorted(reading.request.assumptions | counter.assumptions | unknown))
+        more = set() if reading.is_known_model else {"unknown_model"}
+        if reading.profile.runs_tools:
+            more.add("server_tools")
+        return tuple(sorted(reading.request.assumptions | counter.assumptions | more))

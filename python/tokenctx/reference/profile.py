@@ -92,6 +92,7 @@ class Profile:
     has_think_tags: bool = False
     opaque_permille: int = 0
     opaque_offset_tokens: int = 0
+    runs_tools: bool = False
     image_rule: str = ""
     file_tokens: int = 0
     audio_tokens: int = 0
