@@ -2,6 +2,7 @@
 
 use crate::bpe;
 use crate::claude::ClaudeFamily;
+use std::sync::Arc;
 
 /// An encoding: counts the tokens of a text, and may tell which they are.
 ///
@@ -18,6 +19,8 @@ pub enum Encoding {
     Bpe(bpe::Encoding),
     /// A family of Claude's count model.
     Claude(ClaudeFamily),
+    /// A byte pair encoding of the user's.
+    Ranked(Arc<bpe::Ranked>),
 }
 
 impl Encoding {
@@ -40,6 +43,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => encoding.name(),
             Encoding::Claude(family) => family.name(),
+            Encoding::Ranked(ranked) => ranked.name(),
         }
     }
 
@@ -48,6 +52,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => encoding.count(text),
             Encoding::Claude(family) => family.count(text),
+            Encoding::Ranked(ranked) => ranked.count(text),
         }
     }
 
@@ -58,6 +63,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => encoding.count_at_most(text, limit),
             Encoding::Claude(family) => family.count_at_most(text, limit),
+            Encoding::Ranked(ranked) => ranked.count_at_most(text, limit),
         }
     }
 
@@ -66,6 +72,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => Some(encoding.encode(text)),
             Encoding::Claude(_) => None,
+            Encoding::Ranked(ranked) => Some(ranked.encode(text)),
         }
     }
 
@@ -74,6 +81,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => encoding.decode(&[token]),
             Encoding::Claude(_) => None,
+            Encoding::Ranked(ranked) => ranked.decode(token),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
+use crate::bounds::{Bounds, Scope, Stratum};
 use crate::count::{Counter, Tally, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::learn::{Features, Learner, Learners, Lesson};
@@ -20,6 +21,9 @@ const GUESSES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
 
 /// Beginnings of the assumptions about what the request does not hold.
 const UNTOLD: [&str; 3] = ["remote_", "unreadable_", "server_"];
+
+/// Assumed if the user's vocabulary could not count.
+const FAILED_VOCABULARY: &str = "failed_vocabulary";
 
 /// Nothing is learned about a model whose name is longer.
 const MAX_MODEL_BYTES: usize = 200;
@@ -316,9 +320,10 @@ impl Engine {
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
     pub fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
         let (count, counter) = self.count_beyond(reading, known.prefix);
+        let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
         let counted = match &known.learner {
-            Some(learner) => learner.corrected(&count.features, count.tokens),
-            None => count.tokens,
+            Some(learner) if is_learned => learner.corrected(&count.features, count.tokens),
+            _ => count.tokens,
         };
         let is_known = count.new_message_count == 0 && !count.has_other_options;
         let is_exact = is_known && count.known.is_billed();
@@ -346,6 +351,7 @@ impl Engine {
         let assumptions = assumptions(reading, &counter);
         if count.tokens == 0
             || billed.input_tokens <= count.known.tokens
+            || assumptions.contains(FAILED_VOCABULARY)
             || assumptions.iter().any(is_untold)
         {
             return None;
@@ -444,7 +450,7 @@ impl Engine {
             return (counted, counter);
         }
         let mut counter = Counter::new(profile, request, None);
-        counter.assume("failed_vocabulary");
+        counter.assume(FAILED_VOCABULARY);
         (work(&mut counter), counter)
     }
 
@@ -506,7 +512,12 @@ impl Engine {
     fn model(&self, reading: &Reading<'_>) -> Option<String> {
         let name = ModelName::read(&reading.request.model, Table::bundled()).own;
         let is_name = name.len() <= MAX_MODEL_BYTES;
-        (self.is_learning && is_name).then(|| format!("{}/{name}", reading.profile.name))
+        let own = self
+            .vocabularies
+            .of(&reading.request.model, &reading.profile);
+        let own = own.map(|own| format!("/{}", own.name()));
+        let own = own.unwrap_or_default();
+        (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
     }
 
     fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {
@@ -626,19 +637,11 @@ fn estimate(
     if quality == "exact" && !known.is_billed() {
         quality = "calibrated";
     }
-    let profile = &reading.profile;
-    let (low, high) = match quality {
-        "exact" => (1000, 1000),
-        "heuristic" => (
-            profile.low_permille.min(500),
-            profile.high_permille.max(2000),
-        ),
-        _ => (profile.low_permille, profile.high_permille),
-    };
-    // What is not billed yet may be as wrong as a count.
-    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
     let tokens = known.tokens.saturating_add(estimated_tokens);
-    let certain = tokens - uncertain;
+    let (low, high) = match source {
+        Source::Exact => (tokens, tokens),
+        _ => bounds(reading, source, count, estimated_tokens, &assumptions),
+    };
     Estimate {
         tokens,
         source,
@@ -646,10 +649,31 @@ fn estimate(
         estimated_tokens,
         new_message_count: count.new_message_count,
         quality: quality.to_owned(),
-        low: certain.saturating_add(uncertain.saturating_mul(low) / 1000),
-        high: certain.saturating_add(uncertain.saturating_mul(high).div_ceil(1000)),
+        low,
+        high,
         assumptions,
     }
+}
+
+fn bounds(
+    reading: &Reading<'_>,
+    source: Source,
+    count: &Count,
+    estimated_tokens: u64,
+    assumptions: &Assumptions,
+) -> (u64, u64) {
+    let known = count.known;
+    let scope = match source {
+        Source::Estimated => Scope::Whole,
+        _ if known.is_billed() || count.has_other_options => Scope::New,
+        _ => Scope::Reply,
+    };
+    let start = reading.request.messages.len() - count.new_message_count;
+    let stratum = Stratum::of(&reading.request, start, assumptions);
+    // What is not billed yet may be as wrong as a count.
+    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
+    let tokens = known.tokens.saturating_add(estimated_tokens);
+    Bounds::of(&reading.profile, reading.is_known_model, scope, stratum).interval(tokens, uncertain)
 }
 
 fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {

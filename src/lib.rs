@@ -4,6 +4,7 @@
 //! [`prefix`] -> [`count`] -> [`estimate`]. The crate knows nothing of Python; the binding is
 //! `src/py/`, behind the feature `python`.
 
+pub mod bounds;
 pub mod bpe;
 pub mod claude;
 pub mod count;

@@ -76,12 +76,24 @@ pub struct Profile {
     pub thinking_tokens: u64,
     /// Per tool call, besides its name and arguments.
     pub call_tokens: u64,
-    /// Layout `anthropic`: more per tool call.
-    pub invoke_tokens: i64,
-    /// Layout `anthropic`: per message of several tool calls.
-    pub parallel_tokens: u64,
-    /// Layout `anthropic`: per tool call and its name in such a message.
-    pub parallel_call_tokens: u64,
+    /// Layout `anthropic`: a conversation that begins with the assistant.
+    pub opening_tokens: i64,
+    /// Layout `anthropic`: before each further block, and before a message of the same speaker.
+    pub joined_tokens: i64,
+    /// Layout `anthropic`: around the results of a turn, in place of `message_tokens`.
+    pub results_tokens: i64,
+    /// The same if the request forces a call.
+    pub forced_results_tokens: i64,
+    /// Layout `anthropic`: what the user says behind results, in place of `message_tokens`.
+    pub after_results_tokens: i64,
+    /// Layout `anthropic`: more for an answer in text right behind results.
+    pub answer_tokens: i64,
+    /// Layout `anthropic`: whether an element stands around the calls of a message.
+    pub encloses_calls: bool,
+    /// One call at a time, with a free choice.
+    pub serial_tokens: i64,
+    /// One call at a time, with a forced choice.
+    pub forced_serial_tokens: i64,
     /// How often the name of a called tool is billed.
     pub call_name_count: u64,
     /// Per tool result.
@@ -98,6 +110,8 @@ pub struct Profile {
     pub reasoning: ReasoningRule,
     /// Whether what an answer says before `</think>` is reasoning.
     pub has_think_tags: bool,
+    /// Per block of reasoning.
+    pub reasoning_tokens: u64,
     /// Tokens for 1,000 bytes of encrypted reasoning.
     pub opaque_permille: u64,
     /// More for each piece of encrypted reasoning.
@@ -114,10 +128,6 @@ pub struct Profile {
     pub video_tokens: u64,
     /// Framing of an answer that comes back.
     pub reply_tokens: u64,
-    /// Lower bound of a count in thousandths: the 5 % quantile of billed over counted.
-    pub low_permille: u64,
-    /// Upper bound of a count in thousandths: the 95 % quantile.
-    pub high_permille: u64,
     /// Largest input and output of the model, if known.
     pub context_window_tokens: Option<u64>,
     /// Largest output of the model, if known.
@@ -154,9 +164,15 @@ impl Default for Profile {
             schema_permille: 1000,
             thinking_tokens: 0,
             call_tokens: 0,
-            invoke_tokens: 0,
-            parallel_tokens: 0,
-            parallel_call_tokens: 0,
+            opening_tokens: 0,
+            joined_tokens: 0,
+            results_tokens: 0,
+            forced_results_tokens: 0,
+            after_results_tokens: 0,
+            answer_tokens: 0,
+            encloses_calls: true,
+            serial_tokens: 0,
+            forced_serial_tokens: 0,
             call_name_count: 1,
             result_tokens: 0,
             layout: Layout::Linear,
@@ -165,6 +181,7 @@ impl Default for Profile {
             responses: LayoutRule::default(),
             reasoning: ReasoningRule::Loop,
             has_think_tags: false,
+            reasoning_tokens: 0,
             opaque_permille: 0,
             opaque_offset_tokens: 0,
             runs_tools: false,
@@ -173,8 +190,6 @@ impl Default for Profile {
             audio_tokens: 0,
             video_tokens: 0,
             reply_tokens: 0,
-            low_permille: 500,
-            high_permille: 2000,
             context_window_tokens: None,
             max_output_tokens: None,
         }
@@ -215,15 +230,22 @@ impl Profile {
             "schema_permille" => self.schema_permille = number(),
             "thinking_tokens" => self.thinking_tokens = number(),
             "call_tokens" => self.call_tokens = number(),
-            "invoke_tokens" => self.invoke_tokens = signed(value),
-            "parallel_tokens" => self.parallel_tokens = number(),
-            "parallel_call_tokens" => self.parallel_call_tokens = number(),
+            "opening_tokens" => self.opening_tokens = signed(value),
+            "joined_tokens" => self.joined_tokens = signed(value),
+            "results_tokens" => self.results_tokens = signed(value),
+            "forced_results_tokens" => self.forced_results_tokens = signed(value),
+            "after_results_tokens" => self.after_results_tokens = signed(value),
+            "answer_tokens" => self.answer_tokens = signed(value),
+            "encloses_calls" => self.encloses_calls = value.as_bool() == Some(true),
+            "serial_tokens" => self.serial_tokens = signed(value),
+            "forced_serial_tokens" => self.forced_serial_tokens = signed(value),
             "call_name_count" => self.call_name_count = number(),
             "result_tokens" => self.result_tokens = number(),
             "layout" => self.layout = Layout::named(&text()),
             "is_rerouted_by_gateways" => self.is_rerouted_by_gateways = is_true(),
             "chat" => set_rule(&mut self.chat, value),
             "responses" => set_rule(&mut self.responses, value),
+            "reasoning_tokens" => self.reasoning_tokens = number(),
             "reasoning" => self.reasoning = reasoning_rule(&text()),
             "has_think_tags" => self.has_think_tags = is_true(),
             "opaque_permille" => self.opaque_permille = number(),
@@ -234,8 +256,6 @@ impl Profile {
             "audio_tokens" => self.audio_tokens = number(),
             "video_tokens" => self.video_tokens = number(),
             "reply_tokens" => self.reply_tokens = number(),
-            "low_permille" => self.low_permille = number(),
-            "high_permille" => self.high_permille = number(),
             "context_window_tokens" => self.context_window_tokens = value.as_u64(),
             "max_output_tokens" => self.max_output_tokens = value.as_u64(),
             _ => {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenctx
-from test_counting import ENCODINGS, HOSTILE, published, texts
+from test_counting import ATOMS, ENCODINGS, HOSTILE, published, texts
 from tokenctx import Encoding
 
 if TYPE_CHECKING:
@@ -97,6 +98,16 @@ def test_a_limit_holds_for_a_megabyte_of_anything(encoding: Encoding, name: str)
     count = encoding.count(HOSTILE[name])
     for limit in (0, 100, count - 1, count, count + 1):
         assert encoding.count_at_most(HOSTILE[name], limit) == min(count, limit + 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_limit_holds_for_long_texts(encoding: Encoding, seed: int) -> None:
+    numbers = random.Random(seed)
+    atoms = numbers.sample(ATOMS, numbers.randint(1, 30))
+    text = "".join(numbers.choices(atoms, k=6000))
+    count = encoding.count(text)
+    for limit in (0, count // 9, count // 4, count // 2, count - 1, count, count + 1):
+        assert encoding.count_at_most(text, limit) == min(count, limit + 1)
 
 
 def test_threads_count_alike(encoding: Encoding) -> None:

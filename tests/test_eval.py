@@ -295,6 +295,26 @@ def test_a_counter_that_is_not_there_is_bad_usage(monkeypatch: pytest.MonkeyPatc
         assert words in result.stderr
 
 
+# The user's vocabularies
+
+
+def test_text_is_counted_with_the_users_vocabulary(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    path = tmp_path / "tokenizer.json"
+    tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0}, [])).save(str(path))
+    words = ("--provider", "google", "--worst", "1")
+    plain, own = report(CALLS, *words), report(CALLS, *words, "--vocabulary", f"gemini={path}")
+    assert own["worst"][0]["tokens"] < plain["worst"][0]["tokens"]
+    assert own["worst"][0]["parts"]["messages"] < plain["worst"][0]["parts"]["messages"]
+
+
+@pytest.mark.parametrize("pair", ["gemini", "=path", "gemini=none.json"])
+def test_what_is_no_vocabulary_is_bad_usage(pair: str) -> None:
+    result = run(CALLS, "--vocabulary", pair)
+    assert result.exit_code == 2
+    assert "--vocabulary" in result.stderr
+
+
 # What goes wrong
 
 

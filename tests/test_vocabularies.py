@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiktoken
 import tokenizers
 from hypothesis import given, settings
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 import tokenctx
 import tokenctx.reference
-from test_counting import texts
-from tokenctx import Encoding
+from test_counting import HOSTILE, texts
+from tokenctx import Encoding, _core
 from tokenctx.reference import bpe
 
 if TYPE_CHECKING:
@@ -114,8 +118,6 @@ def test_special_spellings_are_text(saved: tuple[Path, tokenizers.Tokenizer]) ->
 
 
 def test_a_file_is_known_by_name_and_hash(saved: tuple[Path, tokenizers.Tokenizer]) -> None:
-    import hashlib
-
     path, _ = saved
     encoding = Encoding.from_tokenizer_json(str(path), name="mine")
     fingerprint = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -168,6 +170,129 @@ def test_a_missing_extra_is_named(
     monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
     with pytest.raises(ImportError, match=r"pip install 'tokenctx\[tokenizers\]'"):
         Encoding.from_tokenizer_json(saved[0])
+
+
+LLAMA_3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN = LLAMA_3.replace("{1,3}", "")
+GPT_2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+RULES = [
+    *bpe.PATTERNS.items(),
+    *(("llama3", LLAMA_3), ("qwen", QWEN), ("gpt2", GPT_2)),
+]
+
+
+def unordered_ranks() -> dict[bytes, int]:
+    """A vocabulary as after surgery: gaps, and tokens that their own text does not merge to."""
+    numbers = random.Random(7)
+    tokens = list(bpe.ranks("r50k_base"))
+    words = numbers.sample([token for token in tokens if len(token) > 1], 20_000)
+    pairs = [bytes([left, right]) for left in b"abcdef 's\n" for right in b"abcdef \n"]
+    chosen = list(dict.fromkeys([*words, *pairs, *(bytes([byte]) for byte in range(256))]))
+    numbers.shuffle(chosen)
+    return {token: 3 * place + 5 for place, token in enumerate(chosen)}
+
+
+def rank_file(ranks: dict[bytes, int]) -> bytes:
+    lines = (b"%s %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items())
+    return b"".join(lines)
+
+
+@pytest.fixture(scope="module", params=["whole", "unordered"])
+def ranks(request: pytest.FixtureRequest) -> dict[bytes, int]:
+    return bpe.ranks("cl100k_base") if request.param == "whole" else unordered_ranks()
+
+
+@pytest.fixture(scope="module", params=RULES, ids=[name for name, _ in RULES])
+def pair(
+    request: pytest.FixtureRequest,
+    ranks: dict[bytes, int],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Encoding, tiktoken.Encoding]:
+    """The encoding of a rank file, and tiktoken's of the same ranks and pattern."""
+    split, pattern = request.param
+    path = tmp_path_factory.mktemp("ranks") / "mine.tiktoken"
+    path.write_bytes(rank_file(ranks))
+    oracle = tiktoken.Encoding(
+        "mine", pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<bos>": 10**6}
+    )
+    encoding = Encoding.from_tiktoken(path, split=split)
+    assert encoding == Encoding.from_tiktoken(path, split=pattern)
+    return encoding, oracle
+
+
+@settings(max_examples=300)
+@given(text=texts)
+def test_a_rank_file_counts_as_tiktoken_does(
+    pair: tuple[Encoding, tiktoken.Encoding], text: str
+) -> None:
+    encoding, oracle = pair
+    tokens = oracle.encode_ordinary(text)
+    assert encoding.encode(text) == tokens
+    assert encoding.count(text) == len(tokens)
+    assert encoding.count_batch([text, text]) == [len(tokens)] * 2
+    assert encoding.count_at_most(text, 5) == min(len(tokens), 6)
+    assert encoding.decode_bytes(tokens) == oracle.decode_bytes(tokens)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_rank_file_takes_a_long_piece(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "o200k.tiktoken"
+    path.write_bytes(_core.rank_file("o200k_base"))
+    encoding = Encoding.from_tiktoken(path, split="o200k_base")
+    text = HOSTILE[name][:100_000]
+    assert encoding.encode(text) == tokenctx.encode(text)
+    assert encoding.exceeds(HOSTILE[name], 1000)
+
+
+BYTES = {bytes([byte]): byte for byte in range(256)}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "no token is the byte 0"),
+        (rank_file({token: byte for token, byte in BYTES.items() if byte != 7}), "the byte 7;"),
+        (rank_file(BYTES) + b"YWI= 256\nYWI= 257", "line 258 has a token or a rank"),
+        (rank_file(BYTES) + b"YWI= 255", "line 257 has a token or a rank"),
+        (b"YWI=\n", "line 1 is not base64"),
+        (b"YWI= \n", "line 1 is not base64"),
+        (b"YWI= -1\n", "line 1 is not base64"),
+        (b"YWI= 4294967295\n", "line 1 is not base64"),
+        (b"\n\n!!! 1\n", "line 3 is not base64"),
+        (b" 1\n", "line 1 is not base64"),
+        (b"\xff\xfe 1\n", "line 1 is not base64"),
+        (b'{"model": {}}', "line 1 is not base64"),
+    ],
+)
+def test_a_file_that_is_no_rank_file_is_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "mine.tiktoken"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"^mine.tiktoken: .*{message}"):
+        Encoding.from_tiktoken(path, split="llama3")
+
+
+def test_an_unknown_split_rule_lists_the_known(tmp_path: Path) -> None:
+    for split in ("", "p100k", LLAMA_3 + "|x"):
+        with pytest.raises(ValueError, match=r"known are o200k_base.*llama3, qwen; for another"):
+            Encoding.from_tiktoken(tmp_path / "none", split=split)
+    with pytest.raises(FileNotFoundError):
+        Encoding.from_tiktoken(tmp_path / "none", split="llama3")
+
+
+def test_a_rank_file_may_count_for_a_model(implementation: Any, tmp_path: Path) -> None:
+    path = tmp_path / "bytes.tiktoken"
+    path.write_bytes(rank_file(BYTES).replace(b"\n", b"\r\n"))
+    encoding = Encoding.from_tiktoken(path, split="gpt2", name="bytes")
+    estimator = implementation.HybridTokenEstimator(vocabularies={"gemini": encoding})
+    characters = implementation.HybridTokenEstimator(vocabularies={"gemini": Characters()})
+    count = estimator.count_request(GEMINI)
+    assert count.encoding == "bytes"
+    assert count.message_tokens == characters.count_request(GEMINI).message_tokens
 
 
 class Characters:
@@ -263,6 +388,25 @@ def test_a_vocabulary_that_fails_is_as_none(implementation: Any, answer: Any) ->
     ).estimate(json.dumps(GEMINI))
     assert estimate.tokens == plain.estimate(GEMINI).tokens
     assert estimate.assumptions == ("failed_vocabulary",)
+
+
+def test_constants_are_learned_for_each_vocabulary(implementation: Any) -> None:
+    def recorded(vocabulary: Any) -> Any:
+        estimator = implementation.HybridTokenEstimator(vocabularies={"gemini": vocabulary})
+        for turn in range(30):
+            text = f"{turn} and a few more words " * (turn + 3)
+            contents = [{"role": "user", "parts": [{"text": text}]}]
+            body = {"model": "gemini-2.5-pro", "contents": contents}
+            estimator.record(body, 3 * estimator.count_request(body).tokens)
+        return estimator
+
+    models = list(recorded(Characters()).learned()["models"])
+    assert [model.rsplit("/", 1)[-1] for model in models] == ["my-characters"]
+    estimate = recorded(Characters()).estimate(GEMINI)
+    assert "learned_correction" in estimate.assumptions
+    broken = Broken(None)
+    broken.calls = 3
+    assert recorded(broken).learned()["models"] == {}
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])

@@ -13,8 +13,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from tokenctx._core import __version__
-from tokenctx._evaluation import Evaluation, Filter, Scores, Tally, evaluate
+from tokenctx._core import Encoding, __version__
+from tokenctx._errors import Error
+from tokenctx._evaluation import Evaluation, Filter, Scores, Tally, evaluate, plain_estimator
 from tokenctx._misses import misses
 from tokenctx._peers import PEERS, MissingPeerError, Peer
 from tokenctx._recordings import RecordingError
@@ -54,10 +55,15 @@ def eval_command(
     compare: Annotated[
         str, typer.Option(help=f"Score others too, slower: {','.join(PEERS)}.", metavar="NAMES")
     ] = "",
+    vocabulary: Annotated[
+        list[str] | None,
+        typer.Option(help="Count text with your tokenizer.json.", metavar="NAME=PATH"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Score recorded calls: each request estimated with nothing known, beside what was billed."""
-    evaluation = Evaluation(by, worst, _peers(compare))
+    estimator = plain_estimator(_vocabularies(vocabulary or []))
+    evaluation = Evaluation(by, worst, estimator, _peers(compare))
     try:
         _evaluate(file, Filter(provider, api, model, stratum), evaluation)
     except BrokenPipeError:
@@ -65,11 +71,24 @@ def eval_command(
     except (RecordingError, OSError, EOFError, zlib.error) as error:
         complain(str(file), error)
         raise typer.Exit(1) from None
-    found = misses((call, estimate) for _, _, call, estimate in sorted(evaluation.worst)[::-1])
+    found = misses(estimator, [(it[2], it[3]) for it in sorted(evaluation.worst, reverse=True)])
     if as_json:
         typer.echo(json.dumps(_as_json(file.name, evaluation, found)))
     else:
         _show(evaluation, found, least)
+
+
+def _vocabularies(pairs: list[str]) -> dict[str, Encoding]:
+    made = {}
+    for pair in pairs:
+        name, is_pair, path = pair.partition("=")
+        if not (name and is_pair):
+            raise typer.BadParameter(f"{pair!r} is not NAME=PATH", param_hint="--vocabulary")
+        try:
+            made[name] = Encoding.from_tokenizer_json(path)
+        except (Error, ImportError, OSError, ValueError) as error:
+            raise typer.BadParameter(f"{path}: {error}", param_hint="--vocabulary") from None
+    return made
 
 
 def _peers(names: str) -> list[Peer]:

@@ -19,12 +19,13 @@ from tokenctx._replay import quantile
 from tokenctx._strata import DELTA, DELTA_TOKENS, POOLS, STRATA, Pool, stratum_of, vendor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from tokenctx._models import Dialect, Estimate
     from tokenctx._peers import Peer
     from tokenctx._strata import Stratum
+    from tokenctx._vocabularies import TextCounter
 
 Json = dict[str, Any]
 
@@ -211,31 +212,36 @@ def _known(previous: object, body: Json) -> tuple[Json, int] | None:
     return truncated(body, messages[:count]), tokens
 
 
+def plain_estimator(vocabularies: Mapping[str, TextCounter] | None = None) -> HybridTokenEstimator:
+    """An estimator that knows nothing and learns nothing, so that every call is scored alike."""
+    return HybridTokenEstimator(vocabularies=vocabularies, learning=False)
+
+
 @dataclass(slots=True)
 class Scorer:
     """Estimates recorded calls, each with nothing known; and again from the turn before."""
 
-    whole: HybridTokenEstimator = field(default_factory=HybridTokenEstimator)
-    growing: HybridTokenEstimator = field(default_factory=HybridTokenEstimator)
+    estimator: HybridTokenEstimator = field(default_factory=plain_estimator)
 
     def estimate(self, call: Call) -> Estimate:
         """The estimate for `call` with nothing known. Raises Unusable beyond a limit."""
         try:
-            return self.whole.estimate(call.body, **call.names)
+            return self.estimator.estimate(call.body, **call.names)
         except Error:
             raise Unusable("a request beyond a limit") from None
 
     def delta(self, call: Call) -> Estimate | None:
-        """The estimate from the turn before, if one of at least 1,000 tokens is known.
+        """The estimate from the turn before, if that is known.
 
         Its reply is not in the recording: it is counted like all that is new.
         """
-        if call.known is None or call.known[1] < DELTA_TOKENS:
+        if call.known is None:
             return None
         body, tokens = call.known
-        self.growing.reset()
-        self.growing.record(body, tokens, **call.names)
-        return self.growing.estimate(call.body, **call.names)
+        self.estimator.record(body, tokens, **call.names)
+        estimate = self.estimator.estimate(call.body, **call.names)
+        self.estimator.reset()
+        return estimate
 
 
 def score_of(call: Call, estimate: Estimate) -> Score:
@@ -297,12 +303,14 @@ class Evaluation:
     Attributes:
         by: What the calls of a row share; a key of `ROWS`.
         worst_count: How many misses are kept.
+        estimator: What is scored; it learns nothing.
         peers: Other counters to be scored on the same calls.
         skipped: Lines that were not scored, by reason.
     """
 
     by: str = "provider"
     worst_count: int = 0
+    estimator: HybridTokenEstimator = field(default_factory=plain_estimator)
     peers: list[Peer] = field(default_factory=list)
     own: Tally = field(default_factory=Tally)
     of_peers: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
@@ -316,7 +324,7 @@ class Evaluation:
         score, row = score_of(call, estimate), ROWS[self.by](call, estimate)
         self.record_count += 1
         self.own.add(row, call, score)
-        if delta and call.stratum != "undetermined":
+        if delta and delta.known_tokens >= DELTA_TOKENS and call.stratum != "undetermined":
             self.own.pools[DELTA.name].append(score_of(call, delta))
         if call.stratum != "undetermined":
             self._keep_if_worst(abs(score.percent), call, estimate)
@@ -347,7 +355,7 @@ def evaluate(
 
     Raises OSError, EOFError or zlib.error for a file that cannot be read.
     """
-    scorer, start = Scorer(), time.perf_counter()
+    scorer, start = Scorer(evaluation.estimator), time.perf_counter()
     for number, line, position in numbered_lines(path):
         try:
             call = read_call(number, line)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._estimator import HybridTokenEstimator
 from tokenctx._recordings import message_list, truncated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenctx._estimator import HybridTokenEstimator
     from tokenctx._evaluation import Call
     from tokenctx._models import Estimate
 
@@ -83,9 +83,8 @@ class Miss:
         }
 
 
-def misses(worst: Iterable[tuple[Call, Estimate]]) -> list[Miss]:
+def misses(estimator: HybridTokenEstimator, worst: Iterable[tuple[Call, Estimate]]) -> list[Miss]:
     """Each call with the parts of its estimate, counted again without each of them."""
-    estimator = HybridTokenEstimator()
     return [Miss(call, estimate, _parts(estimator, call)) for call, estimate in worst]
 
 

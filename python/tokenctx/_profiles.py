@@ -19,7 +19,8 @@ from tokenctx.reference.profile import LAYOUTS, LayoutRule, Profile, bundled
 MAX_NUMBER: Final = 1_000_000_000
 SIGNED: Final = frozenset(
     "assistant_tokens name_tokens no_system_tokens tool_tokens tools_without_system_tokens "
-    "invoke_tokens opaque_offset_tokens".split()
+    "opening_tokens joined_tokens results_tokens forced_results_tokens after_results_tokens "
+    "answer_tokens serial_tokens forced_serial_tokens opaque_offset_tokens".split()
 )
 """Fields that may be below 0, beside those of `chat` and `responses`."""
 MINIMA: Final = {"text_denominator": 1}

@@ -1,4 +1,5 @@
 //! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
+mod anthropic;
 mod gemini;
 mod media;
 mod openai;
@@ -9,6 +10,8 @@ pub use vocabulary::{TextCounter, Vocabularies};
 use crate::layout::{self, Layout, LayoutRule, ToolText};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
+use anthropic::{Prompt, Turn};
+use std::borrow::Cow;
 use vocabulary::Vocabulary;
 
 /// Counts with one profile and collects what it had to assume.
@@ -18,6 +21,8 @@ pub struct Counter<'p> {
     vocabulary: Vocabulary<'p>,
     /// `None`: tools, schema and calls cost what the profile's linear rules say.
     rule: Option<&'p LayoutRule>,
+    /// What Anthropic's layout adds; `None` in any other.
+    prompt: Option<Prompt>,
     /// What the header of each answer costs for an output schema.
     reply_schema_tokens: u64,
     /// Whether the results that come next belong to calls in one wrapper.
@@ -66,6 +71,7 @@ impl<'p> Counter<'p> {
             profile,
             vocabulary: Vocabulary::new(&profile.encoding, own),
             rule: profile.layout_rule(request.dialect, &request.model),
+            prompt: (profile.layout == Layout::Anthropic).then(|| Prompt::new(profile, request)),
             reply_schema_tokens: 0,
             is_wrapped: false,
             assumptions: Assumptions::new(),
@@ -115,7 +121,9 @@ impl<'p> Counter<'p> {
     pub fn context(&mut self, request: &Request<'_>) -> u64 {
         let profile = self.profile;
         let mut tokens = profile.request_tokens;
-        if !request.system.is_empty() {
+        if let Some(prompt) = self.prompt {
+            tokens = plus(tokens, self.blocks(prompt, &request.system));
+        } else if !request.system.is_empty() {
             tokens += profile.system_tokens + self.parts(&request.system, false);
         }
         if let Some(rule) = self.rule {
@@ -137,12 +145,16 @@ impl<'p> Counter<'p> {
         if !request.tools.is_empty() && !is_dropped {
             let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
             let more = i64::from(!has_system) * profile.tools_without_system_tokens;
-            self.tally.tools = plus(tools, more);
+            self.tally.tools = plus(tools, self.serial().saturating_add(more));
             tokens += self.tally.tools;
         }
         if let Some(schema) = &request.response_schema {
             self.counted_only_text = false;
-            let schema = self.scaled(self.text(&schema.compact()));
+            let text = match self.prompt {
+                Some(_) => layout::indented_schema(schema),
+                None => schema.compact(),
+            };
+            let schema = self.scaled(self.text(&text));
             self.tally.schema = profile.schema_tokens + permille(schema, profile.schema_permille);
             tokens += self.tally.schema;
         }
@@ -165,9 +177,25 @@ impl<'p> Counter<'p> {
         let is_result = |message: &&Message<'_>| message.role == "tool";
         let before = messages[..start].iter().rev().find(|it| !is_result(it));
         self.is_wrapped = before.is_some_and(|message| self.wraps(message));
+        let prompt = self.prompt;
+        let mut said = Turn::new();
+        if let Some(prompt) = prompt {
+            let before = messages[..start].iter();
+            before.for_each(|message| said.skip(self, prompt, message));
+        }
         (start..messages.len()).map(move |index| {
             let counts_reasoning = counts_reasoning(rule, index, turn);
-            self.message(messages, index, counts_reasoning)
+            let Some(prompt) = prompt else {
+                return self.message(messages, index, counts_reasoning);
+            };
+            let is_last = index + 1 == messages.len();
+            self.marked_up(
+                prompt,
+                &mut said,
+                &messages[index],
+                is_last,
+                counts_reasoning,
+            )
         })
     }
 
@@ -200,23 +228,17 @@ impl<'p> Counter<'p> {
                     nth += 1;
                     self.wrapped_result(result, open, close, &mut sum);
                 }
-                (Part::ToolCall(_), None) if self.has_markup() => {}
                 (Part::Text(text), _) if message.role == "assistant" && !counts_reasoning => {
                     sum.text += self.text(self.without_thought(text));
                 }
                 _ => self.part(part, counts_reasoning, &mut sum),
             }
         }
-        let mut more = 0;
-        if self.has_markup() {
-            more = self.markup(message, &mut sum);
-        }
         if let (true, Some(rule)) = (self.is_wrapped && message.role != "tool", self.rule) {
             let calls: Vec<_> = calls(message).collect();
             sum.text += self.text(&layout::wrapper_text(&calls));
             sum.add_signed(rule.wrapper_tokens);
         }
-        sum.add_signed(more);
         self.total(sum)
     }
 
@@ -286,7 +308,7 @@ impl<'p> Counter<'p> {
             }
             Part::Reasoning { text, opaque } if counts_reasoning => {
                 sum.text += self.text(text);
-                sum.add(self.opaque(opaque.len()));
+                sum.add(self.opaque(opaque.len()) + self.profile.reasoning_tokens);
             }
             Part::Reasoning { .. } => {}
             Part::Media(media) => {
@@ -333,7 +355,7 @@ impl<'p> Counter<'p> {
 
     /// Text of one tool definition.
     fn tool(&self, tool: &Tool<'_>) -> u64 {
-        if self.has_markup() && tool.builtin.is_none() {
+        if self.prompt.is_some() && tool.builtin.is_none() {
             return self.text(&layout::function_line(tool));
         }
         if self.profile.tool_text != ToolText::Parts && tool.builtin.is_none() {
@@ -345,36 +367,16 @@ impl<'p> Counter<'p> {
         texts.into_iter().map(|text| self.text(text)).sum()
     }
 
-    /// Whether calls and tools are markup.
-    fn has_markup(&self) -> bool {
-        self.profile.layout == Layout::Anthropic
-    }
-
-    /// Adds the calls of a message as markup behind its text; what is returned comes on top.
-    fn markup(&mut self, message: &Message<'_>, sum: &mut Sum) -> i64 {
-        let calls: Vec<_> = calls(message).collect();
-        if calls.is_empty() {
-            return 0;
-        }
-        self.counted_only_text = false;
-        let has_text = message.parts.iter().any(|it| matches!(it, Part::Text(_)));
-        let count = calls.len() as u64;
-        sum.text += self.text(&layout::calls_text(calls.iter().copied(), has_text));
-        if count > 1 {
-            sum.add(self.profile.parallel_tokens + count * self.profile.parallel_call_tokens);
-            sum.text += calls.iter().map(|call| self.text(&call.name)).sum::<u64>();
-        }
-        self.profile
-            .invoke_tokens
-            .saturating_mul(i64::try_from(count).unwrap_or(i64::MAX))
-    }
-
     fn choice(&self, choice: &ToolChoice<'_>) -> u64 {
         match choice {
             ToolChoice::Free | ToolChoice::None => 0,
             ToolChoice::Required => self.profile.required_choice_tokens,
             ToolChoice::Tool(name) => {
-                self.profile.forced_choice_tokens + self.scaled(self.text(name))
+                let name = match self.prompt {
+                    Some(_) => format!("\"{name}\"").into(),
+                    None => Cow::Borrowed(&**name),
+                };
+                self.profile.forced_choice_tokens + self.scaled(self.text(&name))
             }
         }
     }

@@ -18,7 +18,9 @@ mod schema_2023;
 pub use function::{ToolText, function_object};
 pub use gemini::Marked;
 pub(crate) use gemini::{answer_schema, call, result, tool};
-pub use markup::{calls_text, function_line};
+pub use markup::{
+    RESULTS, calls_text, function_line, indented_schema, lone_result_text, named_result_text,
+};
 pub use rule::{Layout, LayoutRule};
 
 use crate::json::{Document, Kind, Limits, Value, write_string};
@@ -80,7 +82,13 @@ pub fn schema_text(name: &str, description: &str, schema: &Data<'_>) -> String {
     let mut json = String::new();
     match schema.node() {
         Some(node) => write_shown(node, 0, false, &mut json),
-        None => schema.write_compact(&mut json),
+        None => {
+            let compact = schema.compact();
+            match Document::parse(&compact, &Limits::default()) {
+                Ok(document) => write_shown(document.root(), 0, false, &mut json),
+                Err(_) => json = compact,
+            }
+        }
     }
     push_ascii(&json, &mut text);
     text

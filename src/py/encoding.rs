@@ -1,6 +1,8 @@
 //! Encodings: counting text, and the tokens for looking at.
+use super::document::detached;
 use super::errors::guard;
 use super::text::{attached, items, on_text, on_texts};
+use crate::bpe::{Ranked, SplitRule};
 use crate::encoding::Encoding;
 use crate::request::Dialect;
 use crate::resolve::Table;
@@ -8,6 +10,7 @@ use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 /// The encoding of this name.
 fn named(name: &str) -> PyResult<Encoding> {
@@ -21,6 +24,15 @@ fn named(name: &str) -> PyResult<Encoding> {
 fn without_tokens(name: &str) -> PyErr {
     PyNotImplementedError::new_err(format!(
         "{name} counts tokens but has none to show: only their number is known"
+    ))
+}
+
+fn unknown_split(split: &str) -> PyErr {
+    let names: Vec<_> = SplitRule::names().collect();
+    let names = names.join(", ");
+    PyValueError::new_err(format!(
+        "no split rule is called {split:?} or has that pattern; known are {names}; \
+         for another, load the tokenizer.json"
     ))
 }
 
@@ -118,6 +130,29 @@ impl PyEncoding {
             fingerprint: None,
             kind: Kind::Core(named(name)?),
         })
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (path, *, split, name = None))]
+    fn from_tiktoken(
+        path: &Bound<'_, PyAny>,
+        split: &str,
+        name: Option<String>,
+    ) -> PyResult<PyEncoding> {
+        let rule = SplitRule::named(split).ok_or_else(|| unknown_split(split))?;
+        let (content, name, fingerprint): (Bound<'_, PyBytes>, String, String) = path
+            .py()
+            .import("tokenctx._vocabularies")?
+            .call_method1("read_file", (path, name))?
+            .extract()?;
+        let content = content.as_bytes();
+        let ranked = guard(|| {
+            let read = || Ranked::read(name.clone(), rule, content);
+            detached(path.py(), content.len(), read)
+                .map_err(|error| PyValueError::new_err(format!("{name}: {error}")))
+        })?;
+        let kind = Kind::Core(Encoding::Ranked(Arc::new(ranked)));
+        Ok(PyEncoding::from_file(name, fingerprint, kind))
     }
 
     #[staticmethod]

@@ -16,16 +16,14 @@ pub(super) fn on_text<T: Send>(
     work: impl FnOnce(&str) -> T + Send,
 ) -> PyResult<T> {
     let py = text.py();
-    if let Some(bytes) = as_bytes(text)? {
-        let bytes = bytes.as_bytes();
-        return Ok(detached(py, bytes.len(), || {
-            work(&String::from_utf8_lossy(bytes))
-        }));
+    if let Ok(text) = text.cast::<PyString>() {
+        return with_text(text, |text, _| detached(py, text.len(), || work(text)));
     }
-    with_text(
-        text.cast::<PyString>().map_err(|_| no_text())?,
-        |text, _| detached(py, text.len(), || work(text)),
-    )
+    let bytes = as_bytes(text)?.ok_or_else(no_text)?;
+    let bytes = bytes.as_bytes();
+    Ok(detached(py, bytes.len(), || {
+        work(&String::from_utf8_lossy(bytes))
+    }))
 }
 
 /// [`on_text`] for work that needs the interpreter.
@@ -33,13 +31,11 @@ pub(super) fn attached<T>(
     text: &Bound<'_, PyAny>,
     work: impl FnOnce(&str) -> PyResult<T>,
 ) -> PyResult<T> {
-    if let Some(bytes) = as_bytes(text)? {
-        return work(&String::from_utf8_lossy(bytes.as_bytes()));
+    if let Ok(text) = text.cast::<PyString>() {
+        return with_text(text, |text, _| work(text))?;
     }
-    with_text(
-        text.cast::<PyString>().map_err(|_| no_text())?,
-        |text, _| work(text),
-    )?
+    let bytes = as_bytes(text)?.ok_or_else(no_text)?;
+    work(&String::from_utf8_lossy(bytes.as_bytes()))
 }
 
 /// What `work` makes of each of `texts`, detached unless they are short all together.
@@ -47,12 +43,11 @@ pub(super) fn on_texts<T: Send>(
     texts: &Bound<'_, PyAny>,
     work: impl Fn(&str) -> T + Sync,
 ) -> PyResult<Vec<T>> {
-    let held = items(texts)?.map(|text| Held::new(&text?));
-    let held = held.collect::<PyResult<Vec<_>>>()?;
-    let views = held.iter().map(Held::view).collect::<PyResult<Vec<_>>>()?;
+    let held = items(texts)?.collect::<PyResult<Vec<_>>>()?;
+    let views = held.iter().map(View::new).collect::<PyResult<Vec<_>>>()?;
     let byte_count = views.iter().map(View::byte_count).sum();
     Ok(detached(texts.py(), byte_count, || {
-        views.iter().map(|view| work(&view.text())).collect()
+        views.iter().map(|view| view.read(&work)).collect()
     }))
 }
 
@@ -68,53 +63,38 @@ pub(super) fn items<'py>(
     texts.try_iter()
 }
 
-/// A text of a batch, kept alive.
-enum Held<'py> {
-    Bytes(Bound<'py, PyBytes>),
-    Text(Bound<'py, PyString>),
-    /// Without lone surrogates.
-    Mended(String),
-}
-
-impl<'py> Held<'py> {
-    fn new(text: &Bound<'py, PyAny>) -> PyResult<Held<'py>> {
-        if let Some(bytes) = as_bytes(text)? {
-            return Ok(Held::Bytes(bytes));
-        }
-        let text = text.cast::<PyString>().map_err(|_| no_text())?;
-        match text.to_str() {
-            Ok(_) => Ok(Held::Text(text.clone())),
-            Err(_) => with_text(text, |text, _| Held::Mended(text.to_owned())),
-        }
-    }
-
-    fn view(&self) -> PyResult<View<'_>> {
-        Ok(match self {
-            Held::Bytes(bytes) => View::Bytes(bytes.as_bytes()),
-            Held::Text(text) => View::Text(text.to_str()?),
-            Held::Mended(text) => View::Text(text),
-        })
-    }
-}
-
 /// A text of a batch, for use without the interpreter.
 enum View<'a> {
-    Bytes(&'a [u8]),
-    Text(&'a str),
+    Text(Cow<'a, str>),
+    Bytes(Cow<'a, [u8]>),
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    fn new(text: &'a Bound<'_, PyAny>) -> PyResult<View<'a>> {
+        if let Ok(text) = text.cast::<PyString>() {
+            return match text.to_str() {
+                Ok(text) => Ok(View::Text(text.into())),
+                Err(_) => with_text(text, |text, _| View::Text(text.to_owned().into())),
+            };
+        }
+        if let Ok(bytes) = text.cast::<PyBytes>() {
+            return Ok(View::Bytes(bytes.as_bytes().into()));
+        }
+        let bytes = as_bytes(text)?.ok_or_else(no_text)?;
+        Ok(View::Bytes(bytes.as_bytes().to_owned().into()))
+    }
+
     fn byte_count(&self) -> usize {
         match self {
-            View::Bytes(bytes) => bytes.len(),
             View::Text(text) => text.len(),
+            View::Bytes(bytes) => bytes.len(),
         }
     }
 
-    fn text(&self) -> Cow<'_, str> {
+    fn read<T>(&self, work: impl Fn(&str) -> T) -> T {
         match self {
-            View::Bytes(bytes) => String::from_utf8_lossy(bytes),
-            View::Text(text) => Cow::Borrowed(text),
+            View::Text(text) => work(text),
+            View::Bytes(bytes) => work(&String::from_utf8_lossy(bytes)),
         }
     }
 }

@@ -61,7 +61,8 @@ impl<'a, 'd> Reader<'a, 'd> {
         }
     }
 
-    fn element(&mut self, value: Value<'d>) {
+    /// Appends one block.
+    pub(super) fn element(&mut self, value: Value<'d>) {
         match value.kind() {
             Kind::Null => {}
             Kind::String => self.text(string(Some(value))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference import bpe, gemini, layout, markup
+from tokenctx.reference import anthropic, bpe, gemini, layout, markup
 from tokenctx.reference.cut import cut
 from tokenctx.reference.document import compact
 from tokenctx.reference.media import (
@@ -55,6 +55,7 @@ class Counter:
         self.only_text = True
         self.tools_tokens = self.schema_tokens = self.media_tokens = 0
         self.has_markup = profile.layout == "anthropic"
+        self.frames = list(anthropic.frames(request, profile)) if self.has_markup else []
         self.is_gemini = profile.layout in gemini.LAYOUTS
         self.reply_schema_tokens = self._reply_schema()
 
@@ -83,7 +84,9 @@ class Counter:
     def context(self, request: Request) -> int:
         """Tokens of all but the messages: request framing, system prompt, tools, options."""
         profile, tokens = self.profile, self.profile.request_tokens
-        if request.system:
+        if self.has_markup:
+            tokens += anthropic.block_tokens(request, profile) + self._system(request.system)
+        elif request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
         if self.rule is not None:
             total = max(0, tokens + self._layout(self.rule))
@@ -99,14 +102,16 @@ class Counter:
             tokens = max(0, tokens + profile.no_system_tokens)
         is_dropped = profile.none_choice_drops_tools and request.tool_choice == "none"
         if request.tools and not is_dropped:
-            more = 0 if has_system else profile.tools_without_system_tokens
+            more = self.serial() + (0 if has_system else profile.tools_without_system_tokens)
             tools = self.tools(request.tools) + self.choice(request.tool_choice)
             self.tools_tokens = max(0, tools + more)
             tokens += self.tools_tokens
         if request.response_schema:
             self.only_text = False
-            schema = self.scaled(self.text(request.response_schema))
-            self.schema_tokens = profile.schema_tokens + _permille(schema, profile.schema_permille)
+            schema = request.response_schema
+            text = self.text(markup.schema_text(schema) if self.has_markup else schema)
+            schema_tokens = _permille(self.scaled(text), profile.schema_permille)
+            self.schema_tokens = profile.schema_tokens + schema_tokens
             tokens += self.schema_tokens
         return tokens + (profile.thinking_tokens if request.thinking else 0)
 
@@ -154,8 +159,16 @@ class Counter:
         if choice == "required":
             return self.profile.required_choice_tokens
         if choice.startswith("tool:"):
-            return self.profile.forced_choice_tokens + self.scaled(self.text(choice[5:]))
+            name = f'"{choice[5:]}"' if self.has_markup else choice[5:]
+            return self.profile.forced_choice_tokens + self.scaled(self.text(name))
         return 0
+
+    def serial(self) -> int:
+        """Tokens that a request for one call at a time adds to those of the tools."""
+        is_forced = self.request.tool_choice.startswith(("required", "tool:"))
+        if not self.request.serial or not self.request.tools:
+            return 0
+        return self.profile.forced_serial_tokens if is_forced else self.profile.serial_tokens
 
     def _layout(self, rule: LayoutRule) -> int:
         """Tokens of tools, output schema and options in the OpenAI layout."""
@@ -218,7 +231,7 @@ class Counter:
         messages = self.request.messages
         message = messages[index]
         if self.has_markup:
-            return self._marked_up(message, counts_reasoning=counts_reasoning)
+            return self._marked_up(index, counts_reasoning=counts_reasoning)
         if self.rule is None:
             parts = list(message.parts)
             if message.role == "assistant" and not counts_reasoning:
@@ -244,21 +257,45 @@ class Counter:
                 texts, others = texts + name_texts, others + tokens
         return max(0, self.scaled(texts) + others)
 
-    def _marked_up(self, message: Message, *, counts_reasoning: bool) -> int:
-        """Tokens of a message with its calls as markup behind its text."""
-        profile = self.profile
+    def _marked_up(self, index: int, *, counts_reasoning: bool) -> int:
+        """Tokens of a message in Anthropic's layout."""
+        message, frame = self.request.messages[index], self.frames[index]
+        if frame.is_system:
+            return frame.tokens + self._system(message.parts)
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
-        others = [part for part in message.parts if not isinstance(part, ToolCall)]
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        others = [part for part in message.parts if not isinstance(part, (ToolCall, ToolResult))]
         texts, tokens = self._parts(others, counts_reasoning=counts_reasoning)
         if calls:
             self.only_text = False
-            has_text = any(isinstance(part, Text) for part in others)
-            texts += self.text(markup.calls_text(calls, follows_text=has_text))
-        if len(calls) > 1:
-            tokens += profile.parallel_tokens + len(calls) * profile.parallel_call_tokens
-            texts += sum(self.text(call.name) for call in calls)
-        tokens += self._frame(message) + self.scaled(texts)
-        return max(0, tokens + profile.invoke_tokens * len(calls))
+            are_enclosed = self.profile.encloses_calls
+            texts += self.text(markup.calls_text(calls, are_enclosed=are_enclosed))
+        if frame.names and frame.is_first:
+            texts += self.text(markup.RESULTS)
+        for nth, result in enumerate(results):
+            name = frame.names[nth] if nth < len(frame.names) else None
+            inner = self._marked_up_result(result, name)
+            texts, tokens = texts + inner[0], tokens + inner[1]
+        return max(0, tokens + frame.tokens + self.scaled(texts))
+
+    def _marked_up_result(self, result: ToolResult, name: str | None) -> tuple[int, int]:
+        """A result, with the name of its call if it is one of several."""
+        self.only_text = False
+        shown = [part for part in result.parts if isinstance(part, (Text, Data))]
+        text = "".join(part.text if isinstance(part, Text) else part.json for part in shown)
+        rest = [part for part in result.parts if not isinstance(part, (Text, Data))]
+        texts, tokens = self._parts(rest, counts_reasoning=False)
+        if name is None:
+            return texts + self.text(markup.result_text(text, is_error=result.is_error)), tokens
+        return texts + self.text(markup.named_result_text(name, text)) + 1, tokens
+
+    def _system(self, parts: tuple[Part, ...]) -> int:
+        """Tokens of a system prompt; line feeds before it join the one of its frame."""
+        tokens = 0
+        if parts and isinstance(parts[0], Text) and parts[0].text.startswith("\n"):
+            parts = (Text(parts[0].text.lstrip("\n")), *parts[1:])
+            tokens = 0 if anthropic.block_tokens(self.request, self.profile) else 1
+        return tokens + self.parts(parts, counts_reasoning=False)
 
     def _frame(self, message: Message) -> int:
         """Tokens that stand around a message."""
@@ -365,7 +402,8 @@ class Counter:
             elif isinstance(part, Reasoning):
                 if counts_reasoning:
                     texts += self.text(part.text)
-                    others += self._opaque(len(part.opaque.encode()))
+                    opaque = self._opaque(len(part.opaque.encode()))
+                    others += opaque + self.profile.reasoning_tokens
             else:
                 tokens = self.media(part)
                 self.media_tokens += tokens

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenctx._models import Estimate, RequestCount
+from tokenctx.reference.bounds import bounds_permille, interval, row_names, stratum_of
 from tokenctx.reference.count import Counter, FailedVocabularyError, last_user_index
 from tokenctx.reference.digest import (
     derive_key,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from tokenctx._models import Quality, Source
     from tokenctx._vocabularies import TextCounter
+    from tokenctx.reference.bounds import Scope
     from tokenctx.reference.model import Request
 
 T = TypeVar("T")
@@ -42,6 +44,8 @@ GUESSES = ("unknown_", "remote_", "unreadable_", "server_")
 """Beginnings of the assumptions that make a count a guess."""
 UNTOLD = ("remote_", "unreadable_", "server_")
 """Beginnings of the assumptions about what the request does not hold."""
+FAILED_VOCABULARY = "failed_vocabulary"
+"""Assumed if the user's vocabulary could not count."""
 MAX_MODEL_BYTES = 200
 """Nothing is learned about a model whose name is longer."""
 
@@ -123,7 +127,7 @@ class Engine:
         count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
         counted = count.tokens
-        if learner is not None:
+        if learner is not None and FAILED_VOCABULARY not in count.counter.assumptions:
             counted = learner.corrected(count.features, counted)
         source: Source = "estimated" if prefix is None else "delta"
         is_known = count.new_message_count == 0 and not count.has_other_options
@@ -228,7 +232,7 @@ class Engine:
                 pass
         counter = Counter(reading.profile, reading.request)
         if own is not None:
-            counter.assumptions.add("failed_vocabulary")
+            counter.assumptions.add(FAILED_VOCABULARY)
         return work(counter), counter
 
     def _vocabulary(self, reading: Reading) -> TextCounter | None:
@@ -258,7 +262,9 @@ class Engine:
         """What shares its constants; empty if nothing is learned."""
         name = model_name(reading.request.model).own
         is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
-        return f"{reading.profile.name}/{name}" if self._is_learning and is_name else ""
+        own = self._vocabulary(reading)
+        suffix = "" if own is None else f"/{own.name}"
+        return f"{reading.profile.name}/{name}{suffix}" if self._is_learning and is_name else ""
 
     def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:
         """What is beyond `prefix`, an index and a total, counted: all, if there is none."""
@@ -317,7 +323,7 @@ class Engine:
     def _learn(self, reading: Reading, count: Count, billed: int) -> None:
         """Learn from a billed call, unless the request does not tell what was billed."""
         model, guesses = self._model(reading), self._assumptions(reading, count.counter)
-        is_untold = any(name.startswith(UNTOLD) for name in guesses)
+        is_untold = any(name.startswith((*UNTOLD, FAILED_VOCABULARY)) for name in guesses)
         if model and count.tokens and billed > count.known.tokens and not is_untold:
             billed, derived = billed - count.known.tokens, count.known.derived_tokens
             handicap = 4 if reading.profile.quality == "exact" else 0
@@ -330,14 +336,7 @@ class Engine:
         quality = "exact" if source == "exact" else self._quality(reading, counter)
         if quality == "exact" and not known.is_billed:
             quality = "calibrated"
-        low, high = reading.profile.low_permille, reading.profile.high_permille
-        if quality == "exact":
-            low = high = 1000
-        elif quality == "heuristic":
-            low, high = min(low, 500), max(high, 2000)
-        # What is not billed yet may be as wrong as a count.
-        uncertain = counted + min(known.derived_tokens, known.tokens)
-        certain = known.tokens + counted - uncertain
+        low, high = self._bounds(reading, count, source, counted, guesses)
         if counted != count.tokens:
             guesses = (*guesses, "learned_correction")
         if count.has_other_options:
@@ -349,14 +348,36 @@ class Engine:
             estimated_tokens=counted,
             new_message_count=count.new_message_count,
             quality=quality,
-            low=certain + uncertain * low // 1000,
-            high=certain - (-uncertain * high // 1000),
+            low=low,
+            high=high,
             assumptions=tuple(sorted(guesses)),
             dialect=reading.request.dialect,
             model=reading.request.model,
             profile=reading.profile.name,
             context_window_tokens=reading.profile.context_window_tokens,
         )
+
+    def _bounds(
+        self,
+        reading: Reading,
+        count: Count,
+        source: Source,
+        counted: int,
+        guesses: tuple[str, ...],
+    ) -> tuple[int, int]:
+        known, profile = count.known, reading.profile
+        tokens = known.tokens + counted
+        if source == "exact":
+            return tokens, tokens
+        has_reply = not known.is_billed and not count.has_other_options
+        scope: Scope = "whole" if source == "estimated" else "reply" if has_reply else "new"
+        start = len(reading.request.messages) - count.new_message_count
+        stratum = stratum_of(reading.request, start, guesses)
+        is_known_model = reading.is_known_model
+        names = row_names(profile.name, profile.provider, is_known_model=is_known_model)
+        # What is not billed yet may be as wrong as a count.
+        uncertain = counted + min(known.derived_tokens, known.tokens)
+        return interval(tokens, uncertain, bounds_permille(names, scope, stratum))
 
     def _quality(self, reading: Reading, counter: Counter) -> Quality:
         guesses = self._assumptions(reading, counter)

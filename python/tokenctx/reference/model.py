@@ -122,6 +122,8 @@ class Request:
     schema_name: str = ""
     schema_description: str = ""
     thinking: bool = False
+    serial: bool = False
+    """Whether the model may make but one call at a time."""
     pro: bool = False
     """Whether a mode of reasoning with a hidden prompt is asked for."""
     assumptions: frozenset[str] = field(default_factory=frozenset)

@@ -66,6 +66,13 @@ class Profile:
     name_tokens: int = 0
     system_tokens: int = 0
     no_system_tokens: int = 0
+    opening_tokens: int = 0
+    joined_tokens: int = 0
+    results_tokens: int = 0
+    forced_results_tokens: int = 0
+    after_results_tokens: int = 0
+    answer_tokens: int = 0
+    encloses_calls: bool = True
     tools_tokens: int = 0
     tools_header_tokens: int = 0
     tool_tokens: int = 0
@@ -79,17 +86,17 @@ class Profile:
     schema_permille: int = 1000
     thinking_tokens: int = 0
     call_tokens: int = 0
-    invoke_tokens: int = 0
-    parallel_tokens: int = 0
-    parallel_call_tokens: int = 0
     call_name_count: int = 1
     result_tokens: int = 0
     layout: str = "linear"
     is_rerouted_by_gateways: bool = False
     chat: LayoutRule = LayoutRule()
     responses: LayoutRule = LayoutRule()
+    serial_tokens: int = 0
+    forced_serial_tokens: int = 0
     reasoning: str = "loop"
     has_think_tags: bool = False
+    reasoning_tokens: int = 0
     opaque_permille: int = 0
     opaque_offset_tokens: int = 0
     runs_tools: bool = False
@@ -98,8 +105,6 @@ class Profile:
     audio_tokens: int = 0
     video_tokens: int = 0
     reply_tokens: int = 0
-    low_permille: int = 500
-    high_permille: int = 2000
     context_window_tokens: int | None = None
     max_output_tokens: int | None = None
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from blake3 import blake3
 
 from tokenctx._errors import RequestError
-from tokenctx.reference.document import Anomalies, ascii_lower, canonical, compact, load
+from tokenctx.reference.document import (
+    Anomalies,
+    ascii_lower,
+    canonical,
+    compact,
+    load,
+    parse_arguments,
+)
 from tokenctx.reference.model import (
     Data,
     Dialect,
@@ -123,6 +131,7 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
         schema_name=string(output_format(fields).get("name")),
         schema_description=string(output_format(fields).get("description")),
         thinking=read_thinking(fields),
+        serial=read_serial(fields),
         pro=read_pro(fields),
         assumptions=frozenset(assumptions),
     )
@@ -226,7 +235,14 @@ def read_system(fields: dict[str, Any], assumptions: set[str]) -> tuple[Part, ..
     )
     if isinstance(value, dict) and "parts" in value:
         value = value["parts"]
-    return merge_text(read_content(value, assumptions))
+    blocks = value if isinstance(value, list) else [value]
+    return merge_text(read_content([*filterfalse(is_client_header, blocks)], assumptions))
+
+
+def is_client_header(block: Any) -> bool:
+    """Whether a block of the system prompt is a coding agent's header, which nobody bills."""
+    text = string(block.get("text")) if isinstance(block, dict) else ""
+    return text.startswith("x-anthropic-billing-header:")
 
 
 def read_messages(items: list[Any], assumptions: set[str]) -> tuple[Message, ...]:
@@ -404,20 +420,25 @@ def read_response_schema(fields: dict[str, Any]) -> str:
     """Compact JSON of the structured output's schema, empty when there is none."""
     text, config = (
         fields.get("text"),
-        first(fields, "generationConfig", "generation_config", "output_config"),
+        first(fields, "generationConfig", "generation_config", "output_config", "outputConfig"),
     )
     form = first(fields, "response_format", "output_format")
     if form is None and isinstance(text, dict):
         form = text.get("format")
     if form is None and isinstance(config, dict):
-        form = config.get("format")
+        form = first(config, "format", "textFormat")
         schema = first(config, "responseSchema", "response_schema", *JSON_OUTPUT_KEYS)
         if schema is not None:
             return compact(schema)
     if not isinstance(form, dict):
         return ""
-    inner = form.get("json_schema")
+    structure = form.get("structure")
+    form = structure if isinstance(structure, dict) else form
+    inner = first(form, "json_schema", "jsonSchema")
     schema = first(inner if isinstance(inner, dict) else form, "schema")
+    if isinstance(schema, str):
+        parsed, is_json = parse_arguments(schema)
+        schema = parsed if is_json else schema
     return "" if schema is None else compact(schema)
 
 
@@ -432,6 +453,13 @@ def output_format(fields: dict[str, Any]) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else form
 
 
+def read_serial(fields: dict[str, Any]) -> bool:
+    """Whether calls side by side are switched off."""
+    choice = fields.get("tool_choice")
+    is_off = isinstance(choice, dict) and choice.get("disable_parallel_tool_use") is True
+    return is_off or fields.get("parallel_tool_calls") is False
+
+
 def read_pro(fields: dict[str, Any]) -> bool:
     """Whether the reasoning mode `pro` is asked for."""
     reasoning = fields.get("reasoning")
@@ -440,8 +468,19 @@ def read_pro(fields: dict[str, Any]) -> bool:
 
 def read_thinking(fields: dict[str, Any]) -> bool:
     """Whether extended thinking with a budget is switched on."""
-    thinking = fields.get("thinking")
-    return isinstance(thinking, dict) and thinking.get("type") == "enabled"
+    more = fields.get("additionalModelRequestFields")
+    more = more if isinstance(more, dict) else {}
+    for owner, key in ((fields, "thinking"), (more, "thinking"), (more, "reasoning_config")):
+        thinking = owner.get(key)
+        if isinstance(thinking, dict) and thinking.get("type") == "enabled":
+            return True
+    reasoning = fields.get("reasoning")
+    if not isinstance(reasoning, dict):
+        return False
+    effort = string(reasoning.get("effort"))
+    return bool(
+        effort not in ("", "none") or reasoning.get("enabled") or reasoning.get("max_tokens")
+    )
 
 
 def read_reply(body: object) -> tuple[Message, ...]:
