@@ -121,7 +121,8 @@ impl<'p> Counter<'p> {
     pub fn context(&mut self, request: &Request<'_>) -> u64 {
         let profile = self.profile;
         let mut tokens = profile.request_tokens;
-        if let Some(prompt) = self.prompt {
+        let prompt = self.prompt.map(|_| Prompt::new(profile, request));
+        if let Some(prompt) = prompt {
             tokens = plus(tokens, self.blocks(prompt, &request.system));
         } else if !request.system.is_empty() {
             tokens += profile.system_tokens + self.parts(&request.system, false);
@@ -145,7 +146,8 @@ impl<'p> Counter<'p> {
         if !request.tools.is_empty() && !is_dropped {
             let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
             let more = i64::from(!has_system) * profile.tools_without_system_tokens;
-            self.tally.tools = plus(tools, self.serial().saturating_add(more));
+            let serial = prompt.map_or(0, Prompt::serial_tokens);
+            self.tally.tools = plus(tools, serial.saturating_add(more));
             tokens += self.tally.tools;
         }
         if let Some(schema) = &request.response_schema {
