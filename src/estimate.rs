@@ -114,7 +114,7 @@ pub struct Reading<'d> {
     /// What was read.
     pub request: Request<'d>,
     /// What it is counted with.
-    pub profile: Cow<'static, Profile>,
+    pub profile: Cow<'d, Profile>,
     is_known_model: bool,
     prefixes: Vec<Digest>,
     options: u64,
@@ -158,6 +158,8 @@ pub struct Settings {
     pub vocabularies: Vocabularies,
     /// Whether recorded calls teach; only with [`Method::Profile`].
     pub is_learning: bool,
+    /// The profiles; none: those of the package.
+    pub table: Option<Table>,
     /// Memory for the beginnings of recorded bodies.
     pub starts_bytes: usize,
 }
@@ -169,6 +171,7 @@ impl Default for Settings {
             method: Method::Profile,
             vocabularies: Vocabularies::default(),
             is_learning: false,
+            table: None,
             starts_bytes: 1 << 20,
         }
     }
@@ -180,6 +183,7 @@ pub struct Engine {
     method: Method,
     vocabularies: Vocabularies,
     is_learning: bool,
+    table: Cow<'static, Table>,
     store: Mutex<PrefixStore>,
     learners: Mutex<Learners>,
     starts: Mutex<Starts>,
@@ -193,6 +197,9 @@ impl Engine {
             is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
             method: settings.method,
             vocabularies: settings.vocabularies,
+            table: settings
+                .table
+                .map_or(Cow::Borrowed(Table::bundled()), Cow::Owned),
             store: Mutex::new(store),
             learners: Mutex::default(),
             starts: Mutex::new(Starts::new(settings.starts_bytes)),
@@ -259,9 +266,10 @@ impl Engine {
 
     /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
     /// in the request.
-    pub fn read<'d>(&self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
-        let table = Table::bundled();
-        let resolved = table.resolve(&request.model, request.dialect, provider);
+    pub fn read<'d>(&'d self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+        let resolved = self
+            .table
+            .resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
@@ -282,7 +290,7 @@ impl Engine {
     ///
     /// The digest of one message stands for all that were left out behind the first one.
     pub fn read_short<'d>(
-        &self,
+        &'d self,
         request: Request<'d>,
         provider: Option<&str>,
         start: &Start,
@@ -515,7 +523,7 @@ impl Engine {
         (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
     }
 
-    fn profile(&self, profile: &'static Profile) -> Cow<'static, Profile> {
+    fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {
         match &self.method {
             Method::Profile => Cow::Borrowed(profile),
             Method::Universal => Cow::Owned(profile.universal()),
@@ -676,6 +684,9 @@ fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {
     all.extend(counter.assumptions());
     if !reading.is_known_model {
         all.insert("unknown_model");
+    }
+    if reading.profile.runs_tools {
+        all.insert("server_tools");
     }
     all
 }

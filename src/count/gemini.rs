@@ -26,9 +26,9 @@ impl Counter<'_> {
 
     /// Adds a call, and the signature of the thoughts before it.
     pub(super) fn gemini_call(&mut self, call: &ToolCall<'_>, sum: &mut Sum) {
-        sum.other += self.marked(&layout::call(self.profile.layout, call));
+        sum.add(self.marked(&layout::call(self.profile.layout, call)));
         if self.counts_signatures {
-            sum.other += self.signature(call);
+            sum.add(self.signature(call));
         }
     }
 
@@ -50,7 +50,7 @@ impl Counter<'_> {
                 _ => self.part(part, true, sum),
             }
         }
-        sum.other += self.marked(&layout::result(self.profile.layout, &result.name, &json));
+        sum.add(self.marked(&layout::result(self.profile.layout, &result.name, &json)));
     }
 
     fn marked(&self, marked: &Marked) -> u64 {

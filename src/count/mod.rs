@@ -7,7 +7,7 @@ mod vocabulary;
 
 pub use vocabulary::{TextCounter, Vocabularies};
 
-use crate::layout::{self, Layout, LayoutRule};
+use crate::layout::{self, Layout, LayoutRule, ToolText};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
 use anthropic::{Prompt, Turn};
@@ -51,7 +51,17 @@ pub struct Tally {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     text: u64,
-    other: u64,
+    other: i64,
+}
+
+impl Sum {
+    fn add(&mut self, tokens: u64) {
+        self.other = self.other.saturating_add_unsigned(tokens);
+    }
+
+    fn add_signed(&mut self, tokens: i64) {
+        self.other = self.other.saturating_add(tokens);
+    }
 }
 
 impl<'p> Counter<'p> {
@@ -137,9 +147,16 @@ impl<'p> Counter<'p> {
         if profile.layout.is_gemini() {
             return tokens + self.gemini_context(request);
         }
-        if !request.tools.is_empty() {
+        let has_system = openai::leading_system(request).is_some();
+        if !has_system {
+            tokens = plus(tokens, profile.no_system_tokens);
+        }
+        let is_dropped = profile.none_choice_drops_tools && request.tool_choice == ToolChoice::None;
+        if !request.tools.is_empty() && !is_dropped {
             let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
-            self.tally.tools = plus(tools, prompt.map_or(0, Prompt::serial_tokens));
+            let more = i64::from(!has_system) * profile.tools_without_system_tokens;
+            let serial = prompt.map_or(0, Prompt::serial_tokens);
+            self.tally.tools = plus(tools, serial.saturating_add(more));
             tokens += self.tally.tools;
         }
         if let Some(schema) = &request.response_schema {
@@ -204,7 +221,7 @@ impl<'p> Counter<'p> {
         }
         let has_frame = self.rule.is_none() || counts_reasoning || !is_only_reasoning(message);
         if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
-            sum.other += self.frame(message);
+            sum.add_signed(self.frame(message));
         }
         let mut results = message.parts.iter().filter(|part| is_result(part)).count();
         let is_first = !is_tool(all.get(index.wrapping_sub(1)), message);
@@ -225,29 +242,38 @@ impl<'p> Counter<'p> {
                     nth += 1;
                     self.wrapped_result(result, open, close, &mut sum);
                 }
+                (Part::Text(text), _) if message.role == "assistant" && !counts_reasoning => {
+                    sum.text += self.text(self.without_thought(text));
+                }
                 _ => self.part(part, counts_reasoning, &mut sum),
             }
         }
         if let (true, Some(rule)) = (self.is_wrapped && message.role != "tool", self.rule) {
             let calls: Vec<_> = calls(message).collect();
             sum.text += self.text(&layout::wrapper_text(&calls));
-            sum.other = plus(sum.other, rule.wrapper_tokens);
+            sum.add_signed(rule.wrapper_tokens);
         }
-        self.scaled(sum.text) + sum.other
+        self.total(sum)
     }
 
     /// Tokens that stand around a message.
-    fn frame(&self, message: &Message<'_>) -> u64 {
+    fn frame(&self, message: &Message<'_>) -> i64 {
         let profile = self.profile;
-        let mut tokens = profile.message_tokens;
+        let (mut tokens, mut more) = (profile.message_tokens, 0);
         if message.role == "assistant" {
-            tokens += profile.assistant_tokens + self.reply_schema_tokens;
+            tokens += self.reply_schema_tokens;
+            more += profile.assistant_tokens;
         }
         if !message.name.is_empty() {
-            let name = self.scaled(self.text(&message.name));
-            tokens = plus(tokens + name, profile.name_tokens);
+            tokens += self.scaled(self.text(&message.name));
+            more += profile.name_tokens;
         }
-        tokens
+        more.saturating_add_unsigned(tokens)
+    }
+
+    /// All of `sum`, at least 0.
+    fn total(&self, sum: Sum) -> u64 {
+        plus(self.scaled(sum.text), sum.other)
     }
 
     /// Tokens of the reasoning in `message` that the next turn of the user drops.
@@ -259,12 +285,17 @@ impl<'p> Counter<'p> {
                     self.part(part, true, &mut sum);
                 }
                 Part::ToolCall(call) if self.profile.signatures == ReasoningRule::Loop => {
-                    sum.other += self.signature(call);
+                    let tokens = self.signature(call);
+                    sum.add(tokens);
+                }
+                Part::Text(text) if message.role == "assistant" => {
+                    let said = self.text(self.without_thought(text));
+                    sum.text += self.text(text).saturating_sub(said);
                 }
                 _ => {}
             }
         }
-        self.scaled(sum.text) + sum.other
+        self.total(sum)
     }
 
     fn parts(&mut self, parts: &[Part<'_>], counts_reasoning: bool) -> u64 {
@@ -272,7 +303,7 @@ impl<'p> Counter<'p> {
         parts
             .iter()
             .for_each(|part| self.part(part, counts_reasoning, &mut sum));
-        self.scaled(sum.text) + sum.other
+        self.total(sum)
     }
 
     fn part(&mut self, part: &Part<'_>, counts_reasoning: bool, sum: &mut Sum) {
@@ -287,24 +318,32 @@ impl<'p> Counter<'p> {
             Part::ToolCall(call) => {
                 sum.text += self.profile.call_name_count * self.text(&call.name);
                 sum.text += self.text(&call.arguments.compact());
-                sum.other += self.profile.call_tokens;
+                sum.add(self.profile.call_tokens);
             }
             Part::ToolResult(result) => {
-                sum.other += self.profile.result_tokens;
+                sum.add(self.profile.result_tokens);
                 for part in &result.parts {
                     self.part(part, counts_reasoning, sum);
                 }
             }
             Part::Reasoning { text, opaque } if counts_reasoning => {
                 sum.text += self.text(text);
-                sum.other += self.opaque(opaque.len()) + self.profile.reasoning_tokens;
+                sum.add(self.opaque(opaque.len()) + self.profile.reasoning_tokens);
             }
             Part::Reasoning { .. } => {}
             Part::Media(media) => {
                 let tokens = self.media(media);
                 self.tally.media += tokens;
-                sum.other += tokens;
+                sum.add(tokens);
             }
+        }
+    }
+
+    /// What an answer says after its thought, if the profile's models think between tags.
+    fn without_thought<'t>(&self, text: &'t str) -> &'t str {
+        match text.rsplit_once("</think>") {
+            Some((_, said)) if self.profile.has_think_tags => said.trim_start_matches('\n'),
+            _ => text,
         }
     }
 
@@ -329,7 +368,7 @@ impl<'p> Counter<'p> {
         let profile = self.profile;
         let mut tokens = profile.tools_header_tokens;
         for tool in tools {
-            tokens += profile.tool_tokens + self.scaled(self.tool(tool));
+            tokens = plus(tokens + self.scaled(self.tool(tool)), profile.tool_tokens);
         }
         profile.tools_tokens + permille(tokens, profile.tools_permille)
     }
@@ -338,6 +377,9 @@ impl<'p> Counter<'p> {
     fn tool(&self, tool: &Tool<'_>) -> u64 {
         if self.prompt.is_some() && tool.builtin.is_none() {
             return self.text(&layout::function_line(tool));
+        }
+        if self.profile.tool_text != ToolText::Parts && tool.builtin.is_none() {
+            return self.text(&layout::function_object(tool, self.profile.tool_text));
         }
         let schema = tool.schema.map(|schema| schema.compact());
         let schema = schema.unwrap_or_default();

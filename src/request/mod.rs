@@ -145,7 +145,10 @@ fn read_messages<'d>(
     assumptions: &mut Assumptions,
 ) -> Vec<Message<'d>> {
     let found = match fields.kind() {
-        Kind::Object => first(fields, &["messages", "contents", "input", "prompt"]),
+        Kind::Object => first(
+            fields,
+            &["messages", "contents", "input", "prompt", "inputText"],
+        ),
         _ => Some(body).filter(|body| !body.is_null()),
     };
     let Some(found) = found else {

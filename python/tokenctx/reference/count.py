@@ -102,9 +102,14 @@ class Counter:
             return total
         if self.is_gemini:
             return tokens + self._gemini_context(request)
-        if request.tools:
-            tools = self.tools(request.tools) + self.choice(request.tool_choice) + self.serial()
-            self.tools_tokens = max(0, tools)
+        has_system = leading_system(request) is not None
+        if not has_system:
+            tokens = max(0, tokens + profile.no_system_tokens)
+        is_dropped = profile.none_choice_drops_tools and request.tool_choice == "none"
+        if request.tools and not is_dropped:
+            more = self.serial() + (0 if has_system else profile.tools_without_system_tokens)
+            tools = self.tools(request.tools) + self.choice(request.tool_choice)
+            self.tools_tokens = max(0, tools + more)
             tokens += self.tools_tokens
         if request.response_schema:
             self.only_text = False
@@ -146,9 +151,12 @@ class Counter:
         for tool in tools:
             if self.has_markup and not tool.builtin:
                 texts = [markup.function_line(tool)]
+            elif profile.tool_text in markup.FORMS and not tool.builtin:
+                texts = [markup.function_object(tool, profile.tool_text)]
             else:
                 texts = [tool.name, tool.description, tool.schema]
-            tokens += profile.tool_tokens + self.scaled(sum(map(self.text, texts)))
+            tokens += self.scaled(sum(map(self.text, texts)))
+            tokens = max(0, tokens + profile.tool_tokens)
         return profile.tools_tokens + _permille(tokens, profile.tools_permille)
 
     def choice(self, choice: str) -> int:
@@ -233,10 +241,12 @@ class Counter:
         if self.has_markup:
             return self._marked_up(index, counts_reasoning=counts_reasoning)
         if self.rule is None:
-            return self._frame(message) + self.parts(
-                message.parts, counts_reasoning=counts_reasoning
-            )
-        parts: list[Part] = [part for part in message.parts if not isinstance(part, ToolCall)]
+            parts = list(message.parts)
+            if message.role == "assistant" and not counts_reasoning:
+                parts = [self._without_thought(part) for part in parts]
+            texts, others = self._parts(parts, counts_reasoning=counts_reasoning)
+            return max(0, self.scaled(texts) + others + self._frame(message))
+        parts = [part for part in message.parts if not isinstance(part, ToolCall)]
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
         if message.role == "tool" and self._is_wrapped(index):
             return self._wrapped_results(index, parts, counts_reasoning=counts_reasoning)
@@ -248,12 +258,12 @@ class Counter:
             self.only_text = False
         if len(calls) > 1 and self.rule.wrapper_tokens > 0 and message.role != "tool":
             texts += self.text(_wrapper_text(calls))
-            others = max(0, others + self.rule.wrapper_tokens)
+            others += self.rule.wrapper_tokens
         else:
             for call in calls:
                 name_texts, tokens = self._call(self.rule, call, index)
-                texts, others = texts + name_texts, max(0, others + tokens)
-        return self.scaled(texts) + others
+                texts, others = texts + name_texts, others + tokens
+        return max(0, self.scaled(texts) + others)
 
     def _marked_up(self, index: int, *, counts_reasoning: bool) -> int:
         """Tokens of a message in Anthropic's layout."""
@@ -302,7 +312,7 @@ class Counter:
             tokens += profile.assistant_tokens + self.reply_schema_tokens
         if message.name:
             tokens += profile.name_tokens + self.scaled(self.text(message.name))
-        return max(0, tokens)
+        return tokens
 
     def _call(self, rule: LayoutRule, call: ToolCall, index: int) -> tuple[int, int]:
         """A call that stands by itself; its name is billed with it and with its result."""
@@ -348,7 +358,7 @@ class Counter:
             behind = "]" if is_last and nth + 1 == len(results) else ","
             texts += inner[0] + self.text(before + layout.result_text(text) + behind)
             tokens += inner[1]
-        return self.scaled(texts) + tokens
+        return max(0, self.scaled(texts) + tokens)
 
     def parts(self, parts: Iterable[Part], *, counts_reasoning: bool) -> int:
         """Tokens of parts; their text is scaled as a whole."""
@@ -357,19 +367,29 @@ class Counter:
 
     def reasoning(self, message: Message) -> int:
         """Tokens of the reasoning in `message` that the next turn of the user drops."""
-        tokens = 0
-        if self.profile.reasoning == "loop":
-            parts = (part for part in message.parts if isinstance(part, Reasoning))
-            tokens += self.parts(parts, counts_reasoning=True)
-        if self.profile.signatures == "loop":
-            calls = (part for part in message.parts if isinstance(part, ToolCall))
-            tokens += sum(map(self._signature, calls))
-        return tokens
+        profile, texts, others = self.profile, 0, 0
+        for part in message.parts:
+            if isinstance(part, Reasoning) and profile.reasoning == "loop":
+                nested = self._parts([part], counts_reasoning=True)
+                texts, others = texts + nested[0], others + nested[1]
+            elif isinstance(part, ToolCall) and profile.signatures == "loop":
+                others += self._signature(part)
+            elif isinstance(part, Text) and message.role == "assistant":
+                said = self._parts([self._without_thought(part)], counts_reasoning=True)[0]
+                texts += max(0, self.text(part.text) - said)
+        return max(0, self.scaled(texts) + others)
 
     def _signature(self, call: ToolCall) -> int:
         """Tokens of the signature of the thoughts before a call."""
         has_signatures = self.profile.layout == "gemini-declarations"
         return self._opaque(call.signature_bytes) if has_signatures else 0
+
+    def _without_thought(self, part: Part) -> Part:
+        """What an answer says after its thought, if the profile's models think between tags."""
+        if not (self.profile.has_think_tags and isinstance(part, Text)):
+            return part
+        _, tag, said = part.text.rpartition("</think>")
+        return Text(said.lstrip("\n")) if tag else part
 
     def _parts(self, parts: Iterable[Part], *, counts_reasoning: bool) -> tuple[int, int]:
         texts = others = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -19,7 +20,14 @@ from tokenctx.reference.digest import (
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
-from tokenctx.reference.profile import Profile, characters, model_name, resolve, universal
+from tokenctx.reference.profile import (
+    Profile,
+    Table,
+    bundled,
+    characters,
+    model_name,
+    universal,
+)
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
@@ -79,6 +87,7 @@ class Engine:
         milli_by_provider: dict[str, int],
         factor_permille: int,
         named_vocabularies: list[tuple[str, TextCounter]],
+        profile_rows: str | None = None,
         *,
         is_learning: bool,
     ) -> None:
@@ -90,6 +99,7 @@ class Engine:
         self._milli = milli_characters_per_token
         self._milli_by_provider = milli_by_provider
         self._factor_permille = factor_permille
+        self._table = Table(json.loads(profile_rows)) if profile_rows else bundled()
         self._is_learning = is_learning and method == "profile"
         self._learners = Learners()
         self._counts = dict.fromkeys(("exact", "delta", "estimated", "resumed", "recorded"), 0)
@@ -205,7 +215,7 @@ class Engine:
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
-        profile, is_known = resolve(request.model, request.dialect, provider)
+        profile, is_known = self._table.resolve(request.model, request.dialect, provider)
         if self._method == "universal":
             profile = universal(profile)
         elif self._method == "characters":
@@ -384,5 +394,7 @@ class Engine:
         return cast("Quality", reading.profile.quality)
 
     def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:
-        unknown = set() if reading.is_known_model else {"unknown_model"}
-        return tuple(sorted(reading.request.assumptions | counter.assumptions | unknown))
+        more = set() if reading.is_known_model else {"unknown_model"}
+        if reading.profile.runs_tools:
+            more.add("server_tools")
+        return tuple(sorted(reading.request.assumptions | counter.assumptions | more))

@@ -218,7 +218,7 @@ def dialect_of_block(block: dict[str, Any]) -> Dialect | None:
 
 def message_list(fields: dict[str, Any], assumptions: set[str]) -> list[Any]:
     """The messages of a body, in whatever field they are."""
-    found = first(fields, "messages", "contents", "input", "prompt")
+    found = first(fields, "messages", "contents", "input", "prompt", "inputText")
     if isinstance(found, list):
         return found
     if found is None and ("role" in fields or "parts" in fields):
