@@ -611,7 +611,7 @@ def test_the_bounds_hold_the_answer(implementation: Any, dialect: str, method: s
 
 def test_a_delta_is_surer_than_a_full_count(estimator: Any) -> None:
     turns = [user("tell me " * 200), assistant("so " * 200), user("go on")]
-    body = {"model": "claude-sonnet-4-5", "messages": turns}
+    body = {"model": "nobody-knows", "messages": turns}
     full = estimator.estimate(body)
     estimator.record({**body, "messages": turns[:1]}, 400)
     delta = estimator.estimate(body)
@@ -1154,7 +1154,7 @@ def test_other_options_are_counted_on_top_of_the_known(
     changed = estimator.estimate(forced)
     assert (changed.source, changed.tokens) == ("delta", 1000 + more)
     assert "changed_options" in changed.assumptions
-    assert changed.low < changed.tokens < changed.high
+    assert changed.low <= changed.tokens <= changed.high
     assert estimator.estimate(plain).source == "exact"
     estimator.record(forced, 2000)
     assert estimator.estimate(forced).source == "exact"
