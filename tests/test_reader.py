@@ -107,6 +107,19 @@ def test_an_array_of_gemini_is_read_however_it_is_cut() -> None:
     assert_expected(read(text[i : i + 1] for i in range(len(text))), case)
 
 
+def test_braces_and_quotes_in_text_are_text() -> None:
+    """Where they would end an object of an array that is cut there."""
+    text = 'a{"b\\\\"}]\\' + "\u20ac\n{"
+    usage = {"promptTokenCount": 3, "candidatesTokenCount": 4}
+    candidate = {"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}
+    array = json.dumps([{"candidates": [candidate], "usageMetadata": usage}]).encode()
+    for size in (1, 2, 3, len(array)):
+        reader = read(array[i : i + size] for i in range(0, len(array), size))
+        assert reader.reply == {"role": "model", "parts": [{"text": text}]}
+        assert (reader.usage.input_tokens, reader.usage.output_tokens) == (3, 4)
+        assert not reader.is_partial
+
+
 # What is recorded
 
 REQUESTS: dict[str, dict[str, Any]] = {
