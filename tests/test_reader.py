@@ -107,6 +107,38 @@ def test_an_array_of_gemini_is_read_however_it_is_cut() -> None:
     assert_expected(read(text[i : i + 1] for i in range(len(text))), case)
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_data_of_several_lines_is_one_event_however_it_is_cut(line_end: str) -> None:
+    lines = ['data: {"choices":[{"delta":{},"finish_reason":"stop"}],', 'data:"usage":', ": x"]
+    lines += ['data: {"prompt_tokens":3,', "id: 7", 'data: "completion_tokens":4}}', "", ""]
+    stream = line_end.join(lines).encode()
+    for place in range(len(stream)):
+        reader = read([stream[:place], b"", stream[place:]])
+        assert (reader.usage.input_tokens, reader.is_partial) == (3, False), place
+
+
+def test_null_and_0_replace_nothing() -> None:
+    start = {"input_tokens": 10, "cache_read_input_tokens": 60, "output_tokens": 1}
+    delta = {"input_tokens": 0, "cache_read_input_tokens": None, "output_tokens": 20}
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": delta}
+    first = {"type": "message_start", "message": {"usage": start}}
+    usage = read([first, end, {"type": "message_stop"}]).usage
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (70, 60, 20)
+
+
+def test_braces_and_quotes_in_text_are_text() -> None:
+    """Where they would end an object of an array that is cut there."""
+    text = 'a{"b\\\\"}]\\' + "\u20ac\n{"
+    usage = {"promptTokenCount": 3, "candidatesTokenCount": 4}
+    candidate = {"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}
+    array = json.dumps([{"candidates": [candidate], "usageMetadata": usage}]).encode()
+    for size in (1, 2, 3, len(array)):
+        reader = read(array[i : i + size] for i in range(0, len(array), size))
+        assert reader.reply == {"role": "model", "parts": [{"text": text}]}
+        assert (reader.usage.input_tokens, reader.usage.output_tokens) == (3, 4)
+        assert not reader.is_partial
+
+
 # What is recorded
 
 REQUESTS: dict[str, dict[str, Any]] = {
