@@ -177,7 +177,7 @@ def node_packages() -> None:
     folder, npm = ROOT / "tests/node", shutil.which("npm")
     stamp = folder / "node_modules/tokenctx-stamp"
     lock = digest([folder / "package-lock.json"])
-    if stamp.exists() and stamp.read_text("utf-8") == lock:
+    if (folder / "node_modules/ai").is_dir() and stamp.exists() and stamp.read_text() == lock:
         return
     if npm is None:
         say("npm is missing: the tests that ask the AI SDK's schema are skipped")

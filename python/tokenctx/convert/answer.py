@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._usage import Usage, normalize_usage
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses
 from tokenctx.convert.arrange import arranged
 from tokenctx.convert.model import Conversation, Json, Message, ToolCall
@@ -22,22 +23,6 @@ if TYPE_CHECKING:
     from tokenctx.convert.model import Dialect, Path
     from tokenctx.convert.notes import Notes
     from tokenctx.convert.rules import Rules
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens that were billed; None is what nobody said.
-
-    Attributes:
-        input_tokens: All of them, cached ones included.
-        output_tokens: All of them, reasoning included.
-    """
-
-    input_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +94,19 @@ class UsageRow:
     Attributes:
         field: The field of the answer.
         places: By neutral name; joined by dots.
-        total: The sum of input and output, if the dialect has it.
+        sums: The sum of input and output, if the dialect has it, and other sums of what is in
+            `places`.
         has_cache_inside: Whether cached tokens are inside of the input.
         has_reasoning_inside: Whether reasoning is inside of the output.
+        demanded: Groups and details that are 0 if they are not there.
     """
 
     field: str
     places: Mapping[str, str]
-    total: str | None = None
+    sums: tuple[str, ...] = ()
     has_cache_inside: bool = True
     has_reasoning_inside: bool = True
+    demanded: tuple[tuple[str, str], ...] = ()
 
 
 USAGE: Final[Mapping[Dialect, UsageRow]] = MappingProxyType(
@@ -132,7 +120,7 @@ USAGE: Final[Mapping[Dialect, UsageRow]] = MappingProxyType(
                 "output_tokens": "completion_tokens",
                 "reasoning_tokens": "completion_tokens_details.reasoning_tokens",
             },
-            "total_tokens",
+            ("total_tokens",),
         ),
         "openai-responses": UsageRow(
             "usage",
@@ -143,7 +131,12 @@ USAGE: Final[Mapping[Dialect, UsageRow]] = MappingProxyType(
                 "output_tokens": "output_tokens",
                 "reasoning_tokens": "output_tokens_details.reasoning_tokens",
             },
-            "total_tokens",
+            ("total_tokens",),
+            demanded=(
+                ("input_tokens_details", "cached_tokens"),
+                ("input_tokens_details", "cache_write_tokens"),
+                ("output_tokens_details", "reasoning_tokens"),
+            ),
         ),
         "anthropic": UsageRow(
             "usage",
@@ -163,7 +156,7 @@ USAGE: Final[Mapping[Dialect, UsageRow]] = MappingProxyType(
                 "output_tokens": "candidatesTokenCount",
                 "reasoning_tokens": "thoughtsTokenCount",
             },
-            "totalTokenCount",
+            ("totalTokenCount",),
             has_reasoning_inside=False,
         ),
         "ai-sdk": UsageRow(
@@ -175,7 +168,7 @@ USAGE: Final[Mapping[Dialect, UsageRow]] = MappingProxyType(
                 "output_tokens": "outputTokens",
                 "reasoning_tokens": "outputTokenDetails.reasoningTokens",
             },
-            "totalTokens",
+            ("totalTokens", "inputTokenDetails.noCacheTokens", "outputTokenDetails.textTokens"),
         ),
     }
 )
@@ -187,19 +180,11 @@ def read_usage(body: Json, dialect: Dialect) -> tuple[Usage | None, list[Path]]:
     found = body.get(row.field)
     if not isinstance(found, dict):
         return None, []
+    usage = normalize_usage(found, None if dialect == "ai-sdk" else dialect)
+    known = {*row.places.values(), *row.sums}
     leaves = _leaves(found)
-    values = {
-        name: value
-        for name, place in row.places.items()
-        if isinstance(value := leaves.pop(place, None), int) and not isinstance(value, bool)
-    }
-    leaves.pop(row.total or "", None)
-    cached = values.get("cache_read_tokens", 0) + values.get("cache_write_tokens", 0)
-    if not row.has_cache_inside and "input_tokens" in values:
-        values["input_tokens"] += cached
-    if not row.has_reasoning_inside and "output_tokens" in values:
-        values["output_tokens"] += values.get("reasoning_tokens", 0)
-    return Usage(**values), [(row.field, *place.split(".")) for place in leaves if leaves[place]]
+    unread = [place for place in leaves if leaves[place] and place not in known]
+    return usage, [(row.field, *place.split(".")) for place in unread]
 
 
 def _leaves(value: Json) -> dict[str, Any]:
@@ -214,37 +199,32 @@ def _leaves(value: Json) -> dict[str, Any]:
 
 
 def write_usage(usage: Usage, dialect: Dialect, notes: Notes) -> Json:
-    """The counts as the dialect has them."""
+    """The counts as the dialect has them; details that are zero are left out."""
     row = USAGE[dialect]
+    inside = usage.input_tokens if row.has_cache_inside else usage.uncached_input_tokens
+    beside = 0 if row.has_reasoning_inside else usage.reasoning_tokens
+    values = {
+        "input_tokens": inside,
+        "cache_read_tokens": usage.cache_read_tokens or None,
+        "cache_write_tokens": usage.cache_write_tokens or None,
+        "output_tokens": usage.output_tokens - beside,
+        "reasoning_tokens": usage.reasoning_tokens or None,
+    }
     written: Json = {}
-    values = {name: value for name in _COUNTS if (value := getattr(usage, name)) is not None}
-    total = values.get("input_tokens", 0) + values.get("output_tokens", 0)
-    cached = values.get("cache_read_tokens", 0) + values.get("cache_write_tokens", 0)
-    values.setdefault("input_tokens", cached)
-    values.setdefault("output_tokens", 0)
-    if not row.has_cache_inside:
-        values["input_tokens"] = max(0, values["input_tokens"] - cached)
-    if not row.has_reasoning_inside:
-        values["output_tokens"] = max(
-            0, values["output_tokens"] - values.get("reasoning_tokens", 0)
-        )
     for name, value in values.items():
         place = row.places.get(name)
-        if place is not None:
+        if value is None:
+            continue
+        if place is None:
+            notes.lose("field", ("usage", name))
+        else:
             group, _, field = place.rpartition(".")
             (written.setdefault(group, {}) if group else written)[field] = value
-        elif value:
-            notes.lose("field", ("usage", name))
-    if row.total is not None:
-        written[row.total] = total
-    if dialect == "openai-responses":  # both are demanded
-        written.setdefault("input_tokens_details", {}).setdefault("cached_tokens", 0)
-        written["input_tokens_details"].setdefault("cache_write_tokens", 0)
-        written.setdefault("output_tokens_details", {}).setdefault("reasoning_tokens", 0)
+    for name in row.sums[:1]:
+        written[name] = usage.input_tokens + usage.output_tokens
+    for group, field in row.demanded:
+        written.setdefault(group, {}).setdefault(field, 0)
     return written
-
-
-_COUNTS: Final = tuple(Usage.__dataclass_fields__)
 
 
 def is_answer(body: Any) -> bool:
