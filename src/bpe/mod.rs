@@ -15,7 +15,9 @@ mod long;
 mod memo;
 mod merge;
 mod piece;
+mod pieces;
 mod scan;
+mod small;
 mod split;
 #[cfg(test)]
 mod steps;
