@@ -80,6 +80,16 @@ impl Memo {
         }
     }
 
+    /// Hash of `text[start..end]`, which is not empty.
+    #[inline(always)]
+    pub(super) fn hash(self, text: &[u8], start: usize, end: usize) -> Hash {
+        if end - start > SHORT_PIECE_BYTES {
+            self.hash_long(text, start, end)
+        } else {
+            self.hash_short(&bytes_at(text, start), end - start)
+        }
+    }
+
     /// Hash of the first `length` bytes of `text`, at most [`SHORT_PIECE_BYTES`].
     #[inline(always)]
     pub(super) fn hash_short(self, text: &[u8; 16], length: usize) -> Hash {
@@ -89,7 +99,7 @@ impl Memo {
 
     /// Hash of `text[start..end]`, which is longer than [`SHORT_PIECE_BYTES`].
     #[inline(always)]
-    pub(super) fn hash_long(self, text: &[u8], start: usize, end: usize) -> Hash {
+    fn hash_long(self, text: &[u8], start: usize, end: usize) -> Hash {
         let mut hash = self.mixed(self.secret[0], (end - start) as u64);
         let mut at = start;
         while at < end {
@@ -189,12 +199,12 @@ mod tests {
     #[test]
     fn test_what_was_remembered_is_there() {
         let memo = Memo::new(9);
-        let hash = memo.hash_long(b"a text that no other test counts", 0, 32);
+        let hash = memo.hash(b"a text that no other test counts", 0, 32);
         assert_eq!((memo.piece(hash), memo.text(hash)), (0, 0));
         memo.remember_piece(hash, 3);
         memo.remember_text(hash, 1_000_000);
         assert_eq!((memo.piece(hash), memo.text(hash)), (3, 1_000_000));
-        let other = Memo::new(10).hash_long(b"a text that no other test counts", 0, 32);
+        let other = Memo::new(10).hash(b"a text that no other test counts", 0, 32);
         assert_eq!((memo.piece(other), memo.text(other)), (0, 0));
         memo.remember_piece(other, MOST + 1);
         assert_eq!(memo.piece(other), 0);
@@ -204,13 +214,7 @@ mod tests {
     fn test_every_byte_and_the_length_change_the_hash() {
         let text = [0; 100];
         let memo = Memo::new(1);
-        let hash = |text: &[u8], end: usize| {
-            if end > SHORT_PIECE_BYTES {
-                memo.hash_long(text, 0, end).tag
-            } else {
-                memo.hash_short(&bytes_at(text, 0), end).tag
-            }
-        };
+        let hash = |text: &[u8], end| memo.hash(text, 0, end).tag;
         let mut seen = HashSet::new();
         for end in 1..=text.len() {
             assert!(seen.insert(hash(&text, end)));

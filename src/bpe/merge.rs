@@ -26,6 +26,7 @@ pub(super) fn starts(vocabulary: &Vocabulary, text: &[u8], start: usize, end: us
 }
 
 /// Appends the tokens of `text[start..end]`.
+#[inline(always)]
 pub(super) fn encode(
     vocabulary: &Vocabulary,
     text: &[u8],

@@ -11,11 +11,11 @@
 )]
 
 use super::block::{BLOCK, Lanes};
-use super::key::SHORT_BYTES;
 use super::memo::{Memo, SHORT_PIECE_BYTES};
 use super::merge::MERGE_BYTES;
-use super::small::{SMALL_BYTES, Together};
-use super::vocabulary::{NONE, Vocabulary, bytes_at};
+use super::piece;
+use super::small::Together;
+use super::vocabulary::{Vocabulary, bytes_at};
 
 /// Room for pieces: so many that a byte is their number, and no place is out of bounds.
 const ROOM: usize = 256;
@@ -132,34 +132,32 @@ impl Pieces {
         let (mut tokens, mut together) = (0, Together::new(vocabulary));
         for &piece in others {
             let (start, end) = self.piece(piece);
-            let length = end - start;
-            if length > MERGE_BYTES {
+            if end - start > MERGE_BYTES {
                 tokens += L::count_piece(vocabulary, text, start, end);
                 continue;
             }
-            let hash = if length > SHORT_PIECE_BYTES {
-                let hash = memo.hash_long(text, start, end);
-                let count = memo.piece(hash);
-                if count != 0 {
-                    tokens += count;
-                    continue;
+            let hash = memo.hash(text, start, end);
+            let count = memo.piece(hash);
+            if count != 0 {
+                tokens += count;
+                continue;
+            }
+            let (mut from, mut known, mut waiting) = (start, 0, false);
+            while from < end {
+                let to = piece::cell_end(vocabulary, text, from, end);
+                match together.count_cell(memo, text, from, to) {
+                    Some(count) => known += count,
+                    None => waiting = true,
                 }
-                hash
-            } else {
-                memo.hash_short(&bytes_at(text, start), length)
-            };
-            if length <= SMALL_BYTES && text[end - 1].is_ascii() {
-                if length <= SHORT_BYTES || vocabulary.rank(text, start, end) == NONE {
-                    if together.is_full() {
-                        tokens += together.count(memo);
-                    }
-                    together.push(text, start, end, hash);
-                    continue;
+                from = to;
+                if together.is_full() {
+                    tokens += together.count(memo);
                 }
             }
-            let count = L::count_piece(vocabulary, text, start, end);
-            tokens += count;
-            memo.remember_piece(hash, count);
+            tokens += known;
+            if !waiting {
+                memo.remember_piece(hash, known);
+            }
         }
         tokens + together.count(memo)
     }

@@ -25,7 +25,7 @@ pub(super) fn count<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
     if text.len() < REMEMBERED_BYTES {
         return count_detected::<R>(vocabulary, memo, text, limit);
     }
-    let hash = memo.hash_long(text, 0, text.len());
+    let hash = memo.hash(text, 0, text.len());
     match memo.text(hash) {
         0 => {
             let count = count_detected::<R>(vocabulary, memo, text, limit);

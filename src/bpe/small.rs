@@ -7,10 +7,11 @@
 
 use super::key::{Key, SHORT_BYTES};
 use super::memo::{Hash, Memo};
+use super::merge;
 use super::vocabulary::{NONE, Vocabulary, bytes_at};
 
 /// Longest cell that is merged here.
-pub(super) const SMALL_BYTES: usize = 16;
+const SMALL_BYTES: usize = 16;
 
 /// Cells that are merged side by side.
 const TOGETHER: usize = 4;
@@ -39,13 +40,35 @@ impl<'a> Together<'a> {
         self.filled == TOGETHER
     }
 
-    /// Takes `text[start..end]`, of at most [`SMALL_BYTES`], to be remembered by `hash`.
+    /// Tokens of the cell `text[start..end]`, if it is no small one that has to be merged; else it
+    /// waits with the others, which are not full.
     #[inline(always)]
-    pub(super) fn push(&mut self, text: &[u8], start: usize, end: usize, hash: Hash) {
-        let place = self.filled % TOGETHER;
-        self.hashes[place] = Some(hash);
-        self.cells[place] = Cell::new(self.vocabulary, &bytes_at(text, start), end - start);
-        self.filled += 1;
+    pub(super) fn count_cell(
+        &mut self,
+        memo: Memo,
+        text: &[u8],
+        start: usize,
+        end: usize,
+    ) -> Option<u64> {
+        let length = end - start;
+        let hash = memo.hash(text, start, end);
+        let count = match memo.piece(hash) {
+            0 if self.vocabulary.rank(text, start, end) != NONE => 1,
+            0 if length > SMALL_BYTES => {
+                let starts = merge::starts(self.vocabulary, text, start, end);
+                u64::from(starts.count_ones())
+            }
+            0 => {
+                let place = self.filled % TOGETHER;
+                self.hashes[place] = Some(hash);
+                self.cells[place] = Cell::new(self.vocabulary, &bytes_at(text, start), length);
+                self.filled += 1;
+                return None;
+            }
+            count => return Some(count),
+        };
+        memo.remember_piece(hash, count);
+        Some(count)
     }
 
     /// Tokens of all cells, which are forgotten.

@@ -298,7 +298,7 @@ impl Cell<'_> {
         let length = to.wrapping_sub(from);
         match self.text[from % CELL_BYTES..].first_chunk() {
             Some(text) if length <= key::SHORT_BYTES => {
-                self.vocabulary.filtered_rank(Key::new(text, length))
+                self.vocabulary.key_rank(Key::new(text, length))
             }
             _ => self.vocabulary.long_rank(&self.text[from..to]),
         }
