@@ -239,6 +239,18 @@ def instructions(options: argparse.Namespace) -> None:
     python("instructions", "benches/instructions.py", *options.words)
 
 
+def bounds(options: argparse.Namespace) -> None:
+    """Measure the bounds of estimates on recorded calls and sessions; --write makes the table."""
+    setup("cli")
+    python("bounds", "benches/bounds.py", *options.words)
+
+
+def leave_one_out(options: argparse.Namespace) -> None:
+    """Score each project of recorded calls with what the others tell; show what supports what."""
+    setup("cli")
+    python("leave one out", "benches/leave_one_out.py", *options.words)
+
+
 def fuzz(options: argparse.Namespace) -> None:
     """Feed arbitrary requests to the installed package for --seconds."""
     setup("cli", "test")
@@ -271,7 +283,17 @@ def clean(_: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
-    takes_words = (test, rust, bench, peers, exactness, adversarial, instructions)
+    takes_words = (
+        test,
+        rust,
+        bench,
+        peers,
+        exactness,
+        adversarial,
+        instructions,
+        bounds,
+        leave_one_out,
+    )
     for function in (demo, lint, *takes_words, fuzz, wheel, ci, clean):
         target = targets.add_parser(function.__name__, help=function.__doc__)
         target.set_defaults(function=function, words=[])

@@ -3,16 +3,30 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
-use crate::count::{Counter, last_user_index};
+use crate::bounds::{Bounds, Scope, Stratum};
+use crate::count::{Counter, Tally, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
-use crate::prefix::{KnownPrefix, KnownTotal, PrefixStore};
-use crate::profile::{Profile, ReasoningRule, plain_model_name, resolve};
+use crate::learn::{Features, Learner, Learners, Lesson};
+use crate::model_name::ModelName;
+use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
+use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request};
+use crate::resolve::Table;
+use crate::resume::{Start, Starts};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 /// Beginnings of the assumptions that make a count a guess.
 const GUESSES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
+
+/// Beginnings of the assumptions about what the request does not hold.
+const UNTOLD: [&str; 3] = ["remote_", "unreadable_", "server_"];
+
+/// Assumed if the user's vocabulary could not count.
+const FAILED_VOCABULARY: &str = "failed_vocabulary";
+
+/// Nothing is learned about a model whose name is longer.
+const MAX_MODEL_BYTES: usize = 200;
 
 /// How text is counted.
 #[derive(Clone, Debug)]
@@ -86,6 +100,8 @@ pub struct RequestCount {
     pub context_tokens: u64,
     /// One for each message.
     pub message_tokens: Vec<u64>,
+    /// What text was counted with.
+    pub encoding: String,
     /// How it was counted.
     pub quality: String,
     /// What had to be guessed.
@@ -101,6 +117,9 @@ pub struct Reading<'d> {
     pub profile: Cow<'static, Profile>,
     is_known_model: bool,
     prefixes: Vec<Digest>,
+    options: u64,
+    /// Reasoning in messages that were left out behind the first one.
+    left_out_reasoning: u64,
 }
 
 /// Billed tokens of a call. `reasoning` is part of `output`.
@@ -121,20 +140,62 @@ pub struct Reply {
     has_reasoning: bool,
 }
 
+/// What is known of a request before it is counted.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Its deepest known prefix.
+    pub prefix: Option<KnownPrefix>,
+    /// What was learned about its model.
+    pub learner: Option<Learner>,
+}
+
+/// How an [`Engine`] counts.
+pub struct Settings {
+    /// How text is counted.
+    pub method: Method,
+    /// Count text where there is one for the model. If one cannot count a text, the request is
+    /// counted as if it were not there, and `failed_vocabulary` is assumed.
+    pub vocabularies: Vocabularies,
+    /// Whether recorded calls teach; only with [`Method::Profile`].
+    pub is_learning: bool,
+    /// Memory for the beginnings of recorded bodies.
+    pub starts_bytes: usize,
+}
+
+impl Default for Settings {
+    /// By the profile of the model, without learning.
+    fn default() -> Settings {
+        Settings {
+            method: Method::Profile,
+            vocabularies: Vocabularies::default(),
+            is_learning: false,
+            starts_bytes: 1 << 20,
+        }
+    }
+}
+
 /// Estimates and records.
 pub struct Engine {
     digester: Digester,
     method: Method,
+    vocabularies: Vocabularies,
+    is_learning: bool,
     store: Mutex<PrefixStore>,
+    learners: Mutex<Learners>,
+    starts: Mutex<Starts>,
 }
 
 impl Engine {
     /// An engine that knows nothing; engines of equal `secret` make equal digests.
-    pub fn new(secret: &[u8], method: Method, store: PrefixStore) -> Engine {
+    pub fn new(secret: &[u8], settings: Settings, store: PrefixStore) -> Engine {
         Engine {
             digester: Digester::new(secret),
-            method,
+            is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
+            method: settings.method,
+            vocabularies: settings.vocabularies,
             store: Mutex::new(store),
+            learners: Mutex::default(),
+            starts: Mutex::new(Starts::new(settings.starts_bytes)),
         }
     }
 
@@ -143,83 +204,246 @@ impl Engine {
         action(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets all that is known.
-    pub fn clear(&self) {
-        self.with_store(PrefixStore::clear);
+    /// Runs `action` on what was learned, alone.
+    pub fn with_learners<T>(&self, action: impl FnOnce(&mut Learners) -> T) -> T {
+        action(&mut self.learners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The profile and prefix digests of `request`. Linear in the request.
-    pub fn read<'d>(&self, request: Request<'d>) -> Reading<'d> {
-        let resolved = resolve(&request.model, request.dialect);
+    /// Runs `action` on the beginnings of recorded bodies, alone.
+    fn with_starts<T>(&self, action: impl FnOnce(&mut Starts) -> T) -> T {
+        action(&mut self.starts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Beginnings of recorded bodies that `body` may share, the longest first.
+    pub fn starts(&self, body: &[u8]) -> Vec<Start> {
+        self.with_starts(|starts| starts.candidates(&self.digester, body))
+    }
+
+    /// `body` without known messages, if it begins as `start` says. Linear in `body`.
+    pub fn short(&self, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
+        start.short(&self.digester, body)
+    }
+
+    /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
+    pub fn start(&self, body: &[u8], reading: &Reading<'_>) -> Option<Start> {
+        let request = &reading.request;
+        if !request.assumptions.is_empty() {
+            return None;
+        }
+        let (messages, prefixes) = (&request.messages, &reading.prefixes);
+        let new = |counter: &mut Counter<'_>| {
+            let reasoning = |message: &Message<'_>| counter.reasoning(message);
+            Start::new(
+                &self.digester,
+                body,
+                request.dialect,
+                messages,
+                prefixes,
+                reasoning,
+            )
+        };
+        self.counted(reading, new).0
+    }
+
+    /// Remembers the beginning of `body`.
+    pub fn record_start(&self, body: &[u8], start: Start) {
+        self.with_starts(|starts| starts.record(&self.digester, body, start));
+    }
+
+    /// Forgets all that is known and all that was learned.
+    pub fn clear(&self) {
+        self.with_starts(Starts::clear);
+        self.with_store(PrefixStore::clear);
+        self.with_learners(Learners::clear);
+    }
+
+    /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
+    /// in the request.
+    pub fn read<'d>(&self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+        let table = Table::bundled();
+        let resolved = table.resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
         let prefixes = self.digester.prefixes(&family, &request);
+        let options = self.digester.options(&request);
         Reading {
             request,
             profile,
             is_known_model,
             prefixes,
+            options,
+            left_out_reasoning: 0,
         }
     }
 
-    /// The deepest known prefix of what was read.
-    pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Option<KnownPrefix> {
-        self.with_store(|store| store.deepest(&reading.prefixes, now_seconds))
+    /// As [`Engine::read`], for the request in what [`Engine::short`] gave; `None` if what stands
+    /// around the messages is not the same.
+    ///
+    /// The digest of one message stands for all that were left out behind the first one.
+    pub fn read_short<'d>(
+        &self,
+        request: Request<'d>,
+        provider: Option<&str>,
+        start: &Start,
+    ) -> Option<Reading<'d>> {
+        let dialect = request.dialect;
+        let mut reading = self.read(request, provider);
+        let is_same = dialect == start.dialect && reading.prefixes[0] == start.context;
+        let new = reading.request.messages.get(1..).filter(|_| is_same)?;
+        let rest = self
+            .digester
+            .chain(start.prefix, self.digester.messages(new));
+        reading.left_out_reasoning = start.reasoning_tokens;
+        reading.prefixes.truncate(1);
+        reading.prefixes.extend(rest);
+        Some(reading)
+    }
+
+    /// What is known of what was read.
+    pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
+        let model = self.model(reading);
+        Known {
+            prefix: self.with_store(|store| store.deepest(&reading.prefixes, now_seconds)),
+            learner: model.and_then(|model| self.with_learners(|learners| learners.get(&model))),
+        }
     }
 
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
-    pub fn answer(&self, reading: &Reading<'_>, known: Option<KnownPrefix>) -> Estimate {
-        let mut counter = Counter::new(&reading.profile, &reading.request);
-        let message_count = reading.request.messages.len();
-        let Some(known) = known else {
-            let context = counter.context(&reading.request);
-            let counted = context + counter.messages(&reading.request.messages, 0).sum::<u64>();
-            let nothing = KnownTotal {
-                tokens: 0,
-                derived_tokens: 0,
+    pub fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
+        let (count, counter) = self.count_beyond(reading, known.prefix);
+        let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
+        let counted = match &known.learner {
+            Some(learner) if is_learned => learner.corrected(&count.features, count.tokens),
+            _ => count.tokens,
+        };
+        let is_known = count.new_message_count == 0 && !count.has_other_options;
+        let is_exact = is_known && count.known.is_billed();
+        let source = match known.prefix {
+            None => Source::Estimated,
+            Some(_) if is_exact => Source::Exact,
+            Some(_) => Source::Delta,
+        };
+        let mut estimate = estimate(reading, &counter, source, &count, counted);
+        if counted != count.tokens {
+            estimate.assumptions.insert("learned_correction");
+        }
+        if count.has_other_options {
+            estimate.assumptions.insert("changed_options");
+        }
+        estimate
+    }
+
+    /// What a billed call teaches about its model; `None` if nothing was counted, or if the
+    /// request does not tell what was billed.
+    pub fn lesson(&self, reading: &Reading<'_>, known: &Known, billed: Billed) -> Option<Lesson> {
+        let model = self.model(reading)?;
+        let (count, counter) = self.count_beyond(reading, known.prefix);
+        let is_untold = |name: &&str| UNTOLD.iter().any(|untold| name.starts_with(untold));
+        let assumptions = assumptions(reading, &counter);
+        if count.tokens == 0
+            || billed.input_tokens <= count.known.tokens
+            || assumptions.contains(FAILED_VOCABULARY)
+            || assumptions.iter().any(is_untold)
+        {
+            return None;
+        }
+        Some(Lesson {
+            model,
+            features: count.features,
+            counted: count.tokens,
+            billed: billed.input_tokens - count.known.tokens,
+            derived: count.known.derived_tokens,
+            handicap: match &*reading.profile.quality {
+                "exact" => 4,
+                _ => 0,
+            },
+        })
+    }
+
+    /// What is beyond `prefix`, counted: all, if there is none. Linear in what it counts.
+    fn count_beyond<'r>(
+        &'r self,
+        reading: &'r Reading<'_>,
+        prefix: Option<KnownPrefix>,
+    ) -> (Count, Counter<'r>) {
+        let request = &reading.request;
+        let start = prefix.map_or(0, |prefix| prefix.message_count);
+        let ((tokens, tally, dropped), counter) = self.counted(reading, |counter| {
+            let context = match prefix {
+                None => counter.context(request),
+                Some(_) => 0,
             };
-            return estimate(
-                reading,
-                &counter,
-                Source::Estimated,
-                nothing,
-                counted,
-                message_count,
-            );
-        };
-        let counted = counter
-            .messages(&reading.request.messages, known.message_count)
-            .sum();
-        let dropped = dropped_reasoning(reading, &mut counter, known.message_count);
-        let tokens = known.total.tokens.saturating_sub(dropped);
-        let total = KnownTotal {
+            let tokens = context + counter.messages(&request.messages, start).sum::<u64>();
+            let tally = counter.tally();
+            (tokens, tally, dropped_reasoning(reading, counter, start))
+        });
+        let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
+        known.tokens = known.tokens.saturating_sub(dropped);
+        let has_other_options = prefix.is_some() && known.options.digest != reading.options;
+        if has_other_options {
+            let more = self.options_tokens(reading) - known.options.tokens;
+            known.tokens = known.tokens.saturating_add_signed(more);
+            known.derived_tokens = known
+                .derived_tokens
+                .saturating_add(more.unsigned_abs().max(1));
+        }
+        let count = Count {
+            known,
             tokens,
-            ..known.total
+            new_message_count: request.messages.len() - start,
+            features: features(request, prefix.is_none(), start, tokens, tally),
+            has_other_options,
         };
-        let new_count = message_count - known.message_count;
-        let is_exact = new_count == 0 && total.is_billed();
-        let source = if is_exact {
-            Source::Exact
-        } else {
-            Source::Delta
-        };
-        estimate(reading, &counter, source, total, counted, new_count)
+        (count, counter)
+    }
+
+    /// What tool choice, output schema and thinking add to the count of the context.
+    fn options_tokens(&self, reading: &Reading<'_>) -> i64 {
+        if reading.options == 0 {
+            return 0;
+        }
+        let without = reading.request.context_without_options();
+        let count = |request| self.counted(reading, |counter| counter.context(request)).0;
+        let (with, without) = (count(&reading.request), count(&without));
+        i64::try_from(with).unwrap_or(i64::MAX) - i64::try_from(without).unwrap_or(i64::MAX)
     }
 
     /// What was read, counted here without what is known.
     pub fn count(&self, reading: &Reading<'_>) -> RequestCount {
-        let mut counter = Counter::new(&reading.profile, &reading.request);
-        let context_tokens = counter.context(&reading.request);
-        let message_tokens: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
+        let ((context_tokens, message_tokens), counter) = self.counted(reading, |counter| {
+            let context = counter.context(&reading.request);
+            let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
+            (context, messages)
+        });
         let assumptions = assumptions(reading, &counter);
         RequestCount {
             tokens: context_tokens + message_tokens.iter().sum::<u64>(),
             context_tokens,
             message_tokens,
+            encoding: counter.encoding().to_owned(),
             quality: quality(reading, &counter, &assumptions).to_owned(),
             assumptions,
         }
+    }
+
+    /// What `work` counts, and the counter that it used: with the user's vocabulary for the model
+    /// if there is one that does not fail.
+    fn counted<'r, T>(
+        &'r self,
+        reading: &'r Reading<'_>,
+        work: impl Fn(&mut Counter<'r>) -> T,
+    ) -> (T, Counter<'r>) {
+        let (profile, request) = (&*reading.profile, &reading.request);
+        let own = self.vocabularies.of(&request.model, profile);
+        let mut counter = Counter::new(profile, request, own);
+        let counted = work(&mut counter);
+        if !counter.has_failed() {
+            return (counted, counter);
+        }
+        let mut counter = Counter::new(profile, request, None);
+        counter.assume(FAILED_VOCABULARY);
+        (work(&mut counter), counter)
     }
 
     /// The identity of an answer. Linear in its size.
@@ -249,9 +473,14 @@ impl Engine {
         if billed.input_tokens == 0 {
             return Vec::new();
         }
+        let options = KnownOptions {
+            digest: reading.options,
+            tokens: self.options_tokens(reading),
+        };
         let total = KnownTotal {
             tokens: billed.input_tokens,
             derived_tokens: 0,
+            options,
         };
         let mut entries = vec![(last, total)];
         if !reply.digests.is_empty() && billed.output_tokens > 0 {
@@ -264,10 +493,23 @@ impl Engine {
                 KnownTotal {
                     tokens,
                     derived_tokens,
+                    options,
                 },
             ));
         }
         entries
+    }
+
+    /// What shares its constants; `None` if nothing is learned.
+    fn model(&self, reading: &Reading<'_>) -> Option<String> {
+        let name = ModelName::read(&reading.request.model, Table::bundled()).own;
+        let is_name = name.len() <= MAX_MODEL_BYTES;
+        let own = self
+            .vocabularies
+            .of(&reading.request.model, &reading.profile);
+        let own = own.map(|own| format!("/{}", own.name()));
+        let own = own.unwrap_or_default();
+        (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
     }
 
     fn profile(&self, profile: &'static Profile) -> Cow<'static, Profile> {
@@ -291,7 +533,10 @@ impl Engine {
     fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
         match (&self.method, is_known_model) {
             (Method::Profile, true) => profile.name.clone(),
-            _ => format!("{}/{}", profile.name, plain_model_name(&request.model)),
+            _ => {
+                let name = ModelName::read(&request.model, Table::bundled());
+                format!("{}/{}", profile.name, name.own)
+            }
         }
     }
 }
@@ -312,10 +557,12 @@ fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: us
         return 0;
     }
     let start = then.map_or(0, |turn| turn + 1);
-    all[start..known]
-        .iter()
-        .map(|message| counter.reasoning(message))
-        .sum()
+    let left_out = match start {
+        0 | 1 => reading.left_out_reasoning,
+        _ => 0,
+    };
+    let kept = all[start..known].iter();
+    left_out + kept.map(|message| counter.reasoning(message)).sum::<u64>()
 }
 
 /// What an answer costs as input: the output, less the reasoning that does not come back.
@@ -328,14 +575,51 @@ fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
     output_tokens.saturating_add(profile.reply_tokens).max(1)
 }
 
+/// What was counted beyond a known prefix.
+struct Count {
+    known: KnownTotal,
+    tokens: u64,
+    new_message_count: usize,
+    features: Features,
+    /// Whether the known total was billed with other options; they are counted then.
+    has_other_options: bool,
+}
+
+fn features(
+    request: &Request<'_>,
+    has_context: bool,
+    start: usize,
+    tokens: u64,
+    tally: Tally,
+) -> Features {
+    let is_call = |part: &&Part<'_>| matches!(part, Part::ToolCall(_) | Part::ToolResult(_));
+    let new = &request.messages[start..];
+    let calls = new
+        .iter()
+        .flat_map(|message| &message.parts)
+        .filter(is_call);
+    let tools = if has_context { request.tools.len() } else { 0 };
+    Features {
+        requests: u64::from(has_context),
+        text_tokens: tokens.saturating_sub(tally.tools + tally.schema + tally.media),
+        messages: new.len() as u64,
+        tools_tokens: tally.tools,
+        tool_sets: u64::from(tools > 0),
+        tools: tools as u64,
+        calls: calls.count() as u64,
+        schema_tokens: tally.schema,
+        media_tokens: tally.media,
+    }
+}
+
 fn estimate(
     reading: &Reading<'_>,
     counter: &Counter<'_>,
     source: Source,
-    known: KnownTotal,
+    count: &Count,
     estimated_tokens: u64,
-    new_message_count: usize,
 ) -> Estimate {
+    let known = count.known;
     let mut assumptions = assumptions(reading, counter);
     let mut quality = quality(reading, counter, &assumptions);
     if source == Source::Exact {
@@ -345,30 +629,43 @@ fn estimate(
     if quality == "exact" && !known.is_billed() {
         quality = "calibrated";
     }
-    let profile = &reading.profile;
-    let (low, high) = match quality {
-        "exact" => (1000, 1000),
-        "heuristic" => (
-            profile.low_permille.min(500),
-            profile.high_permille.max(2000),
-        ),
-        _ => (profile.low_permille, profile.high_permille),
-    };
-    // What is not billed yet may be as wrong as a count.
-    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
     let tokens = known.tokens.saturating_add(estimated_tokens);
-    let certain = tokens - uncertain;
+    let (low, high) = match source {
+        Source::Exact => (tokens, tokens),
+        _ => bounds(reading, source, count, estimated_tokens, &assumptions),
+    };
     Estimate {
         tokens,
         source,
         known_tokens: known.tokens,
         estimated_tokens,
-        new_message_count,
+        new_message_count: count.new_message_count,
         quality: quality.to_owned(),
-        low: certain.saturating_add(uncertain.saturating_mul(low) / 1000),
-        high: certain.saturating_add(uncertain.saturating_mul(high).div_ceil(1000)),
+        low,
+        high,
         assumptions,
     }
+}
+
+fn bounds(
+    reading: &Reading<'_>,
+    source: Source,
+    count: &Count,
+    estimated_tokens: u64,
+    assumptions: &Assumptions,
+) -> (u64, u64) {
+    let known = count.known;
+    let scope = match source {
+        Source::Estimated => Scope::Whole,
+        _ if known.is_billed() || count.has_other_options => Scope::New,
+        _ => Scope::Reply,
+    };
+    let start = reading.request.messages.len() - count.new_message_count;
+    let stratum = Stratum::of(&reading.request, start, assumptions);
+    // What is not billed yet may be as wrong as a count.
+    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
+    let tokens = known.tokens.saturating_add(estimated_tokens);
+    Bounds::of(&reading.profile, reading.is_known_model, scope, stratum).interval(tokens, uncertain)
 }
 
 fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {
@@ -388,7 +685,7 @@ fn quality<'r>(
     let is_guess = |name: &&str| GUESSES.iter().any(|guess| name.starts_with(guess));
     match &*reading.profile.quality {
         _ if assumptions.iter().any(is_guess) => "heuristic",
-        "exact" if !counter.counted_only_text() => "calibrated",
+        "exact" if !counter.counted_only_text() || counter.has_own_vocabulary() => "calibrated",
         quality => quality,
     }
 }

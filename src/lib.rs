@@ -4,18 +4,25 @@
 //! [`prefix`] -> [`count`] -> [`estimate`]. The crate knows nothing of Python; the binding is
 //! `src/py/`, behind the feature `python`.
 
+pub mod bounds;
 pub mod bpe;
 pub mod claude;
 pub mod count;
+pub mod cut;
 pub mod digest;
+pub mod encoding;
 mod error;
 pub mod estimate;
 pub mod json;
 pub mod layout;
+pub mod learn;
 pub mod media;
+pub mod model_name;
 pub mod prefix;
 pub mod profile;
 pub mod request;
+pub mod resolve;
+pub mod resume;
 pub mod tracker;
 
 #[cfg(feature = "python")]

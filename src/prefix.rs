@@ -10,13 +10,25 @@ use std::hash::BuildHasherDefault;
 pub const ENTRY_BYTES: usize = 128;
 
 /// Input tokens of a prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownTotal {
     /// How many.
     pub tokens: u64,
     /// How many of them are the output of the call before, not yet billed as input; 0 if the
     /// provider has billed them all.
     pub derived_tokens: u64,
+    /// The options that the request was sent with.
+    pub options: KnownOptions,
+}
+
+/// Options of a request: tool choice, output schema, thinking. They are billed and may change from
+/// turn to turn, so they are no part of the prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownOptions {
+    /// Their identity; 0 if there are none.
+    pub digest: u64,
+    /// What they were counted as; negative where they save tokens.
+    pub tokens: i64,
 }
 
 impl KnownTotal {

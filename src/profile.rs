@@ -1,13 +1,12 @@
 //! Profiles: what a family of models is counted with, as dated data.
 //!
 //! The table is `profiles.json`, shared with the Python reference; its fields are described in
-//! DESIGN.md. It is read on first use.
-use crate::json::{Document, Limits, Value};
+//! DESIGN.md. [`crate::resolve`] finds the profile of a model.
+use crate::cut::Cuts;
+use crate::json::Value;
 use crate::layout::{Layout, LayoutRule};
 use crate::request::Dialect;
-use std::sync::OnceLock;
-
-const TABLE: &str = include_str!("../python/tokenctx/profiles.json");
+use crate::resolve::Table;
 
 /// What happens to reasoning that the client sends back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +25,15 @@ pub enum ReasoningRule {
 pub struct Profile {
     pub name: String,
     pub provider: String,
+    /// The providers that it is for, by the name of who answers; empty: all.
+    pub providers: Vec<String>,
     /// An encoding, or `characters`.
     pub encoding: String,
     /// How good a count of text is: `exact`, `calibrated` or `heuristic`.
     pub quality: String,
     pub text_numerator: u64,
     pub text_denominator: u64,
+    pub text_cuts: Cuts,
     pub request_tokens: u64,
     pub message_tokens: u64,
     pub assistant_tokens: u64,
@@ -47,9 +49,15 @@ pub struct Profile {
     pub schema_permille: u64,
     pub thinking_tokens: u64,
     pub call_tokens: u64,
-    pub invoke_tokens: i64,
-    pub parallel_tokens: u64,
-    pub parallel_call_tokens: u64,
+    pub opening_tokens: i64,
+    pub joined_tokens: i64,
+    pub results_tokens: i64,
+    pub forced_results_tokens: i64,
+    pub after_results_tokens: i64,
+    pub answer_tokens: i64,
+    pub encloses_calls: bool,
+    pub serial_tokens: i64,
+    pub forced_serial_tokens: i64,
     pub call_name_count: u64,
     pub result_tokens: u64,
     pub layout: Layout,
@@ -57,6 +65,7 @@ pub struct Profile {
     pub chat: LayoutRule,
     pub responses: LayoutRule,
     pub reasoning: ReasoningRule,
+    pub reasoning_tokens: u64,
     pub opaque_permille: u64,
     pub opaque_offset_tokens: i64,
     pub image_rule: String,
@@ -64,8 +73,6 @@ pub struct Profile {
     pub audio_tokens: u64,
     pub video_tokens: u64,
     pub reply_tokens: u64,
-    pub low_permille: u64,
-    pub high_permille: u64,
     pub context_window_tokens: Option<u64>,
     pub max_output_tokens: Option<u64>,
 }
@@ -75,10 +82,12 @@ impl Default for Profile {
         Profile {
             name: String::new(),
             provider: String::new(),
+            providers: Vec::new(),
             encoding: String::new(),
             quality: String::new(),
             text_numerator: 1,
             text_denominator: 1,
+            text_cuts: Cuts::default(),
             request_tokens: 0,
             message_tokens: 0,
             assistant_tokens: 0,
@@ -94,9 +103,15 @@ impl Default for Profile {
             schema_permille: 1000,
             thinking_tokens: 0,
             call_tokens: 0,
-            invoke_tokens: 0,
-            parallel_tokens: 0,
-            parallel_call_tokens: 0,
+            opening_tokens: 0,
+            joined_tokens: 0,
+            results_tokens: 0,
+            forced_results_tokens: 0,
+            after_results_tokens: 0,
+            answer_tokens: 0,
+            encloses_calls: true,
+            serial_tokens: 0,
+            forced_serial_tokens: 0,
             call_name_count: 1,
             result_tokens: 0,
             layout: Layout::Linear,
@@ -104,6 +119,7 @@ impl Default for Profile {
             chat: LayoutRule::default(),
             responses: LayoutRule::default(),
             reasoning: ReasoningRule::Loop,
+            reasoning_tokens: 0,
             opaque_permille: 0,
             opaque_offset_tokens: 0,
             image_rule: String::new(),
@@ -111,8 +127,6 @@ impl Default for Profile {
             audio_tokens: 0,
             video_tokens: 0,
             reply_tokens: 0,
-            low_permille: 500,
-            high_permille: 2000,
             context_window_tokens: None,
             max_output_tokens: None,
         }
@@ -121,7 +135,7 @@ impl Default for Profile {
 
 impl Profile {
     /// Sets the field that the table calls `key`; other keys are notes and sources.
-    fn set(&mut self, key: &str, value: Value<'_>) {
+    pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
         let text = || value.as_str().unwrap_or_default().to_owned();
         let number = || value.as_u64().unwrap_or_default();
         match key {
@@ -131,6 +145,7 @@ impl Profile {
             "quality" => self.quality = text(),
             "text_numerator" => self.text_numerator = number(),
             "text_denominator" => self.text_denominator = number().max(1),
+            "text_cuts" => self.text_cuts = Cuts::read(value),
             "request_tokens" => self.request_tokens = number(),
             "message_tokens" => self.message_tokens = number(),
             "assistant_tokens" => self.assistant_tokens = number(),
@@ -146,9 +161,15 @@ impl Profile {
             "schema_permille" => self.schema_permille = number(),
             "thinking_tokens" => self.thinking_tokens = number(),
             "call_tokens" => self.call_tokens = number(),
-            "invoke_tokens" => self.invoke_tokens = signed(value),
-            "parallel_tokens" => self.parallel_tokens = number(),
-            "parallel_call_tokens" => self.parallel_call_tokens = number(),
+            "opening_tokens" => self.opening_tokens = signed(value),
+            "joined_tokens" => self.joined_tokens = signed(value),
+            "results_tokens" => self.results_tokens = signed(value),
+            "forced_results_tokens" => self.forced_results_tokens = signed(value),
+            "after_results_tokens" => self.after_results_tokens = signed(value),
+            "answer_tokens" => self.answer_tokens = signed(value),
+            "encloses_calls" => self.encloses_calls = value.as_bool() == Some(true),
+            "serial_tokens" => self.serial_tokens = signed(value),
+            "forced_serial_tokens" => self.forced_serial_tokens = signed(value),
             "call_name_count" => self.call_name_count = number(),
             "result_tokens" => self.result_tokens = number(),
             "layout" => self.layout = Layout::named(&text()),
@@ -157,6 +178,7 @@ impl Profile {
             }
             "chat" => set_rule(&mut self.chat, value),
             "responses" => set_rule(&mut self.responses, value),
+            "reasoning_tokens" => self.reasoning_tokens = number(),
             "reasoning" => self.reasoning = reasoning_rule(&text()),
             "opaque_permille" => self.opaque_permille = number(),
             "opaque_offset_tokens" => self.opaque_offset_tokens = signed(value),
@@ -165,12 +187,15 @@ impl Profile {
             "audio_tokens" => self.audio_tokens = number(),
             "video_tokens" => self.video_tokens = number(),
             "reply_tokens" => self.reply_tokens = number(),
-            "low_permille" => self.low_permille = number(),
-            "high_permille" => self.high_permille = number(),
             "context_window_tokens" => self.context_window_tokens = value.as_u64(),
             "max_output_tokens" => self.max_output_tokens = value.as_u64(),
             _ => {}
         }
+    }
+
+    /// Whether it is for requests that `provider` answers; empty if that is not known.
+    pub fn is_for(&self, provider: &str) -> bool {
+        self.providers.is_empty() || self.providers.iter().any(|name| name == provider)
     }
 
     /// The numbers of the prompt layout for an API; none if the layout is not known.
@@ -179,9 +204,11 @@ impl Profile {
     /// offers.
     pub fn layout_rule(&self, dialect: Dialect, model: &str) -> Option<&LayoutRule> {
         let is_rerouted = self.is_rerouted_by_gateways && model.contains('/');
-        match (self.layout, dialect) {
-            (Layout::Linear | Layout::Anthropic, _) => None,
-            (_, Dialect::OpenAiResponses) => Some(&self.responses),
+        if !matches!(self.layout, Layout::OpenAi | Layout::OpenAi2023) {
+            return None;
+        }
+        match dialect {
+            Dialect::OpenAiResponses => Some(&self.responses),
             _ if is_rerouted => Some(&self.responses),
             _ => Some(&self.chat),
         }
@@ -193,7 +220,7 @@ impl Profile {
             provider: self.provider.clone(),
             context_window_tokens: self.context_window_tokens,
             max_output_tokens: self.max_output_tokens,
-            ..table().named("universal").clone()
+            ..Table::bundled().named("universal").clone()
         }
     }
 
@@ -232,149 +259,4 @@ fn signed(value: Value<'_>) -> i64 {
         .as_number_text()
         .and_then(|text| text.parse().ok())
         .unwrap_or_default()
-}
-
-/// The profile of a model.
-#[derive(Clone, Copy, Debug)]
-pub struct Resolved {
-    /// The profile.
-    pub profile: &'static Profile,
-    /// Whether the model's name is known; if not, the dialect chose.
-    pub is_known_model: bool,
-}
-
-/// The profile of `model`; an unknown name falls to the one that its dialect most likely means.
-pub fn resolve(model: &str, dialect: Dialect) -> Resolved {
-    let name = plain_model_name(model);
-    let table = table();
-    let known = table
-        .prefixes
-        .iter()
-        .find(|(prefix, _)| name.starts_with(prefix.as_str()));
-    match known {
-        Some((_, profile)) => Resolved {
-            profile: table.named(profile),
-            is_known_model: true,
-        },
-        None => Resolved {
-            profile: table.fallback(dialect),
-            is_known_model: false,
-        },
-    }
-}
-
-/// The model's own name, without vendor path, region, fine-tune and version suffixes.
-pub fn plain_model_name(model: &str) -> String {
-    let name = model.trim_ascii().to_ascii_lowercase().replace('@', "-");
-    let name = name.rsplit('/').next().unwrap_or_default();
-    let name = name.strip_prefix("ft:").unwrap_or(name);
-    let name = name.split(':').next().unwrap_or_default();
-    without_vendor(name).to_owned()
-}
-
-/// Vendors before a Bedrock model id, as in `us.anthropic.claude-...`.
-const VENDORS: [&str; 18] = [
-    "ai21",
-    "amazon",
-    "anthropic",
-    "cohere",
-    "deepseek",
-    "google",
-    "meta",
-    "minimax",
-    "mistral",
-    "moonshot",
-    "moonshotai",
-    "nvidia",
-    "openai",
-    "qwen",
-    "twelvelabs",
-    "writer",
-    "zai",
-    "luma",
-];
-
-/// `name` without `vendor.` or `region.vendor.` in front.
-fn without_vendor(name: &str) -> &str {
-    let mut rest = name;
-    for _ in 0..2 {
-        let Some((head, tail)) = rest.split_once('.') else {
-            return name;
-        };
-        if VENDORS.contains(&head) && !tail.is_empty() {
-            return tail;
-        }
-        rest = tail;
-    }
-    name
-}
-
-struct Table {
-    profiles: Vec<Profile>,
-    /// Model name prefix and profile name, longest prefix first.
-    prefixes: Vec<(String, String)>,
-    fallbacks: Vec<(String, String)>,
-}
-
-impl Table {
-    fn named(&self, name: &str) -> &Profile {
-        let found = self.profiles.iter().find(|profile| profile.name == name);
-        found.unwrap_or(&self.profiles[0])
-    }
-
-    fn fallback(&self, dialect: Dialect) -> &Profile {
-        let mut fallbacks = self.fallbacks.iter();
-        let found = fallbacks.find(|(name, _)| name == dialect.name());
-        self.named(found.map_or("unknown", |(_, profile)| profile))
-    }
-}
-
-fn table() -> &'static Table {
-    static TABLE_ONCE: OnceLock<Table> = OnceLock::new();
-    TABLE_ONCE.get_or_init(|| {
-        let document = Document::parse(TABLE, &Limits::default());
-        let mut table = document
-            .as_ref()
-            .map_or_else(|_| Table::empty(), |it| read(it.root()));
-        table
-            .prefixes
-            .sort_by_key(|(prefix, _)| (usize::MAX - prefix.len(), prefix.clone()));
-        if table.profiles.is_empty() {
-            table.profiles.push(Profile::default());
-        }
-        table
-    })
-}
-
-impl Table {
-    fn empty() -> Table {
-        Table {
-            profiles: Vec::new(),
-            prefixes: Vec::new(),
-            fallbacks: Vec::new(),
-        }
-    }
-}
-
-fn read(root: Value<'_>) -> Table {
-    let mut table = Table::empty();
-    for row in root.get("profiles").into_iter().flat_map(Value::items) {
-        let like = row.get("like").and_then(Value::as_str).unwrap_or_default();
-        let base = table.profiles.iter().find(|profile| profile.name == like);
-        let mut profile = base.cloned().unwrap_or_default();
-        row.members()
-            .for_each(|(key, value)| profile.set(key, value));
-        for prefix in row.get("models").into_iter().flat_map(Value::items) {
-            let prefix = prefix.as_str().unwrap_or_default().to_owned();
-            table.prefixes.push((prefix, profile.name.clone()));
-        }
-        table.profiles.push(profile);
-    }
-    for (dialect, profile) in root.get("fallbacks").into_iter().flat_map(Value::members) {
-        let profile = profile.as_str().unwrap_or_default();
-        table
-            .fallbacks
-            .push((dialect.to_owned(), profile.to_owned()));
-    }
-    table
 }

@@ -47,7 +47,7 @@ impl Tracker {
         if tokens > 0 {
             let total = KnownTotal {
                 tokens,
-                derived_tokens: 0,
+                ..KnownTotal::default()
             };
             self.with_store(|store| store.record(digest, total, now_seconds));
         }

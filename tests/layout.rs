@@ -1,7 +1,7 @@
 //! The published token counts of OpenAI requests; one that is not met has a reason.
 use std::fs;
 use std::time::Duration;
-use tokenctx::estimate::{Engine, Method};
+use tokenctx::estimate::{Engine, Settings};
 use tokenctx::json::{Document, Limits, Value};
 use tokenctx::prefix::PrefixStore;
 use tokenctx::request::read_request;
@@ -10,10 +10,10 @@ const FILES: [&str; 3] = ["documented", "hmarr", "pamelafox"];
 
 fn count(body: &str) -> u64 {
     let store = PrefixStore::new(1 << 20, Duration::from_secs(60).as_secs_f64());
-    let engine = Engine::new(&[0; 32], Method::Profile, store);
+    let engine = Engine::new(&[0; 32], Settings::default(), store);
     let document = Document::parse(body, &Limits::default()).expect("valid JSON");
     engine
-        .count(&engine.read(read_request(&document, None, None)))
+        .count(&engine.read(read_request(&document, None, None), None))
         .tokens
 }
 

@@ -13,7 +13,7 @@ fn prefixes(secret: &[u8], body: &str) -> Vec<Digest> {
 fn billed(tokens: u64) -> KnownTotal {
     KnownTotal {
         tokens,
-        derived_tokens: 0,
+        ..KnownTotal::default()
     }
 }
 
@@ -21,6 +21,7 @@ fn derived(tokens: u64) -> KnownTotal {
     KnownTotal {
         tokens,
         derived_tokens: 1,
+        ..KnownTotal::default()
     }
 }
 

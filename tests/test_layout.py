@@ -14,10 +14,10 @@ from tokenctx import _core
 from tokenctx.reference import estimate, layout
 
 DATA = Path(__file__).parent / "data" / "openai"
-ARGUMENTS: Any = (b"0" * 32, 1 << 20, 60.0, "profile", 3500, {}, 1100)
+ARGUMENTS: Any = (b"0" * 32, 1 << 20, 60.0, "profile", 3500, {}, 1100, [])
 ENGINES: dict[str, Any] = {
-    "rust": _core.Engine(*ARGUMENTS),
-    "reference": estimate.Engine(*ARGUMENTS),
+    "rust": _core.Engine(*ARGUMENTS, is_learning=False),
+    "reference": estimate.Engine(*ARGUMENTS, is_learning=False),
 }
 
 
@@ -32,7 +32,7 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize("case", cases())
 def test_published_counts_are_met_or_have_a_reason(engine: Any, case: dict[str, Any]) -> None:
-    tokens = engine.count(case["body"], None, None).tokens
+    tokens = engine.count(case["body"], None, None, None).tokens
     assert tokens == case.get("counted", case["tokens"])
     assert ("reason" in case) == (tokens != case["tokens"])
 
@@ -71,7 +71,9 @@ def keywords(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 SCHEMAS = st.recursive(st.one_of(keywords(SCALARS), SCALARS), keywords, max_leaves=12)
-MODELS = st.sampled_from("gpt-4o gpt-5 gpt-5.4 gpt-4 o4-mini gpt-3.5-turbo".split())
+MODELS = st.sampled_from(
+    "gpt-4o gpt-5 gpt-5.4 gpt-4 o4-mini gpt-3.5-turbo gemini-2.0 gemini-2.5 gemini-3".split()
+)
 
 
 @settings(deadline=None)  # the first count loads a vocabulary
@@ -89,7 +91,7 @@ def test_any_schema_counts_the_same_in_both(
     else:
         form = {"type": "json_schema", **form}
         body = {"input": message, "text": {"format": form}, "tools": [function]}
-    counts = {engine.count(body, model, None).tokens for engine in ENGINES.values()}
+    counts = {engine.count(body, model, None, None).tokens for engine in ENGINES.values()}
     assert len(counts) == 1
 
 
@@ -116,7 +118,7 @@ HISTORY = st.lists(
 @given(HISTORY, MODELS, st.sampled_from(["openai-chat", "openai-responses"]))
 def test_any_history_counts_the_same_in_both(history: list[Any], model: str, dialect: str) -> None:
     body = {"messages": history}
-    counts = {engine.count(body, model, dialect) for engine in ENGINES.values()}
+    counts = {engine.count(body, model, dialect, None) for engine in ENGINES.values()}
     assert len(counts) == 1
 
 

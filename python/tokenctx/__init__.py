@@ -1,12 +1,17 @@
 """Input tokens of a chat request, known before it is sent."""
 
 from tokenctx._core import (
+    Encoding,
     __version__,
     _debug_build,
     count_tokens,
+    count_tokens_batch,
     encode,
+    encoding_for_model,
+    get_encoding,
     image_size,
     image_tokens,
+    list_encodings,
 )
 from tokenctx._errors import Error, InternalError, RequestError
 from tokenctx._estimator import HybridTokenEstimator
@@ -21,6 +26,7 @@ from tokenctx._tracker import ConversationStateTracker
 __all__ = [
     "ConversationLookupResult",
     "ConversationStateTracker",
+    "Encoding",
     "Error",
     "Estimate",
     "HybridTokenEstimator",
@@ -30,9 +36,13 @@ __all__ = [
     "RequestError",
     "__version__",
     "count_tokens",
+    "count_tokens_batch",
     "encode",
+    "encoding_for_model",
+    "get_encoding",
     "image_size",
     "image_tokens",
+    "list_encodings",
 ]
 
 for _name in __all__:

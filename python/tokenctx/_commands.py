@@ -1,30 +1,31 @@
-"""`tokenctx count` and `tokenctx replay`: arguments in, tables or JSON out."""
+"""The commands `count` and `replay`: arguments in, tables or JSON out; and `eval` beside them."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path  # noqa: TC003  # typer reads annotations at run time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tokenctx import __version__
 from tokenctx._errors import Error
 from tokenctx._estimator import Method  # noqa: TC001
+from tokenctx._eval_command import eval_command
 from tokenctx._inputs import Count, Kind, Options, counts, kind_of, read_input
-from tokenctx._models import Dialect, Encoding  # noqa: TC001
+from tokenctx._models import Dialect, EncodingName  # noqa: TC001
 from tokenctx._recordings import Conversation, Json, Recording, RecordingError, read_recording
 from tokenctx._replay import Figures, ReplayedTurn, replay
 from tokenctx._tables import (
     add_figures,
     add_turn,
+    complain,
     console,
     figure_table,
+    progress,
     reason_lines,
     show_count,
     show_lines,
@@ -49,6 +50,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Input tokens of a chat request, known before it is sent.",
 )
+
+
+app.command("eval")(eval_command)
 
 
 def _print_version(is_asked: bool) -> None:  # noqa: FBT001  # typer's callback
@@ -76,11 +80,14 @@ def count_command(
         Kind | None, typer.Option("--as", help="What the files are. [default: detected]")
     ] = None,
     encoding: Annotated[
-        Encoding | None, typer.Option(help="Vocabulary of a text. [default: o200k_base]")
+        EncodingName | None, typer.Option(help="Vocabulary of a text. [default: o200k_base]")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Count for this model.")] = None,
     dialect: Annotated[
         Dialect | None, typer.Option(help="Request format. [default: detected]")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option(help="Who answers, as vertex. [default: what the model says]")
     ] = None,
     method: Annotated[Method | None, typer.Option(help="How to count. [default: profile]")] = None,
     messages: Annotated[bool, typer.Option("--messages", help="Each message, each line.")] = False,
@@ -92,7 +99,7 @@ def count_command(
             "a vocabulary alone counts text; leave it out to count for a model or by a method",
             param_hint="--encoding",
         )
-    options = Options(kind, encoding, model, dialect, method)
+    options = Options(kind, encoding, model, dialect, method, provider)
     results = [_is_counted(name, options, messages=messages, as_json=as_json) for name in files]
     if not all(results):
         raise typer.Exit(1)
@@ -105,21 +112,9 @@ def _is_counted(name: str, options: Options, *, messages: bool, as_json: bool) -
     except BrokenPipeError:
         raise
     except UNREADABLE as error:
-        _complain(name, error)
+        complain(name, error)
         return False
     return True
-
-
-def _complain(name: str, error: BaseException) -> None:
-    typer.echo(f"tokenctx: {name}: {_reason(error)}", err=True)
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    if isinstance(error, (Error, RecordingError, EOFError, zlib.error)):
-        return str(error)
-    return f"a field of this recording is missing or of the wrong type: {error}"
 
 
 def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bool) -> None:
@@ -127,7 +122,7 @@ def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bo
     screen = console()
     is_many = (options.kind or kind_of(content)) == "jsonl"
     gathered: list[Count] = []
-    with _progress(name, len(content)) as advance_to:
+    with progress(name, len(content)) as advance_to:
         for count, done in counts(name, content, options):
             advance_to(done)
             if as_json:
@@ -138,19 +133,6 @@ def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bo
                 show_count(screen, count, with_messages=with_messages)
     if is_many and not as_json and not with_messages:
         show_lines(screen, name, gathered)
-
-
-@contextmanager
-def _progress(title: str, total: int) -> Iterator[Any]:
-    """A bar on standard error while there is a terminal; gives what moves it."""
-    screen = console(is_error=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    is_hidden = not screen.is_terminal
-    with Progress(
-        *columns, TimeElapsedColumn(), console=screen, transient=True, disable=is_hidden
-    ) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
 
 
 @dataclass(slots=True)
@@ -194,7 +176,7 @@ def replay_command(
     except BrokenPipeError:
         raise
     except NO_RECORDING as error:
-        _complain(str(file), error)
+        complain(str(file), error)
         raise typer.Exit(1) from None
     if as_json:
         typer.echo(json.dumps(_report_json(recording, report, with_conversations=verbose)))
@@ -205,7 +187,7 @@ def replay_command(
 def _replayed(recording: Recording, provider: str | None) -> Report:
     report = Report()
     keeps_turns = recording.conversation_count == 1
-    with _progress("conversations", recording.conversation_count) as advance_to:
+    with progress("conversations", recording.conversation_count) as advance_to:
         for number, conversation in enumerate(recording.conversations, 1):
             if provider in {None, conversation.provider}:
                 report.add(conversation, keeps_turns=keeps_turns)

@@ -1,17 +1,21 @@
 """The Rust core of tokenctx. The public names are those of the package, not of this module."""
 
+import os
+from collections.abc import Iterable, Sequence
 from typing import Final, final
 
 from tokenctx._models import (
-    ClaudeFamily,
+    ClaudeFamilyName,
     ConversationLookupResult,
-    Encoding,
+    EncodingName,
     Estimate,
     KnownConversationState,
     RequestCount,
 )
+from tokenctx._vocabularies import TextCounter
 
 __all__ = [
+    "Encoding",
     "Engine",
     "Tracker",
     "__version__",
@@ -23,9 +27,13 @@ __all__ = [
     "_reply_view",
     "_request_view",
     "count_tokens",
+    "count_tokens_batch",
     "encode",
+    "encoding_for_model",
+    "get_encoding",
     "image_size",
     "image_tokens",
+    "list_encodings",
     "rank_file",
 ]
 
@@ -48,24 +56,39 @@ class Engine:
         milli_characters_per_token: int,
         milli_by_provider: dict[str, int],
         factor_permille: int,
+        named_vocabularies: list[tuple[str, TextCounter]],
+        *,
+        is_learning: bool,
+        vocabularies: list[tuple[str, TextCounter]] | None = None,
     ) -> Engine: ...
     def __len__(self) -> int: ...
     def clear(self) -> None: ...
     def estimate(
-        self, body: object, model: str | None, dialect: str | None, now_seconds: float
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        now_seconds: float,
     ) -> Estimate: ...
     def record(
         self,
         body: object,
         model: str | None,
         dialect: str | None,
+        provider: str | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
         reply: object | None,
         now_seconds: float,
     ) -> bool: ...
-    def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount: ...
+    def count(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> RequestCount: ...
+    def stats(self) -> list[tuple[str, int]]: ...
+    def learned(self) -> list[tuple[str, int, list[float]]]: ...
+    def set_learned(self, model: str, lead: int, numbers: list[float]) -> bool: ...
 
 @final
 class Tracker:
@@ -86,7 +109,93 @@ class Tracker:
         self, messages: object, model_family: str, now_seconds: float
     ) -> ConversationLookupResult: ...
 
-def count_tokens(text: str | bytes, *, encoding: Encoding | ClaudeFamily = "o200k_base") -> int:
+@final
+class Encoding:
+    """A vocabulary with its split rule: counts the tokens of text.
+
+    `Encoding(name)` is one of those in the package, see `list_encodings`; ValueError, which lists
+    them, for any other name. Others come from files.
+    Frozen, comparable, hashable and safe to share between threads; those in the package can be
+    pickled. Text is only text: special-token spellings are ordinary characters. Bytes are read as
+    UTF-8; what is no UTF-8, and each lone surrogate of a str, is U+FFFD. No content of a text
+    raises, anything but text is a TypeError.
+
+    Encodings in the package and rank files take linear time, and above 2 KiB other threads run
+    meanwhile. The encoding of a `tokenizer.json` takes what the package tokenizers takes.
+    """
+
+    def __new__(cls, name: str) -> Encoding: ...
+    @staticmethod
+    def from_tiktoken(
+        path: str | os.PathLike[str], *, split: str, name: str | None = None
+    ) -> Encoding:
+        """The encoding of a `.tiktoken` file of ranks, as that of Llama 3 or Qwen.
+
+        `split` is the split rule: `o200k_base`, `cl100k_base`, `r50k_base`, `gpt2`, `llama3` or
+        `qwen`, or the `pat_str` of one of these. Equal to tiktoken with these ranks on every input,
+        in n log n and with up to 32 bytes of memory for each byte of the longest piece.
+
+        For files that you trust, at start-up. Raises OSError if the file cannot be read, ValueError
+        if it is above 256 MiB, is no file of ranks, lacks a byte, or the rule is not known.
+        """
+
+    @staticmethod
+    def from_tokenizer_json(path: str | os.PathLike[str], *, name: str | None = None) -> Encoding:
+        """The encoding of a Hugging Face `tokenizer.json`; needs the extra `tokenizers`.
+
+        Nothing is added to a text (`add_special_tokens=False`) or cut off. For files that you
+        trust, at start-up: reading one takes up to seconds. Raises OSError if it cannot be read,
+        ValueError if it is above 256 MiB or no tokenizer, ImportError without the extra.
+        """
+
+    @property
+    def name(self) -> str:
+        """Name of the encoding; of a file, if none was given."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """SHA-256 of the file it comes from, in hex; None for those in the package."""
+
+    def count(self, text: str | bytes) -> int:
+        """Number of tokens of `text`."""
+
+    def count_batch(self, texts: Iterable[str | bytes]) -> list[int]:
+        """Number of tokens of each text, in one call: for many short texts."""
+
+    def count_at_most(self, text: str | bytes, limit: int) -> int:
+        """Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
+
+        Stops as soon as the answer is known, unless the encoding is that of a `tokenizer.json`.
+        `limit` is 0 to 2**64 - 1, else OverflowError.
+        """
+
+    def exceeds(self, text: str | bytes, limit: int) -> bool:
+        """Whether `text` has more than `limit` tokens; stops as soon as that is known.
+
+        A negative `limit` is always exceeded.
+        """
+
+    def encode(self, text: str | bytes) -> list[int]:
+        """Tokens of `text`, for looking at: `count` is faster.
+
+        Raises NotImplementedError for the `claude_` encodings, of which only counts are known.
+        """
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of `tokens`, U+FFFD for what is no UTF-8.
+
+        Raises ValueError for a number that is no ordinary token, and as `encode`.
+        """
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of `tokens`, which may cut a character; raises as `decode`."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+def count_tokens(
+    text: str | bytes, *, encoding: EncodingName | ClaudeFamilyName = "o200k_base"
+) -> int:
     """Number of tokens of `text`; special-token spellings count as plain text.
 
     Bytes are read as UTF-8. What is no UTF-8, and each lone surrogate of a str, counts as U+FFFD.
@@ -98,8 +207,26 @@ def count_tokens(text: str | bytes, *, encoding: Encoding | ClaudeFamily = "o200
     (claude_v3), 11 (claude_v4_7) or 6 tokens (claude_v4_8).
     """
 
-def encode(text: str | bytes, *, encoding: Encoding = "o200k_base") -> list[int]:
+def count_tokens_batch(
+    texts: Iterable[str | bytes], *, encoding: EncodingName | ClaudeFamilyName = "o200k_base"
+) -> list[int]:
+    """Number of tokens of each text, in one call; see `count_tokens`."""
+
+def encode(text: str | bytes, *, encoding: EncodingName = "o200k_base") -> list[int]:
     """Tokens of `text`, for looking at; see `count_tokens`, which is faster."""
+
+def get_encoding(name: str) -> Encoding:
+    """`Encoding(name)`."""
+
+def encoding_for_model(model: str) -> Encoding:
+    """The encoding in the package that text for `model` is counted with.
+
+    Models whose vocabulary is not in the package have a stand-in, whose counts their profile
+    scales. Raises ValueError if no profile knows the name.
+    """
+
+def list_encodings() -> list[str]:
+    """Names of the encodings in the package."""
 
 def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
     """Input tokens of an image of `width_px` by `height_px` under the rule of this name.
@@ -114,7 +241,7 @@ def image_size(head: bytes) -> tuple[int, int, str] | None:
     `head` is the beginning of the file; at most 64 KiB are looked at, no pixel is decoded.
     """
 
-def rank_file(encoding: Encoding) -> bytes:
+def rank_file(encoding: EncodingName) -> bytes:
     """The vocabulary as a `.tiktoken` file: base64 of a token, a space, its rank, line by line."""
 
 def _json_anomalies(body: object) -> list[str]: ...

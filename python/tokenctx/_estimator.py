@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._models import Dialect, Estimate, RequestCount
+    from tokenctx._vocabularies import TextCounter
 
 Method = Literal["profile", "universal", "characters"]
 
 RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
+LEARNED_VERSION: Final = 1
 RFC_006_SMOOTHING: Final = 0.3
 """Weight of the newest correction in `calibrate`."""
 
@@ -41,6 +43,17 @@ class HybridTokenEstimator:
     - `characters`: characters over `chars_per_token` (by provider in `provider_overrides`), times
       1.1 if `conservative`, and 4 tokens per message: no vocabulary at all (RFC 006).
 
+    With `learning`, which the profile method only has, each recorded call teaches what its model's
+    constants are; estimates are corrected once corrected counts have proven nearer to the bills
+    than plain ones. `learned` and `learn` carry this to another process.
+
+    `vocabularies` count text in place of the profile's encoding: an `Encoding`, or any object with
+    a `name` and `count(text)`, for the models whose plain name begins with the key, else for the
+    profiles whose name does, else for the provider of that name; the longest key wins. Its counts
+    are not scaled. If one raises, the request is counted as if it were not there, and
+    `assumptions` has `failed_vocabulary`. `count` may be called from several threads at once.
+
+
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
     """
@@ -57,8 +70,15 @@ class HybridTokenEstimator:
         chars_per_token: float = 3.5,
         conservative: bool = True,
         provider_overrides: Mapping[str, float] = RFC_006_CHARS_PER_TOKEN,
+        vocabularies: Mapping[str, TextCounter] | None = None,
+        learning: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        named = []
+        if vocabularies:
+            from tokenctx._vocabularies import named_vocabularies
+
+            named = named_vocabularies(vocabularies, method)
         self._method = method
         self._clock = clock
         self._engine = self._core(
@@ -69,6 +89,8 @@ class HybridTokenEstimator:
             _milli(chars_per_token),
             {provider: _milli(number) for provider, number in provider_overrides.items()},
             1100 if conservative else 1000,
+            named,
+            is_learning=learning,
         )
         self._correction = 1.0
         self._last_call = 0, 0
@@ -78,15 +100,22 @@ class HybridTokenEstimator:
         return len(self._engine)
 
     def estimate(
-        self, body: object, *, model: str | None = None, dialect: Dialect | None = None
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
     ) -> Estimate:
         """The input tokens that `body` is expected to be billed for.
 
         System prompt and tools count too. `model` and `dialect` override what the body says.
+        `provider` is who answers, where the model's name does not say it (`vertex_ai/...`) and it
+        makes a difference: `"vertex"`, `"bedrock"`, `"groq"`, ...; litellm's words will do.
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
-        estimate: Estimate = self._engine.estimate(body, model, dialect, self._clock())
+        estimate: Estimate = self._engine.estimate(body, model, dialect, provider, self._clock())
         return self._corrected(estimate)
 
     def record(
@@ -97,6 +126,7 @@ class HybridTokenEstimator:
         reply: object | None = None,
         model: str | None = None,
         dialect: Dialect | None = None,
+        provider: str | None = None,
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on.
 
@@ -106,7 +136,9 @@ class HybridTokenEstimator:
         or cancelled one, is not recorded. Raises as `estimate`.
         """
         billed = read_billed(usage)
-        is_known: bool = self._engine.record(body, model, dialect, *billed, reply, self._clock())
+        is_known: bool = self._engine.record(
+            body, model, dialect, provider, *billed, reply, self._clock()
+        )
         return is_known
 
     def estimate_conversation(self, messages: object, model: object) -> Estimate:
@@ -116,7 +148,7 @@ class HybridTokenEstimator:
         """
         name = _model_name(model)
         estimate: Estimate = self._engine.estimate(
-            {"messages": messages}, name, None, self._clock()
+            {"messages": messages}, name, None, None, self._clock()
         )
         return self._extended(messages, name, estimate)
 
@@ -130,13 +162,18 @@ class HybridTokenEstimator:
         return count.message_tokens[0]
 
     def count_request(
-        self, body: object, *, model: str | None = None, dialect: Dialect | None = None
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
     ) -> RequestCount:
         """The whole of `body` counted here, message by message, whatever is known of it.
 
         Raises as `estimate`.
         """
-        count: RequestCount = self._engine.count(body, model, dialect)
+        count: RequestCount = self._engine.count(body, model, dialect, provider)
         return count
 
     def calibrate(
@@ -161,8 +198,41 @@ class HybridTokenEstimator:
                 self._correction += RFC_006_SMOOTHING * (newest - self._correction)
         return self._correction
 
+    def stats(self) -> dict[str, int]:
+        """What was asked so far and what is kept.
+
+        `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
+        only the new part of a body, `recorded` recorded calls, `known_prefixes` and
+        `learned_models` what is kept now.
+        """
+        return dict(self._engine.stats())
+
+    def learned(self) -> dict[str, Any]:
+        """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
+        rows = self._engine.learned()
+        models = {model: {"lead": lead, "numbers": numbers} for model, lead, numbers in rows}
+        return {"version": LEARNED_VERSION, "models": models}
+
+    def learn(self, learned: Mapping[str, Any]) -> None:
+        """Take over what another estimator has `learned`, in place of what is known of its models.
+
+        Raises ValueError for anything else, and then takes over nothing beyond it.
+        """
+        if learned.get("version") != LEARNED_VERSION:
+            raise ValueError(
+                f"version is {learned.get('version')!r}; it must be {LEARNED_VERSION}: "
+                "export again with the release that runs here"
+            )
+        for model, row in learned["models"].items():
+            try:
+                is_taken = self._engine.set_learned(model, row["lead"], row["numbers"])
+            except (KeyError, TypeError, OverflowError):
+                is_taken = False
+            if not is_taken:
+                raise ValueError(f"what was learned of {model!r} is no lead and finite numbers")
+
     def reset(self) -> None:
-        """Forget every known prefix and the correction factor."""
+        """Forget every known prefix, the correction factor and all that was learned."""
         self._engine.clear()
         self._correction = 1.0
         self._last_call = 0, 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenctx._estimator import Method
-    from tokenctx._models import Dialect, Encoding, Quality
+    from tokenctx._models import Dialect, EncodingName, Quality
 
 Kind = Literal["text", "request", "jsonl"]
 
@@ -29,10 +29,11 @@ class Options:
     """How to count; None is what the input says itself."""
 
     kind: Kind | None = None
-    encoding: Encoding | None = None
+    encoding: EncodingName | None = None
     model: str | None = None
     dialect: Dialect | None = None
     method: Method | None = None
+    provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +179,13 @@ def count_request(
 ) -> Count:
     """Tokens of a request, with nothing known of it."""
     estimator = estimator or HybridTokenEstimator(method=options.method or "profile")
-    estimate = estimator.estimate(body, model=options.model, dialect=options.dialect)
-    count = estimator.count_request(body, model=options.model, dialect=options.dialect)
+    names: dict[str, Any] = {
+        "model": options.model,
+        "dialect": options.dialect,
+        "provider": options.provider,
+    }
+    estimate = estimator.estimate(body, **names)
+    count = estimator.count_request(body, **names)
     return Count(
         name,
         kind,

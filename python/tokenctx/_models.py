@@ -10,8 +10,8 @@ Quality = Literal["exact", "calibrated", "heuristic"]
 Dialect = Literal[
     "openai-chat", "openai-responses", "anthropic", "gemini", "bedrock-converse", "vscode"
 ]
-Encoding = Literal["o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "r50k_base"]
-ClaudeFamily = Literal["claude_v3", "claude_v4_7", "claude_v4_8"]
+EncodingName = Literal["o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "r50k_base"]
+ClaudeFamilyName = Literal["claude_v3", "claude_v4_7", "claude_v4_8"]
 
 _METHODS: Final[dict[Source, Literal["actual", "hybrid", "estimated"]]] = {
     "exact": "actual",

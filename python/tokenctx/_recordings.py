@@ -72,6 +72,7 @@ class Turn:
         billed: What the provider billed for it.
         relation: What it is to the calls before it.
         reply: The assistant's message, if it is known and its output count is final.
+        provider: Who answered; empty if the recording does not say.
         known: A body to record first, with its billed input tokens: the call that this one extends,
             when the recording has its numbers only.
     """
@@ -82,6 +83,7 @@ class Turn:
     billed: Billed
     relation: Relation
     reply: Json | None = None
+    provider: str = ""
     known: tuple[bytes, int] | None = None
 
 
@@ -184,6 +186,7 @@ def _session_turns(session: Json) -> Iterator[Turn]:
             read_billed(turn.get("usage") or {}),
             "first" if before is None else relation(before, body),
             reply,
+            str(session.get("provider", "")),
         )
         before = body
 
@@ -239,11 +242,12 @@ def _call_turns(calls: list[Json]) -> Iterator[Turn]:
     for index, call in enumerate(calls):
         state, known = _predecessor(call, calls[:index])
         yield Turn(
-            _dump(_restored(call["request"])),
+            _dump(restored(call["request"])),
             call.get("request_model") or call.get("model"),
             API_DIALECTS.get(str(call.get("api"))),
             _billed(call),
             state,
+            provider=str(call.get("provider", "")),
             known=known,
         )
 
@@ -267,12 +271,13 @@ def _predecessor(call: Json, before: list[Json]) -> tuple[Relation, tuple[bytes,
         if one["input_tokens"] == tokens and len(message_list(one["request"])) == count
     ]
     if not same:
-        return "extends", (_dump(_restored(_truncated(call["request"], messages))), tokens)
+        return "extends", (_dump(restored(truncated(call["request"], messages))), tokens)
     is_equal = any(_billed_part(one) == _billed_part(messages) for one in same)
     return ("extends" if is_equal else "messages"), None
 
 
-def _truncated(body: Json, messages: list[Json]) -> Json:
+def truncated(body: Json, messages: list[Json]) -> Json:
+    """`body` with `messages` in place of its own."""
     lists = (name for name in MESSAGE_FIELDS if isinstance(body.get(name), list))
     field = next(lists, MESSAGE_FIELDS[0])
     return {**body, field: messages}
@@ -285,16 +290,16 @@ def _billed(call: Json) -> Billed:
     return billed._replace(input_tokens=max(0, total)) if isinstance(total, int) else billed
 
 
-def _restored(value: Any, field: str = "") -> Any:
-    """`value` with each stand-in as media again."""
+def restored(value: Any, field: str = "") -> Any:
+    """`value` with each stand-in as media again; `field` is its name in what holds it."""
     if isinstance(value, list):
-        return [_restored(part, field) for part in value]
+        return [restored(part, field) for part in value]
     if not isinstance(value, dict):
         return value
     for name in STAND_INS:
         if isinstance(value.get(name), dict):
             return _media(value[name], is_bare=field in BASE64_FIELDS)
-    return {name: _restored(part, name) for name, part in value.items()}
+    return {name: restored(part, name) for name, part in value.items()}
 
 
 def _media(about: Json, *, is_bare: bool) -> str:

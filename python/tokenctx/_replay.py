@@ -165,13 +165,17 @@ def replay(conversation: Conversation) -> Iterator[ReplayedTurn]:
         if turn.billed.input_tokens == 0:
             continue
         if turn.model not in warm:  # the vocabulary is loaded at first use, which is not timed
-            estimator.count_request(turn.body, model=turn.model, dialect=turn.dialect)
+            estimator.count_request(turn.body, **_names(turn))
             warm.add(turn.model)
         yield _replayed(estimator, number, turn)
 
 
+def _names(turn: Turn) -> dict[str, Any]:
+    return {"model": turn.model, "dialect": turn.dialect, "provider": turn.provider}
+
+
 def _replayed(estimator: HybridTokenEstimator, number: int, turn: Turn) -> ReplayedTurn:
-    names: dict[str, Any] = {"model": turn.model, "dialect": turn.dialect}
+    names = _names(turn)
     if turn.known is not None:
         body, tokens = turn.known
         estimator.record(body, tokens, **names)

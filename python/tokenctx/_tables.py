@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
+import typer
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from tokenctx._errors import Error
+from tokenctx._recordings import RecordingError
 from tokenctx._replay import REASONS, quantile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tokenctx._inputs import Count
     from tokenctx._replay import Figures, ReplayedTurn
@@ -60,6 +66,32 @@ def console(*, is_error: bool = False) -> Console:
     if not is_error:
         screen.width = max(screen.width, LEAST_COLUMNS) if stream.isatty() else PIPE_COLUMNS
     return screen
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Any]:
+    """A bar on standard error while there is a terminal; gives what moves it."""
+    screen = console(is_error=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    is_hidden = not screen.is_terminal
+    with Progress(
+        *columns, TimeElapsedColumn(), console=screen, transient=True, disable=is_hidden
+    ) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def complain(name: str, error: BaseException) -> None:
+    """Why the file failed, on standard error."""
+    typer.echo(f"tokenctx: {name}: {_reason(error)}", err=True)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, (Error, RecordingError, EOFError, zlib.error)):
+        return str(error)
+    return f"a field of this recording is missing or of the wrong type: {error}"
 
 
 def words(assumption: str) -> str:

@@ -5,6 +5,8 @@
 //! piece that is in the vocabulary ([`vocabulary`]) is one token; these are nine of ten. Any other
 //! ([`piece`]) falls into cells, which are merged ([`merge`]) or, if they are long, read through
 //! windows ([`long`]).
+//!
+//! A vocabulary that comes at run time ([`ranked`]) shares the split rules and nothing else.
 
 mod block;
 mod encoding;
@@ -16,9 +18,12 @@ mod memo;
 mod merge;
 mod piece;
 mod pieces;
+mod rank_file;
+mod ranked;
 mod scan;
 mod small;
 mod split;
+mod split_rule;
 #[cfg(test)]
 mod steps;
 mod unicode;
@@ -26,3 +31,6 @@ mod vocabulary;
 mod wide;
 
 pub use encoding::Encoding;
+pub use rank_file::RankFileError;
+pub use ranked::Ranked;
+pub use split_rule::SplitRule;

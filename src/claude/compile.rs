@@ -70,7 +70,9 @@ impl Pieces {
             list.iter().map(text).collect()
         };
         let mut all = HashSet::new();
-        for (around, texts) in data["pieces"].as_object().expect("groups") {
+        let groups = data["pieces"].as_object().expect("groups");
+        let measured = data["measured"].as_object().into_iter().flatten();
+        for (around, texts) in groups.iter().chain(measured) {
             let (head, tail): (&[u8], &[u8]) = match around.as_str() {
                 "none" => (&[], &[]),
                 "bow" => (&[BOW], &[]),

@@ -53,16 +53,43 @@ impl ClaudeFamily {
     /// Linear in the text; never fails. Allocates only the normal form of a text that may not be
     /// normal.
     pub fn count(self, text: &str) -> u64 {
+        self.count_until(text, u64::MAX)
+    }
+
+    /// Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
+    ///
+    /// Stops soon after the answer is known: beginnings of the text are looked at, each twice as
+    /// long as the one before.
+    pub fn count_at_most(self, text: &str, limit: u64) -> u64 {
+        let beyond = limit.saturating_add(1);
+        let mut least_bytes = FIRST_BYTES;
+        while let Some(head) = head(text, least_bytes) {
+            let normal = normal(head, self.folds_quotes());
+            if self.marker(head, &normal).exceeds(limit) {
+                return beyond;
+            }
+            least_bytes = 2 * head.len();
+        }
+        self.count_until(text, limit).min(beyond)
+    }
+
+    /// The count, or any number above `limit` if that is where it leads.
+    fn count_until(self, text: &str, limit: u64) -> u64 {
         let normal = normal(text, self.folds_quotes());
         let content = normal.trim_end_matches('\n');
         let line_feeds = normal.len() - content.len();
+        self.marker(text, content).count(limit) + self.trailing(line_feeds)
+    }
+
+    /// A marker for `content`, the normal form of `text`.
+    fn marker<'n>(self, text: &str, content: &'n str) -> Marker<'n> {
         // The frame's marker is the space only if it is the text's own, not one made of others.
         let absorbs = self.absorbs_space() && text.starts_with(' ');
         let content = match content.strip_prefix(' ') {
             Some(rest) if absorbs && !rest.starts_with(' ') => rest,
             _ => content,
         };
-        Marker::new(self, content.as_bytes()).count() + self.trailing(line_feeds)
+        Marker::new(self, content.as_bytes())
     }
 
     /// Number of tokens of one user message without its content, as measured: 7, 11 or 6.
@@ -104,4 +131,17 @@ impl ClaudeFamily {
         let run = line_feeds + FRAME_LINE_FEEDS;
         self.vocabulary().run(vocabulary::Ladder::Newline, run) - 1
     }
+}
+
+/// Bytes of the first beginning that is looked at.
+const FIRST_BYTES: usize = 4096;
+
+/// A beginning of `text` of at least `least_bytes` whose normal form is the beginning of that of
+/// `text`; none if the text is hardly longer.
+///
+/// Nothing before an ASCII character is joined to it or to what follows.
+fn head(text: &str, least_bytes: usize) -> Option<&str> {
+    let rest = text.as_bytes().get(least_bytes..)?;
+    let more = rest.iter().take(FIRST_BYTES).position(u8::is_ascii)?;
+    Some(&text[..least_bytes + more])
 }

@@ -38,6 +38,9 @@ const APOSTROPHE: u8 = b'\'';
 const SUFFIXES: [&[u8]; 7] = [b"s", b"t", b"d", b"m", b"ll", b"re", b"ve"];
 const MAX_SUFFIX_BYTES: usize = 2;
 
+/// Bytes after a cell that its tokens may depend on, at most.
+const LOOK_AHEAD: usize = 32;
+
 /// Counts the tokens of a text, cell by cell.
 pub(super) struct Marker<'a> {
     text: &'a [u8],
@@ -74,25 +77,49 @@ impl<'a> Marker<'a> {
         }
     }
 
-    /// Number of tokens of the text.
-    pub(super) fn count(mut self) -> u64 {
+    /// Number of tokens of the text, or a number above `limit` if that is where it leads.
+    pub(super) fn count(mut self, limit: u64) -> u64 {
+        self.begin();
         let mut at = 0;
+        while at < self.text.len() && self.tokens <= limit {
+            at = self.cell(at);
+        }
+        self.tokens + u64::from(self.seam)
+    }
+
+    /// Whether the text has more than `limit` tokens, whatever comes after it.
+    pub(super) fn exceeds(mut self, limit: u64) -> bool {
+        self.begin();
+        let mut at = 0;
+        while at + LOOK_AHEAD < self.text.len() {
+            // Of what is counted before a cell that begins here, nothing is taken back.
+            if self.tokens > limit {
+                return true;
+            }
+            at = self.cell(at);
+        }
+        false
+    }
+
+    /// The frame's `<bow>` is paid for if nothing uses it up.
+    fn begin(&mut self) {
         let first = Character::at(self.text, 0);
-        // The frame's `<bow>` is paid for if nothing uses it up.
         if self.absorbs_space && !first.is(kind::WORD | CLUMP) && first.code != SPACE_CODE {
             self.tokens += 1;
         }
-        while at < self.text.len() {
-            let character = Character::at(self.text, at);
-            at = if character.is(kind::WORD) {
-                self.word(at)
-            } else if character.is(kind::SPACE) {
-                self.space(at, character)
-            } else {
-                self.clump(at)
-            };
+    }
+
+    /// End of the cell at `at`, whose tokens are added.
+    #[inline(always)]
+    fn cell(&mut self, at: usize) -> usize {
+        let character = Character::at(self.text, at);
+        if character.is(kind::WORD) {
+            self.word(at)
+        } else if character.is(kind::SPACE) {
+            self.space(at, character)
+        } else {
+            self.clump(at)
         }
-        self.tokens + u64::from(self.seam)
     }
 
     #[inline(always)]

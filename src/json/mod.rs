@@ -24,6 +24,7 @@
 mod builder;
 mod decode;
 mod document;
+mod elements;
 mod number;
 mod parser;
 mod tape;
@@ -32,6 +33,7 @@ mod write;
 pub use builder::Builder;
 pub use decode::decode_body;
 pub use document::{Document, Items, Kind, Members, Value};
+pub use elements::array_elements;
 pub use number::write_float;
 pub(crate) use write::write_string;
 

@@ -1,14 +1,22 @@
 //! Anthropic's prompt layout: tools as lines of JSON, calls as markup.
 //!
-//! Recovered from recorded calls, whose bill it reproduces within a token or two: a tool is its
-//! description, name and parameters as one JSON object between `function` tags; the calls of a
-//! message stand behind its text as one element each, with an element for each argument.
-use crate::json::{Document, Kind, Limits, write_string};
-use crate::request::{Tool, ToolCall};
+//! Recovered from recorded calls, whose bill it reproduces: a tool is its description, name and
+//! parameters as one JSON object between `function` tags; the calls of a message stand behind its
+//! text as one element each, with an element for each argument; a result stands in an element,
+//! several as a list of names and outputs; an output schema is indented JSON.
+use super::MAX_DEPTH;
+use crate::json::{Document, Kind, Limits, Value, write_string};
+use crate::request::{Data, Tool, ToolCall};
 use std::fmt::Write;
 
 /// What the vendor puts before the names of the tags around calls.
 const PREFIX: &str = "antml:";
+
+/// What stands around the results of calls made side by side.
+pub const RESULTS: &str = "<function_results>\n</function_results>";
+
+/// What stands for an empty result.
+const NO_RESULT: &str = "<system>Tool ran without output or errors</system>";
 
 /// The line of `tool`. Linear in its definition.
 pub fn function_line(tool: &Tool<'_>) -> String {
@@ -28,23 +36,87 @@ pub fn function_line(tool: &Tool<'_>) -> String {
     line
 }
 
-/// The markup of `calls`, behind text or at the beginning of a message. Linear in them.
+/// The markup of `calls`, which may be enclosed in an element. Linear in them.
 pub fn calls_text<'c, 'd: 'c>(
     calls: impl IntoIterator<Item = &'c ToolCall<'d>>,
-    follows_text: bool,
+    are_enclosed: bool,
 ) -> String {
-    let mut text = String::from(if follows_text { "\n\n" } else { "" });
-    open("function_calls", "", &mut text);
-    text.push('\n');
-    for call in calls {
+    let mut text = String::new();
+    if are_enclosed {
+        open("function_calls", "", &mut text);
+        text.push('\n');
+    }
+    for (nth, call) in calls.into_iter().enumerate() {
+        if nth > 0 {
+            text.push('\n');
+        }
         open("invoke", &call.name, &mut text);
         text.push('\n');
         write_arguments(&call.arguments.compact(), &mut text);
         close("invoke", &mut text);
-        text.push('\n');
     }
-    close("function_calls", &mut text);
+    if are_enclosed {
+        text.push('\n');
+        close("function_calls", &mut text);
+    }
     text
+}
+
+/// The only result of a turn.
+pub fn lone_result_text(text: &str, is_error: bool) -> String {
+    let inner = match text {
+        _ if is_error => format!("\n<error>{text}</error>\n"),
+        "" => format!("\n{NO_RESULT}\n"),
+        _ => text.to_owned(),
+    };
+    format!("<function_results>{inner}</function_results>")
+}
+
+/// One of several results of a turn; they stand in [`RESULTS`].
+pub fn named_result_text(name: &str, text: &str) -> String {
+    let text = if text.is_empty() { NO_RESULT } else { text };
+    format!("<result>\n<name>{name}</name>\n<output>{text}</output>\n</result>\n")
+}
+
+/// JSON text of an output schema, a line for each member, indented by two spaces.
+pub fn indented_schema(schema: &Data<'_>) -> String {
+    let json = schema.compact();
+    let mut text = String::new();
+    match Document::parse(&json, &Limits::default()) {
+        Ok(document) => write_indented(document.root(), 0, &mut text),
+        Err(_) => return json,
+    }
+    text
+}
+
+fn write_indented(value: Value<'_>, depth: usize, text: &mut String) {
+    let brackets = match value.kind() {
+        Kind::Object => ['{', '}'],
+        Kind::Array => ['[', ']'],
+        _ => return value.write_spaced(text),
+    };
+    if depth >= MAX_DEPTH || value.is_empty() {
+        return value.write_spaced(text);
+    }
+    let lead = |first: char, depth: usize, text: &mut String| {
+        text.push(first);
+        text.push('\n');
+        text.push_str(&"  ".repeat(depth));
+    };
+    let mut before = brackets[0];
+    for (key, member) in value.members() {
+        lead(std::mem::replace(&mut before, ','), depth + 1, text);
+        write_string(key, text);
+        text.push_str(": ");
+        write_indented(member, depth + 1, text);
+    }
+    for item in value.items() {
+        lead(std::mem::replace(&mut before, ','), depth + 1, text);
+        write_indented(item, depth + 1, text);
+    }
+    text.push('\n');
+    text.push_str(&"  ".repeat(depth));
+    text.push(brackets[1]);
 }
 
 /// One element for each argument, strings as they are; what is no JSON object as it is.

@@ -7,12 +7,18 @@
 //!
 //! Everything is linear in its input and recursion ends at a constant depth, whatever the schema:
 //! what lies deeper, or what a reference repeats beyond a limit, is the type `any`.
+mod gemini;
 mod markup;
+mod python;
 mod rule;
 mod schema;
 mod schema_2023;
 
-pub use markup::{calls_text, function_line};
+pub use gemini::Marked;
+pub(crate) use gemini::{answer_schema, call, result, tool};
+pub use markup::{
+    RESULTS, calls_text, function_line, indented_schema, lone_result_text, named_result_text,
+};
 pub use rule::{Layout, LayoutRule};
 
 use crate::json::{Document, Kind, Limits, Value, write_string};
@@ -74,7 +80,13 @@ pub fn schema_text(name: &str, description: &str, schema: &Data<'_>) -> String {
     let mut json = String::new();
     match schema.node() {
         Some(node) => write_shown(node, 0, false, &mut json),
-        None => schema.write_compact(&mut json),
+        None => {
+            let compact = schema.compact();
+            match Document::parse(&compact, &Limits::default()) {
+                Ok(document) => write_shown(document.root(), 0, false, &mut json),
+                Err(_) => json = compact,
+            }
+        }
     }
     push_ascii(&json, &mut text);
     text

@@ -13,6 +13,12 @@ pub enum Layout {
     OpenAi2023,
     /// Anthropic's.
     Anthropic,
+    /// Gemini's on Vertex AI, and that of 2.0: names and texts alone.
+    GeminiNames,
+    /// Gemini's of 2.5: functions in Python.
+    GeminiPython,
+    /// Gemini's of 3: declarations between markers.
+    GeminiDeclarations,
 }
 
 impl Layout {
@@ -22,8 +28,17 @@ impl Layout {
             "openai" => Layout::OpenAi,
             "openai-2023" => Layout::OpenAi2023,
             "anthropic" => Layout::Anthropic,
+            "gemini-names" => Layout::GeminiNames,
+            "gemini-python" => Layout::GeminiPython,
+            "gemini-declarations" => Layout::GeminiDeclarations,
             _ => Layout::Linear,
         }
+    }
+
+    /// Whether it is one of Gemini's.
+    pub fn is_gemini(self) -> bool {
+        use Layout::{GeminiDeclarations, GeminiNames, GeminiPython};
+        matches!(self, GeminiNames | GeminiPython | GeminiDeclarations)
     }
 }
 

@@ -43,6 +43,14 @@ impl<'py> FromPyObject<'_, 'py> for Body<'py> {
 }
 
 impl Body<'_> {
+    /// The JSON text, if it came as bytes.
+    pub(super) fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Body::Bytes(bytes) => Some(bytes.as_bytes()),
+            _ => None,
+        }
+    }
+
     /// What `work` makes of the document. Parsing and `work` run detached from the interpreter,
     /// unless the body is small; objects are read attached.
     pub(super) fn read<T: Send>(

@@ -2,12 +2,15 @@
 use super::document::Body;
 use super::errors::guard;
 use super::models;
-use crate::estimate::{Billed, Engine, Method, Reading, Reply};
-use crate::json::Limits;
+use super::vocabulary::{interruptible, vocabularies};
+use crate::estimate::{Billed, Engine, Estimate, Method, Reading, Reply, Settings, Source};
+use crate::json::{Document, Limits};
+use crate::learn::Learner;
 use crate::prefix::PrefixStore;
 use crate::request::{Dialect, read_reply, read_request};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The dialect of this name; `None` to detect it.
 fn dialect(name: Option<&str>) -> PyResult<Option<Dialect>> {
@@ -26,7 +29,6 @@ struct About {
     dialect: &'static str,
     model: String,
     profile: String,
-    encoding: String,
     context_window_tokens: Option<u64>,
 }
 
@@ -36,19 +38,39 @@ impl About {
             dialect: reading.request.dialect.name(),
             model: reading.request.model.clone().into_owned(),
             profile: reading.profile.name.clone(),
-            encoding: reading.profile.encoding.clone(),
             context_window_tokens: reading.profile.context_window_tokens,
         }
     }
 }
 
 #[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
-pub(super) struct PyEngine(Engine);
+pub(super) struct PyEngine(Engine, Counters);
+
+/// What an engine was asked for.
+#[derive(Default)]
+struct Counters {
+    exact: AtomicU64,
+    delta: AtomicU64,
+    estimated: AtomicU64,
+    resumed: AtomicU64,
+    recorded: AtomicU64,
+}
+
+impl Counters {
+    fn of(&self, source: Source) -> &AtomicU64 {
+        match source {
+            Source::Exact => &self.exact,
+            Source::Delta => &self.delta,
+            Source::Estimated => &self.estimated,
+        }
+    }
+}
 
 #[pymethods]
 impl PyEngine {
     #[new]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille))]
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies, *, is_learning))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,
@@ -57,6 +79,8 @@ impl PyEngine {
         milli_characters_per_token: u64,
         milli_by_provider: std::collections::BTreeMap<String, u64>,
         factor_permille: u64,
+        named_vocabularies: Vec<(String, Bound<'_, PyAny>)>,
+        is_learning: bool,
     ) -> PyResult<PyEngine> {
         let method = match method {
             "profile" => Method::Profile,
@@ -73,7 +97,14 @@ impl PyEngine {
             }
         };
         let store = PrefixStore::new(capacity_bytes, ttl_seconds);
-        Ok(PyEngine(Engine::new(secret, method, store)))
+        let settings = Settings {
+            method,
+            vocabularies: vocabularies(named_vocabularies)?,
+            is_learning,
+            starts_bytes: capacity_bytes / 8,
+        };
+        let engine = Engine::new(secret, settings, store);
+        Ok(PyEngine(engine, Counters::default()))
     }
 
     fn __len__(&self) -> usize {
@@ -90,17 +121,25 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (estimate, about) = guard(|| {
-            body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
-                // The store is locked only while attached, so that no fork can copy it locked.
-                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                (self.0.answer(&reading, known), About::new(&reading))
-            })
-        })?;
+        let (estimate, about) =
+            interruptible(
+                || match self.short(py, &body, model, dialect, provider, now_seconds) {
+                    Some(found) => Ok(found),
+                    None => body.read(py, &Limits::default(), |document| {
+                        let reading = self
+                            .0
+                            .read(read_request(document, model, dialect), provider);
+                        // The store is locked only while attached, so that no fork can copy it locked.
+                        let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                        (self.0.answer(&reading, &known), About::new(&reading))
+                    }),
+                },
+            )?;
+        self.1.of(estimate.source).fetch_add(1, Ordering::Relaxed);
         let arguments = (
             estimate.tokens,
             estimate.source.name(),
@@ -125,6 +164,7 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
         input_tokens: u64,
         output_tokens: u64,
         reasoning_tokens: u64,
@@ -138,7 +178,8 @@ impl PyEngine {
             output_tokens,
             reasoning_tokens,
         };
-        let entries = guard(|| {
+        let bytes = body.as_bytes();
+        let (entries, lesson, start) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&read_reply(document))
@@ -146,8 +187,13 @@ impl PyEngine {
                 None => Reply::default(),
             };
             body.read(py, &limits, |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
-                self.0.entries(&reading, billed, &reply)
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                let lesson = self.0.lesson(&reading, &known, billed);
+                let start = bytes.and_then(|bytes| self.0.start(bytes, &reading));
+                (self.0.entries(&reading, billed, &reply), lesson, start)
             })
         })?;
         self.0.with_store(|store| {
@@ -155,7 +201,56 @@ impl PyEngine {
                 store.record(*digest, *total, now_seconds);
             }
         });
+        if let (Some(bytes), Some(start), false) = (bytes, start, entries.is_empty()) {
+            self.0.record_start(bytes, start);
+        }
+        if !entries.is_empty() {
+            self.1.recorded.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(lesson) = lesson {
+            self.0.with_learners(|learners| learners.learn(&lesson));
+        }
         Ok(!entries.is_empty())
+    }
+
+    /// Names and numbers: answers by source, those that read only what was new, recorded calls,
+    /// and what is kept.
+    fn stats(&self) -> Vec<(&'static str, u64)> {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        vec![
+            ("exact", count(&self.1.exact)),
+            ("delta", count(&self.1.delta)),
+            ("estimated", count(&self.1.estimated)),
+            ("resumed", count(&self.1.resumed)),
+            ("recorded", count(&self.1.recorded)),
+            ("known_prefixes", self.__len__() as u64),
+            (
+                "learned_models",
+                self.0.with_learners(|it| it.iter().count()) as u64,
+            ),
+        ]
+    }
+
+    /// Lead, corrections and covariance by model.
+    fn learned(&self) -> Vec<(String, i32, Vec<f64>)> {
+        let row = |(model, learner): (&str, &Learner)| {
+            let (lead, numbers) = learner.export();
+            (model.to_owned(), lead, numbers)
+        };
+        self.0
+            .with_learners(|learners| learners.iter().map(row).collect())
+    }
+
+    /// Sets what was learned about a model; `False` if the numbers cannot be such.
+    fn set_learned(&self, model: String, lead: i32, numbers: Vec<f64>) -> bool {
+        match Learner::import(lead, &numbers) {
+            Some(learner) => {
+                self.0
+                    .with_learners(|learners| learners.set(model, learner));
+                true
+            }
+            None => false,
+        }
     }
 
     fn count<'py>(
@@ -164,11 +259,14 @@ impl PyEngine {
         body: Body<'py>,
         model: Option<&str>,
         dialect: Option<&str>,
+        provider: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (count, about) = guard(|| {
+        let (count, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self.0.read(read_request(document, model, dialect));
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
                 (self.0.count(&reading), About::new(&reading))
             })
         })?;
@@ -179,10 +277,42 @@ impl PyEngine {
             about.dialect,
             about.model,
             about.profile,
-            about.encoding,
+            count.encoding,
             count.quality,
             models::names(py, &count.assumptions)?,
         );
         models::request_count(py, arguments)
+    }
+}
+
+impl PyEngine {
+    /// The estimate for a body that begins as a recorded one; `None` if it must be read in whole.
+    fn short(
+        &self,
+        py: Python<'_>,
+        body: &Body<'_>,
+        model: Option<&str>,
+        dialect: Option<Dialect>,
+        provider: Option<&str>,
+        now_seconds: f64,
+    ) -> Option<(Estimate, About)> {
+        let bytes = body.as_bytes()?;
+        let starts = self.0.starts(bytes);
+        if starts.is_empty() {
+            return None;
+        }
+        let limits = Limits::default();
+        py.detach(|| {
+            starts.iter().find_map(|start| {
+                let short = self.0.short(start, bytes)?;
+                let document = Document::from_bytes(&short, &limits).ok()?;
+                let request = read_request(&document, model, dialect);
+                let reading = self.0.read_short(request, provider, start)?;
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                known.prefix?;
+                self.1.resumed.fetch_add(1, Ordering::Relaxed);
+                Some((self.0.answer(&reading, &known), About::new(&reading)))
+            })
+        })
     }
 }

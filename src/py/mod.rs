@@ -7,7 +7,9 @@ mod media;
 mod models;
 mod object;
 mod request;
+mod text;
 mod tracker;
+mod vocabulary;
 
 use pyo3::prelude::*;
 
@@ -19,7 +21,10 @@ mod _core {
     #[pymodule_export]
     use document::{json_anomalies, json_canonical, json_compact};
     #[pymodule_export]
-    use encoding::{count_tokens, encode, rank_file};
+    use encoding::{
+        PyEncoding, count_tokens, count_tokens_batch, encode, encoding_for_model, get_encoding,
+        list_encodings, rank_file,
+    };
     #[pymodule_export]
     use engine::PyEngine;
     #[pymodule_export]

@@ -61,7 +61,8 @@ impl<'a, 'd> Reader<'a, 'd> {
         }
     }
 
-    fn element(&mut self, value: Value<'d>) {
+    /// Appends one block.
+    pub(super) fn element(&mut self, value: Value<'d>) {
         match value.kind() {
             Kind::Null => {}
             Kind::String => self.text(string(Some(value))),
@@ -124,6 +125,7 @@ impl<'a, 'd> Reader<'a, 'd> {
             name: name.into(),
             arguments,
             form: CallForm::Plain,
+            signature_bytes: 0,
         }));
     }
 
@@ -131,6 +133,13 @@ impl<'a, 'd> Reader<'a, 'd> {
     pub(super) fn form(&mut self, form: CallForm) {
         if let Some(Part::ToolCall(call)) = self.parts.last_mut() {
             call.form = form;
+        }
+    }
+
+    /// Sets the signature of the thoughts before the call that was appended last.
+    pub(super) fn signature(&mut self, signature: &str) {
+        if let Some(Part::ToolCall(call)) = self.parts.last_mut() {
+            call.signature_bytes = signature.len();
         }
     }
 

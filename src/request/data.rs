@@ -44,6 +44,16 @@ impl<'d> Data<'d> {
         Data(Source::Text(text))
     }
 
+    /// Whether there is a value: not for text that is not JSON.
+    pub(super) fn is_json(&self) -> bool {
+        match self.0 {
+            Source::Text(text) if !text.trim_matches(is_json_space).is_empty() => {
+                Document::parse(text, &Limits::default()).is_ok()
+            }
+            _ => true,
+        }
+    }
+
     /// The value in the body that it is, if it is one as a whole.
     pub(crate) fn node(&self) -> Option<Value<'d>> {
         match self.0 {

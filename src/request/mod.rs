@@ -66,9 +66,11 @@ pub fn read_request<'d>(
         messages: read_messages(body, fields, &mut assumptions),
         tool_choice: option::read_tool_choice(fields),
         response_schema: option::read_response_schema(fields),
+        has_json_schema: option::has_json_schema(fields),
         schema_name: schema_name.into(),
         schema_description: schema_description.into(),
         has_thinking: option::read_thinking(fields),
+        is_serial: option::read_serial(fields),
         is_pro: option::read_pro(fields),
         assumptions,
     }
@@ -116,8 +118,20 @@ fn read_system<'d>(fields: Value<'d>, assumptions: &mut Assumptions) -> Vec<Part
     let value = first(fields, &keys);
     let parts = value.and_then(|value| value.get("parts"));
     let mut reader = Reader::new(assumptions);
-    reader.content(parts.or(value));
+    match array(parts.or(value)) {
+        Some(blocks) => blocks
+            .items()
+            .filter(|block| !is_client_header(*block))
+            .for_each(|block| reader.element(block)),
+        None => reader.content(parts.or(value).filter(|block| !is_client_header(*block))),
+    }
     reader.parts
+}
+
+/// Whether a block of the system prompt is a coding agent's header, which nobody bills.
+fn is_client_header(block: Value<'_>) -> bool {
+    block.kind() == Kind::Object
+        && string(block.get("text")).starts_with("x-anthropic-billing-header:")
 }
 
 /// The messages of a body, in whatever field they are.

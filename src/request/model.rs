@@ -69,16 +69,48 @@ pub struct Request<'d> {
     pub tool_choice: ToolChoice<'d>,
     /// The structured output's schema.
     pub response_schema: Option<Data<'d>>,
+    /// Whether that schema stands where Gemini takes one as JSON Schema instead of its own form.
+    pub has_json_schema: bool,
     /// The name of the structured output, where the dialect gives one.
     pub schema_name: Cow<'d, str>,
     /// What the client says of the structured output.
     pub schema_description: Cow<'d, str>,
     /// Whether extended thinking with a budget is switched on.
     pub has_thinking: bool,
+    /// Whether the model may make but one call at a time.
+    pub is_serial: bool,
     /// Whether a mode of reasoning with a hidden prompt is asked for.
     pub is_pro: bool,
     /// What was odd or had to be guessed on reading.
     pub assumptions: Assumptions,
+}
+
+impl<'d> Request<'d> {
+    /// Whether anything but model, prompt, tools and messages is billed.
+    pub fn has_options(&self) -> bool {
+        let is_free = self.tool_choice == ToolChoice::Free;
+        !is_free || self.response_schema.is_some() || self.has_thinking || self.is_pro
+    }
+
+    /// What stands around the messages of this request, without its options.
+    pub fn context_without_options(&self) -> Request<'d> {
+        Request {
+            dialect: self.dialect,
+            model: self.model.clone(),
+            system: self.system.clone(),
+            tools: self.tools.clone(),
+            messages: self.messages.first().cloned().into_iter().collect(),
+            tool_choice: ToolChoice::Free,
+            response_schema: None,
+            has_json_schema: false,
+            schema_name: Cow::default(),
+            schema_description: Cow::default(),
+            has_thinking: false,
+            is_serial: false,
+            is_pro: false,
+            assumptions: Assumptions::new(),
+        }
+    }
 }
 
 /// Names of what had to be guessed, sorted, each once.
@@ -139,6 +171,8 @@ pub struct ToolCall<'d> {
     pub arguments: Data<'d>,
     /// How it stands in the body: neither identity nor part of the view.
     pub form: CallForm,
+    /// Length of the signature of the thoughts before it, in bytes; no part of the identity either.
+    pub signature_bytes: usize,
 }
 
 /// How a tool call stands in the body.
@@ -228,6 +262,8 @@ pub struct Tool<'d> {
     pub description: Cow<'d, str>,
     /// The JSON Schema of its parameters.
     pub schema: Option<Data<'d>>,
+    /// Whether the schema stands where Gemini takes one as JSON Schema instead of its own form.
+    pub is_json_schema: bool,
     /// The definition of a tool that runs at the provider and is known only by its type.
     pub builtin: Option<Data<'d>>,
 }

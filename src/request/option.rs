@@ -58,27 +58,44 @@ fn configured_choice(fields: Value<'_>) -> Option<Value<'_>> {
     }
 }
 
+/// Where Gemini has the schema of the structured output, in its own form and as JSON Schema.
+const OWN_SCHEMA: [&str; 2] = ["responseSchema", "response_schema"];
+const JSON_SCHEMA: [&str; 2] = ["responseJsonSchema", "response_json_schema"];
+
+/// Whether Gemini's structured output is described by JSON Schema.
+pub(super) fn has_json_schema(fields: Value<'_>) -> bool {
+    let config = object(first(fields, &["generationConfig", "generation_config"]));
+    config.is_some_and(|config| first(config, &JSON_SCHEMA).is_some())
+}
+
 /// The schema of the structured output.
 pub(super) fn read_response_schema(fields: Value<'_>) -> Option<Data<'_>> {
-    let config_keys = ["generationConfig", "generation_config", "output_config"];
+    let config_keys = [
+        "generationConfig",
+        "generation_config",
+        "output_config",
+        "outputConfig",
+    ];
     let config = object(first(fields, &config_keys));
     let text = object(fields.get("text"));
     let form = first(fields, &["response_format", "output_format"])
         .or_else(|| present(text.and_then(|text| text.get("format"))));
     if let (None, Some(config)) = (form, config) {
-        let keys = ["responseSchema", "responseJsonSchema", "response_schema"];
-        let schema = first(config, &keys);
+        let schema = first(config, &OWN_SCHEMA).or_else(|| first(config, &JSON_SCHEMA));
         return schema
             .map(Data::value)
-            .or_else(|| schema_of_form(config.get("format")));
+            .or_else(|| schema_of_form(first(config, &["format", "textFormat"])));
     }
     schema_of_form(form)
 }
 
 fn schema_of_form(form: Option<Value<'_>>) -> Option<Data<'_>> {
     let form = object(form)?;
-    let inner = object(form.get("json_schema")).unwrap_or(form);
-    first(inner, &["schema"]).map(Data::value)
+    let form = object(form.get("structure")).unwrap_or(form);
+    let inner = object(first(form, &["json_schema", "jsonSchema"])).unwrap_or(form);
+    let schema = first(inner, &["schema"])?;
+    let text = schema.as_str().map(Data::text).filter(Data::is_json);
+    Some(text.unwrap_or(Data::value(schema)))
 }
 
 /// Name and description of the output format that OpenAI dialects ask for.
@@ -99,8 +116,33 @@ pub(super) fn read_pro(fields: Value<'_>) -> bool {
     reasoning.is_some_and(|reasoning| string(reasoning.get("mode")) == "pro")
 }
 
+/// Whether calls side by side are switched off.
+pub(super) fn read_serial(fields: Value<'_>) -> bool {
+    let choice = object(fields.get("tool_choice"));
+    let is_off = choice.and_then(|choice| choice.get("disable_parallel_tool_use"));
+    let parallel = fields.get("parallel_tool_calls");
+    is_off.and_then(Value::as_bool) == Some(true)
+        || parallel.and_then(Value::as_bool) == Some(false)
+}
+
 /// Whether extended thinking with a budget is switched on.
 pub(super) fn read_thinking(fields: Value<'_>) -> bool {
-    let thinking = object(fields.get("thinking"));
-    thinking.is_some_and(|thinking| string(thinking.get("type")) == "enabled")
+    let more = object(fields.get("additionalModelRequestFields"));
+    let more = |key| more.and_then(|more| more.get(key));
+    let owners = [
+        fields.get("thinking"),
+        more("thinking"),
+        more("reasoning_config"),
+    ];
+    let is_enabled = |thinking: Value<'_>| string(thinking.get("type")) == "enabled";
+    if owners.into_iter().filter_map(object).any(is_enabled) {
+        return true;
+    }
+    let Some(reasoning) = object(fields.get("reasoning")) else {
+        return false;
+    };
+    let is_on = |key| reasoning.get(key).is_some_and(is_truthy);
+    !matches!(string(reasoning.get("effort")), "" | "none")
+        || is_on("enabled")
+        || is_on("max_tokens")
 }

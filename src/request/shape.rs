@@ -18,6 +18,9 @@ const METADATA_MIMES: [&str; 5] = [
     "phase_data",
 ];
 
+/// Where Gemini has the signature of thoughts.
+const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
+
 impl<'d> Reader<'_, 'd> {
     /// Appends a block that does not say its type, or an unknown one.
     pub(super) fn untyped_block(&mut self, block: Value<'d>) {
@@ -40,6 +43,7 @@ impl<'d> Reader<'_, 'd> {
             }
         } else if let Some(call) = object(first(block, &["functionCall", "function_call"])) {
             self.call(string(call.get("name")), call.get("args"));
+            self.signature(string(first(block, &SIGNATURE)));
         } else if let Some(response) =
             object(first(block, &["functionResponse", "function_response"]))
         {

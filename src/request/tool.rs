@@ -8,13 +8,17 @@ use crate::json::{Kind, Value};
 const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
 
 /// Where a definition has the schema of its parameters.
-const SCHEMA_KEYS: [&str; 5] = [
+const SCHEMA_KEYS: [&str; 6] = [
     "parameters",
     "input_schema",
     "inputSchema",
-    "parametersJsonSchema",
+    JSON_SCHEMA_KEYS[0],
+    JSON_SCHEMA_KEYS[1],
     "format",
 ];
+
+/// Where Gemini has it as JSON Schema.
+const JSON_SCHEMA_KEYS: [&str; 2] = ["parametersJsonSchema", "parameters_json_schema"];
 
 /// Tool definitions in their order.
 pub(super) fn read_tools<'d>(
@@ -92,6 +96,7 @@ fn define(tool: Value<'_>) -> Tool<'_> {
         name: string(tool.get("name")).into(),
         description: string(tool.get("description")).into(),
         schema: wrapped.or(schema).map(Data::value),
+        is_json_schema: first(tool, &JSON_SCHEMA_KEYS).is_some(),
         builtin: None,
     }
 }
@@ -102,6 +107,7 @@ fn builtin<'d>(name: &'d str, definition: Data<'d>) -> Tool<'d> {
         name: name.into(),
         description: "".into(),
         schema: None,
+        is_json_schema: false,
         builtin: Some(definition),
     }
 }

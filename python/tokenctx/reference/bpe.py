@@ -13,7 +13,7 @@ from tokenctx._core import rank_file
 from tokenctx.reference import claude
 
 if TYPE_CHECKING:
-    from tokenctx._models import Encoding
+    from tokenctx._models import EncodingName
 
 _CASE = r"[^\r\n\p{L}\p{N}]?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
@@ -51,7 +51,7 @@ text that has one of these may be split otherwise here.
 @functools.cache
 def ranks(encoding: str) -> dict[bytes, int]:
     """Rank of every token of `encoding`."""
-    lines = rank_file(cast("Encoding", encoding)).splitlines()
+    lines = rank_file(cast("EncodingName", encoding)).splitlines()
     return {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
 
 

@@ -91,7 +91,7 @@ def vocabulary(name: str) -> Vocabulary:
     """The vocabulary of that name."""
     found = data("claude_vocabulary.json")[name]
     pieces = {MARKERS[marker] for marker in found["markers"]}
-    for around, texts in found["pieces"].items():
+    for around, texts in [*found["pieces"].items(), *found.get("measured", {}).items()]:
         names = [] if around == "none" else around.split()
         head = "".join(MARKERS[marker] for marker in names if marker != "eow")
         pieces |= {head + text + EOW * ("eow" in names) for text in texts}

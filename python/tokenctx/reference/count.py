@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference import bpe, layout, markup
+from tokenctx.reference import anthropic, bpe, gemini, layout, markup
+from tokenctx.reference.cut import cut
 from tokenctx.reference.document import compact
 from tokenctx.reference.media import (
     DETAILS,
@@ -18,22 +19,44 @@ from tokenctx.reference.model import Data, Media, Reasoning, Text, ToolCall, Too
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenctx._vocabularies import TextCounter
     from tokenctx.reference.model import Message, Part, Request, Tool
     from tokenctx.reference.profile import LayoutRule, Profile
+
 DEFAULT_SIZE_PX: Final = (1024, 1024)
 """Width and height of an image whose size is not known; the reason is in `image_rules.json`."""
+
+
+class FailedVocabularyError(Exception):
+    """The user's vocabulary has raised, or gave no number of tokens."""
+
+
+def own_count(own: TextCounter, text: str) -> int:
+    """Tokens of `text` in the user's vocabulary."""
+    try:
+        count = own.count(text)
+    except Exception as error:
+        raise FailedVocabularyError from error
+    if not isinstance(count, int) or not 0 <= count < 1 << 32:
+        raise FailedVocabularyError
+    return count
 
 
 class Counter:
     """Counts one request with one profile and collects what it had to assume."""
 
-    def __init__(self, profile: Profile, request: Request) -> None:
+    def __init__(self, profile: Profile, request: Request, own: TextCounter | None = None) -> None:
         self.profile = profile
+        self.own = own
+        self.encoding = profile.encoding if own is None else own.name
         self.request = request
         self.rule = profile.layout_rule(request.dialect, request.model)
         self.assumptions: set[str] = set()
         self.only_text = True
+        self.tools_tokens = self.schema_tokens = self.media_tokens = 0
         self.has_markup = profile.layout == "anthropic"
+        self.frames = list(anthropic.frames(request, profile)) if self.has_markup else []
+        self.is_gemini = profile.layout in gemini.LAYOUTS
         self.reply_schema_tokens = self._reply_schema()
 
     def _reply_schema(self) -> int:
@@ -44,29 +67,72 @@ class Counter:
         return max(0, named + self.scaled(self.text(self.request.schema_name)))
 
     def text(self, text: str) -> int:
-        """Tokens of `text` in the profile's encoding, before scaling."""
+        """Tokens of `text` in the profile's encoding or the user's, before scaling."""
+        if self.own is not None:
+            return own_count(self.own, text)
         if self.profile.encoding == "characters":
             return len(text)
-        return bpe.count(text, self.profile.encoding)
+        parts = cut(text, self.profile.text_cuts)
+        return sum(bpe.count(part, self.profile.encoding) for part in parts)
 
     def scaled(self, tokens: int) -> int:
         """`tokens` of the encoding as tokens of the provider, rounded up."""
+        if self.own is not None:
+            return tokens
         return -(-tokens * self.profile.text_numerator // self.profile.text_denominator)
 
     def context(self, request: Request) -> int:
         """Tokens of all but the messages: request framing, system prompt, tools, options."""
         profile, tokens = self.profile, self.profile.request_tokens
-        if request.system:
+        if self.has_markup:
+            tokens += anthropic.block_tokens(request, profile) + self._system(request.system)
+        elif request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
         if self.rule is not None:
-            return max(0, tokens + self._layout(self.rule))
+            total = max(0, tokens + self._layout(self.rule))
+            if request.tools:
+                self.tools_tokens = max(0, total - tokens)
+            else:
+                self.schema_tokens = max(0, total - tokens)
+            return total
+        if self.is_gemini:
+            return tokens + self._gemini_context(request)
         if request.tools:
-            tokens += self.tools(request.tools) + self.choice(request.tool_choice)
+            tools = self.tools(request.tools) + self.choice(request.tool_choice) + self.serial()
+            self.tools_tokens = max(0, tools)
+            tokens += self.tools_tokens
         if request.response_schema:
             self.only_text = False
-            schema = self.scaled(self.text(request.response_schema))
-            tokens += profile.schema_tokens + _permille(schema, profile.schema_permille)
+            schema = request.response_schema
+            text = self.text(markup.schema_text(schema) if self.has_markup else schema)
+            schema_tokens = _permille(self.scaled(text), profile.schema_permille)
+            self.schema_tokens = profile.schema_tokens + schema_tokens
+            tokens += self.schema_tokens
         return tokens + (profile.thinking_tokens if request.thinking else 0)
+
+    def _gemini_context(self, request: Request) -> int:
+        """Tokens of tools and of the schema of the answer in a layout of Gemini's."""
+        layout, schema = self.profile.layout, request.response_schema
+        own = [tool for tool in request.tools if not tool.builtin]
+        self.tools_tokens = sum(self._marked(gemini.tool_marked(layout, tool)) for tool in own)
+        if layout == "gemini-names" and schema and not request.json_schema:
+            self.schema_tokens = self._marked(gemini.answer_schema_marked(schema))
+        self.only_text &= not request.tools and not schema
+        return self.tools_tokens + self.schema_tokens
+
+    def _gemini_result(self, result: ToolResult) -> int:
+        """Tokens of a result: what is text or data in one frame, media by themselves."""
+        texts = [
+            markup.spaced(part.text) if isinstance(part, Text) else part.json
+            for part in result.parts
+            if isinstance(part, (Text, Data))
+        ]
+        others = [part for part in result.parts if not isinstance(part, (Text, Data))]
+        marked = gemini.result_marked(self.profile.layout, result.name, "".join(texts))
+        return self.parts(others, counts_reasoning=True) + self._marked(marked)
+
+    def _marked(self, marked: gemini.Marked) -> int:
+        return marked.marks + self.scaled(sum(map(self.text, marked.texts)))
 
     def tools(self, tools: Iterable[Tool]) -> int:
         """Tokens of tool definitions."""
@@ -85,8 +151,16 @@ class Counter:
         if choice == "required":
             return self.profile.required_choice_tokens
         if choice.startswith("tool:"):
-            return self.profile.forced_choice_tokens + self.scaled(self.text(choice[5:]))
+            name = f'"{choice[5:]}"' if self.has_markup else choice[5:]
+            return self.profile.forced_choice_tokens + self.scaled(self.text(name))
         return 0
+
+    def serial(self) -> int:
+        """Tokens that a request for one call at a time adds to those of the tools."""
+        is_forced = self.request.tool_choice.startswith(("required", "tool:"))
+        if not self.request.serial or not self.request.tools:
+            return 0
+        return self.profile.forced_serial_tokens if is_forced else self.profile.serial_tokens
 
     def _layout(self, rule: LayoutRule) -> int:
         """Tokens of tools, output schema and options in the OpenAI layout."""
@@ -149,7 +223,7 @@ class Counter:
         messages = self.request.messages
         message = messages[index]
         if self.has_markup:
-            return self._marked_up(message, counts_reasoning=counts_reasoning)
+            return self._marked_up(index, counts_reasoning=counts_reasoning)
         if self.rule is None:
             return self._frame(message) + self.parts(
                 message.parts, counts_reasoning=counts_reasoning
@@ -173,21 +247,45 @@ class Counter:
                 texts, others = texts + name_texts, max(0, others + tokens)
         return self.scaled(texts) + others
 
-    def _marked_up(self, message: Message, *, counts_reasoning: bool) -> int:
-        """Tokens of a message with its calls as markup behind its text."""
-        profile = self.profile
+    def _marked_up(self, index: int, *, counts_reasoning: bool) -> int:
+        """Tokens of a message in Anthropic's layout."""
+        message, frame = self.request.messages[index], self.frames[index]
+        if frame.is_system:
+            return frame.tokens + self._system(message.parts)
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
-        others = [part for part in message.parts if not isinstance(part, ToolCall)]
+        results = [part for part in message.parts if isinstance(part, ToolResult)]
+        others = [part for part in message.parts if not isinstance(part, (ToolCall, ToolResult))]
         texts, tokens = self._parts(others, counts_reasoning=counts_reasoning)
         if calls:
             self.only_text = False
-            has_text = any(isinstance(part, Text) for part in others)
-            texts += self.text(markup.calls_text(calls, follows_text=has_text))
-        if len(calls) > 1:
-            tokens += profile.parallel_tokens + len(calls) * profile.parallel_call_tokens
-            texts += sum(self.text(call.name) for call in calls)
-        tokens += self._frame(message) + self.scaled(texts)
-        return max(0, tokens + profile.invoke_tokens * len(calls))
+            are_enclosed = self.profile.encloses_calls
+            texts += self.text(markup.calls_text(calls, are_enclosed=are_enclosed))
+        if frame.names and frame.is_first:
+            texts += self.text(markup.RESULTS)
+        for nth, result in enumerate(results):
+            name = frame.names[nth] if nth < len(frame.names) else None
+            inner = self._marked_up_result(result, name)
+            texts, tokens = texts + inner[0], tokens + inner[1]
+        return max(0, tokens + frame.tokens + self.scaled(texts))
+
+    def _marked_up_result(self, result: ToolResult, name: str | None) -> tuple[int, int]:
+        """A result, with the name of its call if it is one of several."""
+        self.only_text = False
+        shown = [part for part in result.parts if isinstance(part, (Text, Data))]
+        text = "".join(part.text if isinstance(part, Text) else part.json for part in shown)
+        rest = [part for part in result.parts if not isinstance(part, (Text, Data))]
+        texts, tokens = self._parts(rest, counts_reasoning=False)
+        if name is None:
+            return texts + self.text(markup.result_text(text, is_error=result.is_error)), tokens
+        return texts + self.text(markup.named_result_text(name, text)) + 1, tokens
+
+    def _system(self, parts: tuple[Part, ...]) -> int:
+        """Tokens of a system prompt; line feeds before it join the one of its frame."""
+        tokens = 0
+        if parts and isinstance(parts[0], Text) and parts[0].text.startswith("\n"):
+            parts = (Text(parts[0].text.lstrip("\n")), *parts[1:])
+            tokens = 0 if anthropic.block_tokens(self.request, self.profile) else 1
+        return tokens + self.parts(parts, counts_reasoning=False)
 
     def _frame(self, message: Message) -> int:
         """Tokens that stand around a message."""
@@ -263,6 +361,12 @@ class Counter:
                 texts += self.text(part.text)
             elif isinstance(part, Data):
                 texts += self.text(part.json)
+            elif isinstance(part, ToolCall) and self.is_gemini:
+                others += self._marked(gemini.call_marked(self.profile.layout, part))
+                if self.profile.opaque_permille > 0:
+                    others += self._opaque(part.signature_bytes)
+            elif isinstance(part, ToolResult) and self.is_gemini:
+                others += self._gemini_result(part)
             elif isinstance(part, ToolCall):
                 texts += self.profile.call_name_count * self.text(part.name)
                 texts += self.text(part.arguments)
@@ -274,16 +378,20 @@ class Counter:
             elif isinstance(part, Reasoning):
                 if counts_reasoning:
                     texts += self.text(part.text)
-                    others += self._opaque(part.opaque)
+                    opaque = self._opaque(len(part.opaque.encode()))
+                    others += opaque + self.profile.reasoning_tokens
             else:
-                others += self.media(part)
+                tokens = self.media(part)
+                self.media_tokens += tokens
+                others += tokens
         return texts, others
 
-    def _opaque(self, opaque: str) -> int:
-        if not opaque:
+    def _opaque(self, byte_count: int) -> int:
+        """Tokens of an encrypted blob of this length."""
+        if byte_count == 0:
             return 0
         self.assumptions.add("opaque_reasoning")
-        scaled = len(opaque.encode()) * self.profile.opaque_permille // 1000
+        scaled = byte_count * self.profile.opaque_permille // 1000
         return max(0, scaled + self.profile.opaque_offset_tokens)
 
     def media(self, media: Media) -> int:

@@ -53,6 +53,24 @@ def link(key: bytes, prefix: bytes, message: bytes) -> bytes:
     return _digest(key, b"p" + prefix + message)
 
 
+def options_digest(key: bytes, request: Request) -> bytes:
+    """8-byte identity of the options that are billed; empty if there are none."""
+    if not has_options(request):
+        return b""
+    kind, _, name = request.tool_choice.partition(":")
+    form = field("c", kind) + field("n", name)
+    if request.response_schema:
+        form += field("j", request.response_schema) + field("n", request.schema_name)
+        form += field("d", request.schema_description)
+    return _digest(key, form + field("h", bytes([request.thinking, request.pro])))[:8]
+
+
+def has_options(request: Request) -> bool:
+    """Whether anything but model, prompt, tools and messages is billed."""
+    options = request.tool_choice, request.response_schema, request.thinking, request.pro
+    return any(options)
+
+
 def context_digest(key: bytes, family: str, request: Request) -> bytes:
     """Identity of all that stands before the messages: family, system prompt, tool set."""
     tools = b"".join(map(tool_bytes, request.tools))

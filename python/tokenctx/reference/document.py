@@ -147,4 +147,10 @@ def ascii_lower(text: str) -> str:
     return text.translate(_LOWER)
 
 
+def ascii_upper(text: str) -> str:
+    """`text` with a to z in upper case and nothing else changed."""
+    return text.translate(_UPPER)
+
+
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+_UPPER = {lower: upper for upper, lower in _LOWER.items()}

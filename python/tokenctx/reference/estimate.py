@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenctx._models import Estimate, RequestCount
-from tokenctx.reference.count import Counter, last_user_index
-from tokenctx.reference.digest import derive_key, link, message_digest, prefix_digests
-from tokenctx.reference.model import Reasoning
+from tokenctx.reference.bounds import bounds_permille, interval, row_names, stratum_of
+from tokenctx.reference.count import Counter, FailedVocabularyError, last_user_index
+from tokenctx.reference.digest import (
+    derive_key,
+    has_options,
+    link,
+    message_digest,
+    options_digest,
+    prefix_digests,
+)
+from tokenctx.reference.learn import Features, Learners, Lesson, imported
+from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
-from tokenctx.reference.profile import Profile, characters, plain_model_name, resolve, universal
+from tokenctx.reference.profile import Profile, characters, model_name, resolve, universal
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tokenctx._models import Quality, Source
+    from tokenctx._vocabularies import TextCounter
+    from tokenctx.reference.bounds import Scope
     from tokenctx.reference.model import Request
 
+T = TypeVar("T")
 METHODS = ("profile", "universal", "characters")
 GUESSES = ("unknown_", "remote_", "unreadable_", "server_")
 """Beginnings of the assumptions that make a count a guess."""
+UNTOLD = ("remote_", "unreadable_", "server_")
+"""Beginnings of the assumptions about what the request does not hold."""
+FAILED_VOCABULARY = "failed_vocabulary"
+"""Assumed if the user's vocabulary could not count."""
+MAX_MODEL_BYTES = 200
+"""Nothing is learned about a model whose name is longer."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +50,20 @@ class Reading:
     profile: Profile
     is_known_model: bool
     digests: list[bytes]
+    options: bytes = b""
+
+
+@dataclass(frozen=True)
+class Count:
+    """What was counted beyond a known prefix."""
+
+    counter: Counter
+    known: KnownTotal
+    tokens: int
+    new_message_count: int
+    features: Features
+    has_other_options: bool
+    """Whether the known total was billed with other options; they are counted then."""
 
 
 class Engine:
@@ -44,6 +78,9 @@ class Engine:
         milli_characters_per_token: int,
         milli_by_provider: dict[str, int],
         factor_permille: int,
+        named_vocabularies: list[tuple[str, TextCounter]],
+        *,
+        is_learning: bool,
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
@@ -53,30 +90,48 @@ class Engine:
         self._milli = milli_characters_per_token
         self._milli_by_provider = milli_by_provider
         self._factor_permille = factor_permille
+        self._is_learning = is_learning and method == "profile"
+        self._learners = Learners()
+        self._counts = dict.fromkeys(("exact", "delta", "estimated", "resumed", "recorded"), 0)
+        self._vocabularies = dict(sorted(named_vocabularies, key=lambda it: -len(it[0])))
 
     def __len__(self) -> int:
         return len(self._store)
 
     def clear(self) -> None:
-        """Forget every known prefix."""
+        """Forget every known prefix and all that was learned."""
         self._store.clear()
+        self._learners.clear()
 
     def estimate(
-        self, body: object, model: str | None, dialect: str | None, now_seconds: float
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        reading = self._read(body, model, dialect)
-        known = self._store.deepest(reading.digests[1:], now_seconds)
-        if known is None:
-            return self._full(reading)
-        index, total = known
-        return self._delta(reading, index + 1, total)
+        reading = self._read(body, model, dialect, provider)
+        prefix = self._store.deepest(reading.digests[1:], now_seconds)
+        count = self._count(reading, prefix)
+        learner = self._learners.used(self._model(reading))
+        counted = count.tokens
+        if learner is not None and FAILED_VOCABULARY not in count.counter.assumptions:
+            counted = learner.corrected(count.features, counted)
+        source: Source = "estimated" if prefix is None else "delta"
+        is_known = count.new_message_count == 0 and not count.has_other_options
+        if prefix is not None and is_known and count.known.is_billed:
+            source = "exact"
+        self._counts[source] += 1
+        return self._answer(reading, count, source, counted)
 
     def record(
         self,
         body: object,
         model: str | None,
         dialect: str | None,
+        provider: str | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -85,11 +140,14 @@ class Engine:
     ) -> bool:
         """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
         messages = () if reply is None else read_reply(reply)
-        reading = self._read(body, model, dialect)
+        reading = self._read(body, model, dialect, provider)
+        count = self._count(reading, self._store.deepest(reading.digests[1:], now_seconds))
         if input_tokens <= 0 or not reading.request.messages:
+            self._learn(reading, count, input_tokens)
             return False
         prefix = reading.digests[-1]
-        self._store.record(prefix, KnownTotal(input_tokens), now_seconds)
+        options = reading.options, self._options_tokens(reading)
+        self._store.record(prefix, KnownTotal(input_tokens, 0, *options), now_seconds)
         if messages and output_tokens > 0:
             for message in messages:
                 prefix = link(self._key, prefix, message_digest(self._key, message))
@@ -97,15 +155,36 @@ class Engine:
             comes_back = any(isinstance(part, Reasoning) for part in parts)
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
-            self._store.record(prefix, KnownTotal(input_tokens + derived, derived), now_seconds)
+            known = KnownTotal(input_tokens + derived, derived, *options)
+            self._store.record(prefix, known, now_seconds)
+        self._learn(reading, count, input_tokens)
+        self._counts["recorded"] += 1
         return True
 
-    def count(self, body: object, model: str | None, dialect: str | None) -> RequestCount:
+    def stats(self) -> list[tuple[str, int]]:
+        """Names and numbers; nothing is ever resumed here."""
+        kept = {"known_prefixes": len(self._store), "learned_models": len(self._learners)}
+        return [*self._counts.items(), *kept.items()]
+
+    def learned(self) -> list[tuple[str, int, list[float]]]:
+        """Lead, corrections and covariance by model."""
+        return [(model, *learner.export()) for model, learner in self._learners.items()]
+
+    def set_learned(self, model: str, lead: int, numbers: list[float]) -> bool:
+        """Set what was learned about a model; False if the numbers cannot be such."""
+        learner = imported(lead, numbers)
+        if learner is not None:
+            self._learners.put(model, learner)
+        return learner is not None
+
+    def count(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> RequestCount:
         """The whole request counted here, without what is known."""
-        reading = self._read(body, model, dialect)
-        counter = Counter(reading.profile, reading.request)
-        context = counter.context(reading.request)
-        messages = counter.messages(0)
+        reading = self._read(body, model, dialect, provider)
+        (context, messages), counter = self._counted(
+            reading, lambda counter: (counter.context(reading.request), counter.messages(0))
+        )
         return RequestCount(
             tokens=context + sum(messages),
             context_tokens=context,
@@ -113,14 +192,16 @@ class Engine:
             dialect=reading.request.dialect,
             model=reading.request.model,
             profile=reading.profile.name,
-            encoding=reading.profile.encoding,
+            encoding=counter.encoding,
             quality=self._quality(reading, counter),
             assumptions=self._assumptions(reading, counter),
         )
 
-    def _read(self, body: object, model: str | None, dialect: str | None) -> Reading:
+    def _read(
+        self, body: object, model: str | None, dialect: str | None, provider: str | None
+    ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
-        profile, is_known = resolve(request.model, request.dialect)
+        profile, is_known = resolve(request.model, request.dialect, provider)
         if self._method == "universal":
             profile = universal(profile)
         elif self._method == "characters":
@@ -128,13 +209,36 @@ class Engine:
             profile = characters(profile, milli, self._factor_permille)
         reading = Reading(request, profile, is_known, [])
         digests = prefix_digests(self._key, self._family(reading), request)
-        return Reading(request, profile, is_known, digests)
+        return replace(reading, digests=digests, options=options_digest(self._key, request))
+
+    def _counted(self, reading: Reading, work: Callable[[Counter], T]) -> tuple[T, Counter]:
+        """What `work` counts, with the user's vocabulary if there is one that does not fail."""
+        own = self._vocabulary(reading)
+        if own is not None:
+            counter = Counter(reading.profile, reading.request, own)
+            try:
+                return work(counter), counter
+            except FailedVocabularyError:
+                pass
+        counter = Counter(reading.profile, reading.request)
+        if own is not None:
+            counter.assumptions.add(FAILED_VOCABULARY)
+        return work(counter), counter
+
+    def _vocabulary(self, reading: Reading) -> TextCounter | None:
+        """The user's: the longest beginning of the model's name, the profile's, the provider."""
+        model, profile = model_name(reading.request.model).own, reading.profile
+        for fits in (model.startswith, profile.name.startswith, profile.provider.__eq__):
+            for name, vocabulary in self._vocabularies.items():
+                if fits(name):
+                    return vocabulary
+        return None
 
     def _family(self, reading: Reading) -> str:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
         if reading.is_known_model and self._method == "profile":
             return reading.profile.name
-        return f"{reading.profile.name}/{plain_model_name(reading.request.model)}"
+        return f"{reading.profile.name}/{model_name(reading.request.model).own}"
 
     def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> int:
         """Reasoning that the known total holds and that a new turn of the user drops."""
@@ -144,63 +248,134 @@ class Engine:
             return 0
         return sum(counter.reasoning(messages[index]) for index in range(then + 1, known))
 
-    def _delta(self, reading: Reading, known_count: int, total: KnownTotal) -> Estimate:
-        counter = Counter(reading.profile, reading.request)
-        new = sum(counter.messages(known_count))
-        dropped = self._dropped_reasoning(reading, counter, known_count)
-        known = KnownTotal(max(0, total.tokens - dropped), total.derived_tokens)
-        count = len(reading.request.messages) - known_count
-        source: Source = "exact" if count == 0 and total.is_billed else "delta"
-        return self._answer(reading, counter, source, known, new, count)
+    def _model(self, reading: Reading) -> str:
+        """What shares its constants; empty if nothing is learned."""
+        name = model_name(reading.request.model).own
+        is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
+        own = self._vocabulary(reading)
+        suffix = "" if own is None else f"/{own.name}"
+        return f"{reading.profile.name}/{name}{suffix}" if self._is_learning and is_name else ""
 
-    def _full(self, reading: Reading) -> Estimate:
-        counter = Counter(reading.profile, reading.request)
-        tokens = counter.context(reading.request) + sum(counter.messages(0))
-        count = len(reading.request.messages)
-        return self._answer(reading, counter, "estimated", KnownTotal(0), tokens, count)
+    def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:
+        """What is beyond `prefix`, an index and a total, counted: all, if there is none."""
+        request = reading.request
+        start, known = (0, KnownTotal(0)) if prefix is None else (prefix[0] + 1, prefix[1])
 
-    def _answer(
-        self,
-        reading: Reading,
-        counter: Counter,
-        source: Source,
-        known: KnownTotal,
-        counted: int,
-        count: int,
-    ) -> Estimate:
+        def work(counter: Counter) -> tuple[int, tuple[int, int, int], int]:
+            tokens = counter.context(request) if prefix is None else 0
+            tokens += sum(counter.messages(start))
+            tally = counter.tools_tokens, counter.schema_tokens, counter.media_tokens
+            return tokens, tally, self._dropped_reasoning(reading, counter, start)
+
+        (tokens, tally, dropped), counter = self._counted(reading, work)
+        new = request.messages[start:]
+        tools = len(request.tools) if prefix is None else 0
+        features = Features(
+            requests=int(prefix is None),
+            text_tokens=max(0, tokens - sum(tally)),
+            messages=len(new),
+            tools_tokens=tally[0],
+            tool_sets=int(tools > 0),
+            tools=tools,
+            calls=sum(isinstance(it, (ToolCall, ToolResult)) for one in new for it in one.parts),
+            schema_tokens=tally[1],
+            media_tokens=tally[2],
+        )
+        known = replace(known, tokens=max(0, known.tokens - dropped))
+        has_other_options = prefix is not None and known.options != reading.options
+        if has_other_options:
+            more = self._options_tokens(reading) - known.options_tokens
+            derived = known.derived_tokens + max(1, abs(more))
+            known = replace(known, tokens=max(0, known.tokens + more), derived_tokens=derived)
+        return Count(counter, known, tokens, len(new), features, has_other_options)
+
+    def _options_tokens(self, reading: Reading) -> int:
+        """What tool choice, output schema and thinking add to the count of the context."""
+        if not has_options(reading.request):
+            return 0
+        without = replace(
+            reading.request,
+            messages=reading.request.messages[:1],
+            tool_choice="",
+            response_schema="",
+            schema_name="",
+            schema_description="",
+            thinking=False,
+            pro=False,
+        )
+        readings = reading, replace(reading, request=without)
+        with_options, plain = (
+            self._counted(it, lambda counter: counter.context(counter.request))[0]
+            for it in readings
+        )
+        return with_options - plain
+
+    def _learn(self, reading: Reading, count: Count, billed: int) -> None:
+        """Learn from a billed call, unless the request does not tell what was billed."""
+        model, guesses = self._model(reading), self._assumptions(reading, count.counter)
+        is_untold = any(name.startswith((*UNTOLD, FAILED_VOCABULARY)) for name in guesses)
+        if model and count.tokens and billed > count.known.tokens and not is_untold:
+            billed, derived = billed - count.known.tokens, count.known.derived_tokens
+            handicap = 4 if reading.profile.quality == "exact" else 0
+            lesson = Lesson(model, count.features, count.tokens, billed, derived, handicap)
+            self._learners.learn(lesson)
+
+    def _answer(self, reading: Reading, count: Count, source: Source, counted: int) -> Estimate:
+        counter, known = count.counter, count.known
+        guesses = () if source == "exact" else self._assumptions(reading, counter)
         quality = "exact" if source == "exact" else self._quality(reading, counter)
         if quality == "exact" and not known.is_billed:
             quality = "calibrated"
-        low, high = reading.profile.low_permille, reading.profile.high_permille
-        if quality == "exact":
-            low = high = 1000
-        elif quality == "heuristic":
-            low, high = min(low, 500), max(high, 2000)
-        # What is not billed yet may be as wrong as a count.
-        uncertain = counted + min(known.derived_tokens, known.tokens)
-        certain = known.tokens + counted - uncertain
+        low, high = self._bounds(reading, count, source, counted, guesses)
+        if counted != count.tokens:
+            guesses = (*guesses, "learned_correction")
+        if count.has_other_options:
+            guesses = (*guesses, "changed_options")
         return Estimate(
             tokens=known.tokens + counted,
             source=source,
             known_tokens=known.tokens,
             estimated_tokens=counted,
-            new_message_count=count,
+            new_message_count=count.new_message_count,
             quality=quality,
-            low=certain + uncertain * low // 1000,
-            high=certain - (-uncertain * high // 1000),
-            assumptions=() if source == "exact" else self._assumptions(reading, counter),
+            low=low,
+            high=high,
+            assumptions=tuple(sorted(guesses)),
             dialect=reading.request.dialect,
             model=reading.request.model,
             profile=reading.profile.name,
             context_window_tokens=reading.profile.context_window_tokens,
         )
 
+    def _bounds(
+        self,
+        reading: Reading,
+        count: Count,
+        source: Source,
+        counted: int,
+        guesses: tuple[str, ...],
+    ) -> tuple[int, int]:
+        known, profile = count.known, reading.profile
+        tokens = known.tokens + counted
+        if source == "exact":
+            return tokens, tokens
+        has_reply = not known.is_billed and not count.has_other_options
+        scope: Scope = "whole" if source == "estimated" else "reply" if has_reply else "new"
+        start = len(reading.request.messages) - count.new_message_count
+        stratum = stratum_of(reading.request, start, guesses)
+        is_known_model = reading.is_known_model
+        names = row_names(profile.name, profile.provider, is_known_model=is_known_model)
+        # What is not billed yet may be as wrong as a count.
+        uncertain = counted + min(known.derived_tokens, known.tokens)
+        return interval(tokens, uncertain, bounds_permille(names, scope, stratum))
+
     def _quality(self, reading: Reading, counter: Counter) -> Quality:
         guesses = self._assumptions(reading, counter)
         if any(name.startswith(GUESSES) for name in guesses):
             return "heuristic"
         if reading.profile.quality == "exact":
-            return "exact" if counter.only_text else "calibrated"
+            is_exact = counter.only_text and counter.own is None
+            return "exact" if is_exact else "calibrated"
         return cast("Quality", reading.profile.quality)
 
     def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:

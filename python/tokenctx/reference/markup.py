@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx.reference.document import parse_arguments
+from tokenctx.reference.layout import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "antml:"
 """What the vendor puts before the names of the tags around calls."""
+RESULTS: Final = "<function_results>\n</function_results>"
+NO_RESULT: Final = "<system>Tool ran without output or errors</system>"
+"""What stands for an empty result."""
 
 
 def function_line(tool: Tool) -> str:
@@ -26,14 +30,41 @@ def function_line(tool: Tool) -> str:
     return f"<function>{line}</function>\n"
 
 
-def calls_text(calls: Iterable[ToolCall], *, follows_text: bool) -> str:
-    """The markup of `calls`, behind text or at the beginning of a message."""
-    lines = [opening("function_calls")]
+def calls_text(calls: Iterable[ToolCall], *, are_enclosed: bool) -> str:
+    """The markup of the calls of a message, with or without an element around them."""
+    lines = [opening("function_calls")] if are_enclosed else []
     for call in calls:
         lines.append(opening("invoke", call.name))
         lines.append(arguments_text(call.arguments) + closing("invoke"))
-    lines.append(closing("function_calls"))
-    return ("\n\n" if follows_text else "") + "\n".join(lines)
+    return "\n".join([*lines, closing("function_calls")] if are_enclosed else lines)
+
+
+def result_text(text: str, *, is_error: bool) -> str:
+    """The only result of a turn."""
+    inner = f"\n<error>{text}</error>\n" if is_error else text or f"\n{NO_RESULT}\n"
+    return f"<function_results>{inner}</function_results>"
+
+
+def named_result_text(name: str, text: str) -> str:
+    """One of several results of a turn; they stand in `RESULTS`."""
+    return f"<result>\n<name>{name}</name>\n<output>{text or NO_RESULT}</output>\n</result>\n"
+
+
+def schema_text(schema: str) -> str:
+    """JSON text of an output schema, a line for each member, indented by two spaces."""
+    value, is_json = parse_arguments(schema)
+    return _indented(value, 0) if is_json else schema
+
+
+def _indented(value: Any, depth: int) -> str:
+    if depth >= MAX_DEPTH or not isinstance(value, (dict, list)) or not value:
+        return spaced(value)
+    indent = "\n" + "  " * depth
+    if isinstance(value, list):
+        items = (_indented(item, depth + 1) for item in value)
+        return f"[{indent}  " + f",{indent}  ".join(items) + f"{indent}]"
+    items = (f"{spaced(key)}: {_indented(item, depth + 1)}" for key, item in value.items())
+    return f"{{{indent}  " + f",{indent}  ".join(items) + f"{indent}}}"
 
 
 def arguments_text(arguments: str) -> str:

@@ -48,6 +48,8 @@ class ToolCall:
     """The same with sorted keys."""
     form: CallForm = "plain"
     """How it stands in the body: neither identity nor part of the view."""
+    signature_bytes: int = 0
+    """Length of the signature of the thoughts before it; no part of the identity either."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ class Tool:
     canonical: str
     """The whole definition as canonical JSON, cache markers left out: its identity."""
     builtin: bool = False
+    is_json_schema: bool = False
+    """Whether the schema stands where Gemini takes one as JSON Schema."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +117,13 @@ class Request:
     """`required`, `none`, `tool:` and the name of the forced tool, or empty: the model is free."""
     response_schema: str = ""
     """Compact JSON of the structured output's schema."""
+    json_schema: bool = False
+    """Whether that schema stands where Gemini takes one as JSON Schema."""
     schema_name: str = ""
     schema_description: str = ""
     thinking: bool = False
+    serial: bool = False
+    """Whether the model may make but one call at a time."""
     pro: bool = False
     """Whether a mode of reasoning with a hidden prompt is asked for."""
     assumptions: frozenset[str] = field(default_factory=frozenset)

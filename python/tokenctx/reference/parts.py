@@ -191,7 +191,9 @@ def read_untyped_block(block: dict[str, Any], assumptions: set[str], nesting: in
     if isinstance(text := block.get("text"), str):
         return [Reasoning(text) if block.get("thought") is True else Text(text)]
     if isinstance(call := first(block, "functionCall", "function_call"), dict):
-        return [read_call(call.get("name"), call.get("args"))]
+        signature = string(first(block, "thoughtSignature", "thought_signature"))
+        made = read_call(call.get("name"), call.get("args"))
+        return [replace(made, signature_bytes=len(signature.encode()))]
     if isinstance(result := first(block, "functionResponse", "function_response"), dict):
         response = result.get("response")
         parts: list[Part] = [] if response is None else [data(response)]

@@ -9,12 +9,10 @@ from importlib.resources import files
 from typing import Any, Final
 
 from tokenctx.reference.document import ASCII_SPACE, ascii_lower
+from tokenctx.reference.model_name import ModelName, canonical_provider, read_model_name
 
-VENDORS: Final = frozenset(
-    "ai21 amazon anthropic cohere deepseek google luma meta minimax mistral moonshot moonshotai "
-    "nvidia openai qwen twelvelabs writer zai".split()
-)
-"""Vendors before a Bedrock model id, as in `us.anthropic.claude-...`."""
+MIN_INNER_NAME_BYTES: Final = 3
+"""Shorter names say nothing inside of a longer one."""
 
 LAYOUTS: Final = ("openai", "openai-2023")
 APIS: Final = ("chat", "responses")
@@ -54,13 +52,22 @@ class Profile:
     provider: str
     encoding: str
     quality: str
+    providers: tuple[str, ...] = ()
     text_numerator: int = 1
     text_denominator: int = 1
+    text_cuts: tuple[str, ...] = ()
     request_tokens: int = 0
     message_tokens: int = 0
     assistant_tokens: int = 0
     name_tokens: int = 0
     system_tokens: int = 0
+    opening_tokens: int = 0
+    joined_tokens: int = 0
+    results_tokens: int = 0
+    forced_results_tokens: int = 0
+    after_results_tokens: int = 0
+    answer_tokens: int = 0
+    encloses_calls: bool = True
     tools_tokens: int = 0
     tools_header_tokens: int = 0
     tool_tokens: int = 0
@@ -71,16 +78,16 @@ class Profile:
     schema_permille: int = 1000
     thinking_tokens: int = 0
     call_tokens: int = 0
-    invoke_tokens: int = 0
-    parallel_tokens: int = 0
-    parallel_call_tokens: int = 0
     call_name_count: int = 1
     result_tokens: int = 0
     layout: str = "linear"
     is_rerouted_by_gateways: bool = False
     chat: LayoutRule = LayoutRule()
     responses: LayoutRule = LayoutRule()
+    serial_tokens: int = 0
+    forced_serial_tokens: int = 0
     reasoning: str = "loop"
+    reasoning_tokens: int = 0
     opaque_permille: int = 0
     opaque_offset_tokens: int = 0
     image_rule: str = ""
@@ -88,8 +95,6 @@ class Profile:
     audio_tokens: int = 0
     video_tokens: int = 0
     reply_tokens: int = 0
-    low_permille: int = 500
-    high_permille: int = 2000
     context_window_tokens: int | None = None
     max_output_tokens: int | None = None
 
@@ -116,10 +121,11 @@ def _table() -> dict[str, Any]:
 @functools.cache
 def profiles() -> dict[str, Profile]:
     """Every profile by name; one that is `like` another has its fields where it has none."""
-    known = {field.name for field in fields(Profile)}
+    known = {field.name for field in fields(Profile)} - {"providers"}
     found: dict[str, dict[str, Any]] = {}
     for row in _table()["profiles"]:
         base = found.get(row.get("like", ""), {})
+        base = {**base, "providers": tuple(row.get("providers", ()))}
         merged = {**base, **{key: row[key] for key in row if key in known}}
         for api in APIS:
             merged[api] = {**base.get(api, {}), **row.get(api, {})}
@@ -128,45 +134,56 @@ def profiles() -> dict[str, Profile]:
 
 
 def _with_rules(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, **{api: LayoutRule(**row[api]) for api in APIS}}
+    cuts = tuple(row.get("text_cuts", ()))
+    return {**row, "text_cuts": cuts, **{api: LayoutRule(**row[api]) for api in APIS}}
 
 
 @functools.cache
 def prefixes() -> list[tuple[str, str]]:
-    """Model name prefix and profile name, longest prefix first."""
-    pairs = [(prefix, row["name"]) for row in _table()["profiles"] for prefix in row["models"]]
-    return sorted(pairs, key=lambda pair: (-len(pair[0]), pair[0]))
+    """Beginning of a model name and profile name: the longest first, then for single providers."""
+    rows = _table()["profiles"]
+    pairs = [(prefix, row["name"]) for row in rows for prefix in row["models"]]
+    is_for_all = {row["name"]: not row.get("providers") for row in rows}
+    return sorted(pairs, key=lambda pair: (-len(pair[0].encode()), is_for_all[pair[1]], pair[0]))
 
 
-def plain_model_name(model: str) -> str:
-    """The model's own name, without vendor path, region, fine-tune and version suffixes."""
-    name = ascii_lower(model.strip(ASCII_SPACE)).replace("@", "-").rsplit("/", 1)[-1]
-    return without_vendor(name.removeprefix("ft:").split(":", 1)[0])
+def model_name(model: str) -> ModelName:
+    """What the name of `model` says."""
+    return read_model_name(model, _table()["providers"], _table()["vendors"])
 
 
-def without_vendor(name: str) -> str:
-    """`name` without `vendor.` or `region.vendor.` in front."""
-    rest = name
-    for _ in range(2):
-        head, dot, rest = rest.partition(".")
-        if not dot:
-            return name
-        if head in VENDORS and rest:
-            return rest
-    return name
+def resolve(model: str, dialect: str, provider: str | None = None) -> tuple[Profile, bool]:
+    """The profile of `model`, asked of `provider` if that is known; whether the name is known.
 
-
-def resolve(model: str, dialect: str) -> tuple[Profile, bool]:
-    """The profile of `model`, and whether its name is known.
-
-    An unknown name falls to the profile that its dialect most likely means.
+    The longest known beginning of the name wins; among equal ones the profile that is made for the
+    provider. An unknown name falls to the nearest family: the longest known name inside it, what
+    the provider serves, what the dialect means.
     """
-    name = plain_model_name(model)
-    for prefix, profile in prefixes():
-        if name.startswith(prefix):
-            return profiles()[profile], True
-    fallback = _table()["fallbacks"].get(dialect, _table()["fallbacks"]["openai-chat"])
-    return profiles()[fallback], False
+    name = model_name(model)
+    hint = ascii_lower((provider or "").strip(ASCII_SPACE))
+    provider = canonical_provider(hint, _table()["providers"]) or hint or name.provider
+    found = _beginning(name.own, provider) or _beginning(name.with_vendor, provider)
+    if found:
+        return found[1], True
+    inner = (_beginning(word, provider, MIN_INNER_NAME_BYTES) for word in reversed(name.words()))
+    nearest = max(filter(None, inner), key=lambda match: match[0], default=None)
+    return (nearest[1] if nearest else _fallback(dialect, provider)), False
+
+
+def _beginning(name: str, provider: str, min_bytes: int = 0) -> tuple[int, Profile] | None:
+    """The profile to prefer whose beginning of a name `name` has, and the length of that."""
+    for prefix, profile_name in prefixes():
+        length = len(prefix.encode())
+        if length >= min_bytes and name.startswith(prefix):
+            profile = profiles()[profile_name]
+            if not profile.providers or provider in profile.providers:
+                return length, profile
+    return None
+
+
+def _fallback(dialect: str, provider: str) -> Profile:
+    fallbacks = _table()["fallbacks"]
+    return profiles()[fallbacks.get(provider) or fallbacks.get(dialect, "unknown")]
 
 
 def universal(profile: Profile) -> Profile:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from blake3 import blake3
 
 from tokenctx._errors import RequestError
-from tokenctx.reference.document import Anomalies, ascii_lower, canonical, compact, load
+from tokenctx.reference.document import (
+    Anomalies,
+    ascii_lower,
+    canonical,
+    compact,
+    load,
+    parse_arguments,
+)
 from tokenctx.reference.model import (
     Data,
     Dialect,
@@ -81,6 +89,10 @@ SERVER_STATE_KEYS: Final = (
     "container",
 )
 
+JSON_SCHEMA_KEYS: Final = ("parametersJsonSchema", "parameters_json_schema")
+JSON_OUTPUT_KEYS: Final = ("responseJsonSchema", "response_json_schema")
+"""Where Gemini has a schema as JSON Schema instead of its own form."""
+
 
 def read_request(body: object, *, model: str | None = None, dialect: str | None = None) -> Request:
     """The neutral request of `body`: JSON bytes or text, a dict, a list of messages, SDK objects.
@@ -115,9 +127,11 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
         messages=read_messages(message_list(fields, assumptions), assumptions),
         tool_choice=read_tool_choice(fields),
         response_schema=read_response_schema(fields),
+        json_schema=has_json_schema(fields),
         schema_name=string(output_format(fields).get("name")),
         schema_description=string(output_format(fields).get("description")),
         thinking=read_thinking(fields),
+        serial=read_serial(fields),
         pro=read_pro(fields),
         assumptions=frozenset(assumptions),
     )
@@ -221,7 +235,14 @@ def read_system(fields: dict[str, Any], assumptions: set[str]) -> tuple[Part, ..
     )
     if isinstance(value, dict) and "parts" in value:
         value = value["parts"]
-    return merge_text(read_content(value, assumptions))
+    blocks = value if isinstance(value, list) else [value]
+    return merge_text(read_content([*filterfalse(is_client_header, blocks)], assumptions))
+
+
+def is_client_header(block: Any) -> bool:
+    """Whether a block of the system prompt is a coding agent's header, which nobody bills."""
+    text = string(block.get("text")) if isinstance(block, dict) else ""
+    return text.startswith("x-anthropic-billing-header:")
 
 
 def read_messages(items: list[Any], assumptions: set[str]) -> tuple[Message, ...]:
@@ -355,14 +376,15 @@ def read_tool(item: Any) -> list[Tool]:
 
 def define(tool: dict[str, Any]) -> Tool:
     """A tool of the client's own."""
-    schema = first(
-        tool, "parameters", "input_schema", "inputSchema", "parametersJsonSchema", "format"
-    )
+    own = ("parameters", "input_schema", "inputSchema")
+    schema = first(tool, *own, *JSON_SCHEMA_KEYS, "format")
     if isinstance(schema, dict) and isinstance(schema.get("json"), dict):
         schema = schema["json"]
     name, description = string(tool.get("name")), string(tool.get("description"))
     identity = canonical({"description": description, "name": name, "parameters": schema})
-    return Tool(name, description, "" if schema is None else compact(schema), identity)
+    text = "" if schema is None else compact(schema)
+    is_json_schema = first(tool, *JSON_SCHEMA_KEYS) is not None
+    return Tool(name, description, text, identity, is_json_schema=is_json_schema)
 
 
 def builtin(name: str, definition: dict[str, Any]) -> Tool:
@@ -388,24 +410,35 @@ def read_tool_choice(fields: dict[str, Any]) -> str:
     return "none" if word == "none" else "required" if word in ("any", "required") else ""
 
 
+def has_json_schema(fields: dict[str, Any]) -> bool:
+    """Whether Gemini's structured output is described by JSON Schema."""
+    config = first(fields, "generationConfig", "generation_config")
+    return isinstance(config, dict) and first(config, *JSON_OUTPUT_KEYS) is not None
+
+
 def read_response_schema(fields: dict[str, Any]) -> str:
     """Compact JSON of the structured output's schema, empty when there is none."""
     text, config = (
         fields.get("text"),
-        first(fields, "generationConfig", "generation_config", "output_config"),
+        first(fields, "generationConfig", "generation_config", "output_config", "outputConfig"),
     )
     form = first(fields, "response_format", "output_format")
     if form is None and isinstance(text, dict):
         form = text.get("format")
     if form is None and isinstance(config, dict):
-        form = config.get("format")
-        schema = first(config, "responseSchema", "responseJsonSchema", "response_schema")
+        form = first(config, "format", "textFormat")
+        schema = first(config, "responseSchema", "response_schema", *JSON_OUTPUT_KEYS)
         if schema is not None:
             return compact(schema)
     if not isinstance(form, dict):
         return ""
-    inner = form.get("json_schema")
+    structure = form.get("structure")
+    form = structure if isinstance(structure, dict) else form
+    inner = first(form, "json_schema", "jsonSchema")
     schema = first(inner if isinstance(inner, dict) else form, "schema")
+    if isinstance(schema, str):
+        parsed, is_json = parse_arguments(schema)
+        schema = parsed if is_json else schema
     return "" if schema is None else compact(schema)
 
 
@@ -420,6 +453,13 @@ def output_format(fields: dict[str, Any]) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else form
 
 
+def read_serial(fields: dict[str, Any]) -> bool:
+    """Whether calls side by side are switched off."""
+    choice = fields.get("tool_choice")
+    is_off = isinstance(choice, dict) and choice.get("disable_parallel_tool_use") is True
+    return is_off or fields.get("parallel_tool_calls") is False
+
+
 def read_pro(fields: dict[str, Any]) -> bool:
     """Whether the reasoning mode `pro` is asked for."""
     reasoning = fields.get("reasoning")
@@ -428,8 +468,19 @@ def read_pro(fields: dict[str, Any]) -> bool:
 
 def read_thinking(fields: dict[str, Any]) -> bool:
     """Whether extended thinking with a budget is switched on."""
-    thinking = fields.get("thinking")
-    return isinstance(thinking, dict) and thinking.get("type") == "enabled"
+    more = fields.get("additionalModelRequestFields")
+    more = more if isinstance(more, dict) else {}
+    for owner, key in ((fields, "thinking"), (more, "thinking"), (more, "reasoning_config")):
+        thinking = owner.get(key)
+        if isinstance(thinking, dict) and thinking.get("type") == "enabled":
+            return True
+    reasoning = fields.get("reasoning")
+    if not isinstance(reasoning, dict):
+        return False
+    effort = string(reasoning.get("effort"))
+    return bool(
+        effort not in ("", "none") or reasoning.get("enabled") or reasoning.get("max_tokens")
+    )
 
 
 def read_reply(body: object) -> tuple[Message, ...]:
@@ -471,7 +522,7 @@ def view(request: Request) -> dict[str, Any]:
         "dialect": request.dialect,
         "model": request.model,
         "system": list(map(part_view, request.system)),
-        "tools": [vars(tool) for tool in request.tools],
+        "tools": [tool_view(tool) for tool in request.tools],
         "messages": reply_view(request.messages),
         "tool_choice": request.tool_choice,
         "response_schema": request.response_schema,
@@ -492,11 +543,17 @@ def reply_view(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     ]
 
 
+def tool_view(tool: Tool) -> dict[str, Any]:
+    """A tool definition as plain JSON values."""
+    return {name: value for name, value in vars(tool).items() if name != "is_json_schema"}
+
+
 def part_view(part: Part) -> dict[str, Any]:
     """A part as plain JSON values, its kind first."""
     kind = KIND_NAMES[type(part)]
     fields = dict(vars(part))
     fields.pop("form", None)
+    fields.pop("signature_bytes", None)
     if isinstance(part, ToolResult):
         fields["parts"] = list(map(part_view, part.parts))
     if isinstance(part, Media):

@@ -1,0 +1,103 @@
+"""Bounds of a count: how far the bills of recorded calls were from their counts."""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tokenctx.reference.model import Media, Reasoning, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tokenctx.reference.model import Message, Part, Request
+
+Scope = Literal["whole", "new", "reply"]
+"""What is not billed yet: all, the messages after a known prefix, or a reply and those after it."""
+
+STRATA: Final = (
+    "text",
+    "tools",
+    "structured output",
+    "files",
+    "images",
+    "reasoning replayed",
+    "undetermined",
+)
+"""What was counted has something of the last of them that fits."""
+GUESSES: Final = ("builtin_", "remote_", "server_", "unknown_", "unreadable_")
+"""Beginnings of the assumptions that make a count undetermined; an unknown model has a row."""
+METHODS: Final = frozenset({"universal", "characters"})
+"""Profiles of the methods that count every model alike."""
+UNKNOWN_MODEL: Final = "unknown model"
+UNMEASURED_PERMILLE: Final = (500, 2000)
+SLACK_TOKENS: Final = 20
+"""About what rounding and framing weigh."""
+
+
+@functools.cache
+def table() -> dict[str, Any]:
+    """The rows of `bounds.json`."""
+    text = files("tokenctx").joinpath("bounds.json").read_text("utf-8")
+    rows: dict[str, Any] = json.loads(text)
+    return rows
+
+
+def stratum_of(request: Request, start: int, assumptions: Iterable[str]) -> str:
+    """The stratum of all of `request`, or of its messages from `start` on if that is above 0."""
+    if any(name.startswith(GUESSES) and name != "unknown_model" for name in assumptions):
+        return "undetermined"
+    found = {"text"}
+    if start == 0:
+        found |= {"tools"} if request.tools else set()
+        found |= {"structured output"} if request.response_schema else set()
+        found |= set(map(_of_part, request.system))
+    for message in request.messages[start:]:
+        found |= _of_message(message)
+    return max(found, key=STRATA.index)
+
+
+def _of_message(message: Message) -> set[str]:
+    found: set[str] = set()
+    pending: list[Part] = list(message.parts)
+    while pending:
+        part = pending.pop()
+        found.add(_of_part(part))
+        if isinstance(part, ToolResult):
+            pending += part.parts
+    return found
+
+
+def _of_part(part: Part) -> str:
+    if isinstance(part, Reasoning):
+        return "reasoning replayed"
+    if isinstance(part, Media):
+        return "images" if part.kind == "image" else "files"
+    return "tools" if isinstance(part, (ToolCall, ToolResult)) else "text"
+
+
+def row_names(profile: str, provider: str, *, is_known_model: bool) -> tuple[str, str, str]:
+    """Rows that may hold the bounds of `profile`, the best first."""
+    own = profile if is_known_model or profile in METHODS else UNKNOWN_MODEL
+    return own, f"provider {provider}", "all"
+
+
+def bounds_permille(names: Iterable[str], scope: Scope, stratum: str) -> tuple[int, int]:
+    """Lower and upper bound of the first row that has the stratum."""
+    rows = table()[scope]
+    found = (rows[name][stratum] for name in names if stratum in rows.get(name, {}))
+    low, high = next(found, UNMEASURED_PERMILLE)[:2]
+    return low, high
+
+
+def interval(tokens: int, uncertain: int, permille: tuple[int, int]) -> tuple[int, int]:
+    """The bounds of `tokens`, of which `uncertain` are not billed yet.
+
+    A share of a few tokens says little, so the bounds are shares of `SLACK_TOKENS` more.
+    """
+    low, high = permille
+    scale = uncertain + SLACK_TOKENS
+    below, above = -(-scale * (1000 - low) // 1000), -(-scale * (high - 1000) // 1000)
+    return max(0, tokens - below), tokens + above

@@ -1,0 +1,280 @@
+//! What Anthropic's prompt layout adds: blocks before the messages, turns, calls and results.
+use super::{Counter, Sum, calls, is_result, plus};
+use crate::layout;
+use crate::profile::Profile;
+use crate::request::{Dialect, Message, Part, Request, ToolChoice, ToolResult};
+use std::slice::Iter;
+
+/// What a request costs in this layout besides its content.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Prompt {
+    /// Between the blocks before the messages.
+    block_tokens: i64,
+    /// Around the results of a turn.
+    results_tokens: i64,
+    /// For one call at a time.
+    serial_tokens: i64,
+    /// Whether a system message behind others stays where it is.
+    keeps_system: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speaker {
+    User,
+    Assistant,
+    System,
+}
+
+impl Speaker {
+    /// Results come from the user.
+    fn of(message: &Message<'_>) -> Speaker {
+        match &*message.role {
+            "assistant" => Speaker::Assistant,
+            "system" | "developer" => Speaker::System,
+            _ => Speaker::User,
+        }
+    }
+}
+
+impl Prompt {
+    pub(super) fn new(profile: &Profile, request: &Request<'_>) -> Prompt {
+        let is_forced = matches!(
+            request.tool_choice,
+            ToolChoice::Required | ToolChoice::Tool(_)
+        );
+        let keeps_system = request.dialect == Dialect::Anthropic;
+        let serial_tokens = match is_forced {
+            _ if !request.is_serial || request.tools.is_empty() => 0,
+            true => profile.forced_serial_tokens,
+            false => profile.serial_tokens,
+        };
+        Prompt {
+            block_tokens: block_tokens(profile, request, keeps_system),
+            results_tokens: match is_forced {
+                true => profile.forced_results_tokens,
+                false => profile.results_tokens,
+            },
+            serial_tokens,
+            keeps_system,
+        }
+    }
+}
+
+/// Tokens between the blocks before the messages: tools, output schema, thinking, system.
+fn block_tokens(profile: &Profile, request: &Request<'_>, keeps_system: bool) -> i64 {
+    let leading = match keeps_system {
+        true => 1.min(request.messages.len()),
+        false => request.messages.len(),
+    };
+    let is_system = |message: &Message<'_>| Speaker::of(message) == Speaker::System;
+    let has_system =
+        !request.system.is_empty() || request.messages[..leading].iter().any(is_system);
+    let blocks = [
+        !request.tools.is_empty(),
+        request.response_schema.is_some(),
+        request.has_thinking,
+        has_system,
+    ];
+    match blocks.into_iter().map(i64::from).sum::<i64>() {
+        0 => 0,
+        count => {
+            ((count - 1) * profile.joined_tokens).saturating_add_unsigned(profile.system_tokens)
+        }
+    }
+}
+
+/// What has been said before a message.
+pub(super) struct Turn<'m, 'd> {
+    speaker: Option<Speaker>,
+    has_results: bool,
+    is_leading: bool,
+    /// Where the calls are that wait for results, if there were several.
+    calls: Iter<'m, Part<'d>>,
+    waiting: usize,
+}
+
+/// What stands around one message.
+struct Frame {
+    /// May be negative: results stand in the turn of their calls, which has a frame already.
+    tokens: i64,
+    /// Whether it is part of the system prompt.
+    is_system: bool,
+    /// Whether its results are the first of several in their turn.
+    opens_results: bool,
+}
+
+impl<'m, 'd> Turn<'m, 'd> {
+    pub(super) fn new() -> Turn<'m, 'd> {
+        Turn {
+            speaker: None,
+            has_results: false,
+            is_leading: true,
+            calls: [].iter(),
+            waiting: 0,
+        }
+    }
+
+    /// Passes over a message that is not counted.
+    pub(super) fn skip(&mut self, counter: &Counter<'_>, prompt: Prompt, message: &'m Message<'d>) {
+        if self.frame(counter, prompt, message, false).is_system {
+            return;
+        }
+        for _ in message.parts.iter().filter(|part| is_result(part)) {
+            self.answered();
+        }
+        self.close(message);
+    }
+
+    /// The frame of the next message.
+    fn frame(
+        &mut self,
+        counter: &Counter<'_>,
+        prompt: Prompt,
+        message: &Message<'_>,
+        is_last: bool,
+    ) -> Frame {
+        let profile = counter.profile;
+        let speaker = Speaker::of(message);
+        self.is_leading &= speaker == Speaker::System;
+        if self.is_leading || (speaker == Speaker::System && !prompt.keeps_system) {
+            return Frame {
+                tokens: 0,
+                is_system: true,
+                opens_results: false,
+            };
+        }
+        let results = message.parts.iter().filter(|part| is_result(part)).count();
+        let is_same = self.speaker == Some(speaker);
+        let continues = self.has_results && is_same;
+        let mut tokens = match (self.speaker, speaker) {
+            (None, Speaker::Assistant) => profile.opening_tokens,
+            _ => 0,
+        };
+        if results > 0 {
+            tokens += if continues { 0 } else { prompt.results_tokens };
+            let has_more = results < message.parts.len();
+            tokens += if has_more {
+                profile.after_results_tokens
+            } else {
+                0
+            };
+        } else if continues {
+            tokens += profile.after_results_tokens;
+        } else if is_same {
+            tokens += profile.joined_tokens;
+        } else if speaker != Speaker::Assistant || !is_last {
+            tokens = tokens.saturating_add_unsigned(profile.message_tokens);
+        }
+        let is_answer = speaker == Speaker::Assistant && calls(message).next().is_none();
+        if self.has_results && is_answer {
+            tokens += profile.answer_tokens;
+        }
+        Frame {
+            tokens,
+            is_system: false,
+            opens_results: results > 0 && !continues && self.waiting > 0,
+        }
+    }
+
+    /// The name of the call that the next result answers; none if it was the only one.
+    fn answered(&mut self) -> Option<&'m str> {
+        self.waiting = self.waiting.checked_sub(1)?;
+        self.calls.find_map(|part| match part {
+            Part::ToolCall(call) => Some(&*call.name),
+            _ => None,
+        })
+    }
+
+    /// Takes note of a message whose results are named.
+    fn close(&mut self, message: &'m Message<'d>) {
+        let speaker = Speaker::of(message);
+        self.speaker = Some(speaker);
+        self.has_results = message.parts.iter().any(is_result);
+        if speaker == Speaker::Assistant {
+            let count = calls(message).count();
+            self.waiting = if count > 1 { count } else { 0 };
+            self.calls = message.parts.iter();
+        }
+    }
+}
+
+impl Counter<'_> {
+    /// Tokens of the system prompt and between the blocks before the messages.
+    pub(super) fn blocks(&mut self, prompt: Prompt, system: &[Part<'_>]) -> i64 {
+        let tokens = self.system(prompt, system);
+        prompt.block_tokens.saturating_add_unsigned(tokens)
+    }
+
+    /// Tokens that a request for one call at a time adds to those of the tools.
+    pub(super) fn serial(&self) -> i64 {
+        self.prompt.map_or(0, |prompt| prompt.serial_tokens)
+    }
+
+    /// Tokens of a system prompt; line feeds before it join the one of its frame.
+    fn system(&mut self, prompt: Prompt, parts: &[Part<'_>]) -> u64 {
+        let Some((Part::Text(text), rest)) = parts.split_first() else {
+            return self.parts(parts, false);
+        };
+        let trimmed = text.trim_start_matches('\n');
+        let joined = trimmed.len() < text.len() && prompt.block_tokens == 0;
+        let mut sum = Sum {
+            text: self.text(trimmed),
+            other: u64::from(joined),
+        };
+        rest.iter()
+            .for_each(|part| self.part(part, false, &mut sum));
+        self.scaled(sum.text) + sum.other
+    }
+
+    /// Tokens of a message.
+    pub(super) fn marked_up<'m, 'd>(
+        &mut self,
+        prompt: Prompt,
+        turn: &mut Turn<'m, 'd>,
+        message: &'m Message<'d>,
+        is_last: bool,
+        counts_reasoning: bool,
+    ) -> u64 {
+        let frame = turn.frame(self, prompt, message, is_last);
+        if frame.is_system {
+            return self.system(prompt, &message.parts);
+        }
+        let mut sum = Sum::default();
+        if frame.opens_results {
+            sum.text += self.text(layout::RESULTS);
+        }
+        for part in &message.parts {
+            match part {
+                Part::ToolCall(_) => self.counted_only_text = false,
+                Part::ToolResult(result) => {
+                    self.marked_up_result(result, turn.answered(), &mut sum);
+                }
+                _ => self.part(part, counts_reasoning, &mut sum),
+            }
+        }
+        if calls(message).next().is_some() {
+            let text = layout::calls_text(calls(message), self.profile.encloses_calls);
+            sum.text += self.text(&text);
+        }
+        turn.close(message);
+        plus(self.scaled(sum.text) + sum.other, frame.tokens)
+    }
+
+    /// A result, with the name of its call if it is one of several.
+    fn marked_up_result(&mut self, result: &ToolResult<'_>, name: Option<&str>, sum: &mut Sum) {
+        self.counted_only_text = false;
+        let mut text = String::new();
+        for part in &result.parts {
+            match part {
+                Part::Text(more) => text.push_str(more),
+                Part::Data(data) => data.write_compact(&mut text),
+                _ => self.part(part, false, sum),
+            }
+        }
+        // Between two results of a list stands one token more than each has alone.
+        sum.text += match name {
+            Some(name) => 1 + self.text(&layout::named_result_text(name, &text)),
+            None => self.text(&layout::lone_result_text(&text, result.is_error)),
+        };
+    }
+}

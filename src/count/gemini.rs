@@ -1,0 +1,52 @@
+//! What Gemini's prompt layouts add: tools, calls, results, the schema of the answer.
+use super::{Counter, Sum};
+use crate::json::write_string;
+use crate::layout::{self, Layout, Marked};
+use crate::request::{Part, Request, Tool, ToolCall, ToolResult};
+
+impl Counter<'_> {
+    /// Tokens of tools and of the schema of the answer.
+    ///
+    /// Tool choice is free; so is a schema, but where texts alone are billed.
+    pub(super) fn gemini_context(&mut self, request: &Request<'_>) -> u64 {
+        let layout = self.profile.layout;
+        let own = |tool: &&Tool<'_>| tool.builtin.is_none();
+        let tools = request.tools.iter().filter(own);
+        let tools = tools.map(|tool| self.marked(&layout::tool(layout, tool)));
+        self.tally.tools = tools.sum();
+        if let (Layout::GeminiNames, false, Some(schema)) =
+            (layout, request.has_json_schema, &request.response_schema)
+        {
+            self.tally.schema = self.marked(&layout::answer_schema(schema));
+        }
+        let has_text_alone = request.tools.is_empty() && request.response_schema.is_none();
+        self.counted_only_text &= has_text_alone;
+        self.tally.tools + self.tally.schema
+    }
+
+    /// Adds a call, and the signature of the thoughts before it.
+    pub(super) fn gemini_call(&mut self, call: &ToolCall<'_>, sum: &mut Sum) {
+        sum.other += self.marked(&layout::call(self.profile.layout, call));
+        if call.signature_bytes > 0 && self.profile.opaque_permille > 0 {
+            sum.other += self.opaque(call.signature_bytes);
+        }
+    }
+
+    /// Adds a result: what is text or data in one frame, media by themselves.
+    pub(super) fn gemini_result(&mut self, result: &ToolResult<'_>, sum: &mut Sum) {
+        let mut json = String::new();
+        for part in &result.parts {
+            match part {
+                Part::Data(data) => data.write_compact(&mut json),
+                Part::Text(text) => write_string(text, &mut json),
+                _ => self.part(part, true, sum),
+            }
+        }
+        sum.other += self.marked(&layout::result(self.profile.layout, &result.name, &json));
+    }
+
+    fn marked(&self, marked: &Marked) -> u64 {
+        let texts = marked.texts.iter().map(|text| self.text(text));
+        marked.marks + self.scaled(texts.sum())
+    }
+}

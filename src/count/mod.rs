@@ -1,0 +1,399 @@
+//! Counts: tokens of a message, of all that stands around the messages, and what is assumed.
+mod anthropic;
+mod gemini;
+mod media;
+mod openai;
+mod vocabulary;
+
+pub use vocabulary::{TextCounter, Vocabularies};
+
+use crate::layout::{self, Layout, LayoutRule};
+use crate::profile::{Profile, ReasoningRule};
+use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
+use anthropic::{Prompt, Turn};
+use std::borrow::Cow;
+use vocabulary::Vocabulary;
+
+/// Counts with one profile and collects what it had to assume.
+#[derive(Debug)]
+pub struct Counter<'p> {
+    profile: &'p Profile,
+    vocabulary: Vocabulary<'p>,
+    /// `None`: tools, schema and calls cost what the profile's linear rules say.
+    rule: Option<&'p LayoutRule>,
+    /// What Anthropic's layout adds; `None` in any other.
+    prompt: Option<Prompt>,
+    /// What the header of each answer costs for an output schema.
+    reply_schema_tokens: u64,
+    /// Whether the results that come next belong to calls in one wrapper.
+    is_wrapped: bool,
+    assumptions: Assumptions,
+    counted_only_text: bool,
+    tally: Tally,
+}
+
+/// Tokens among those that were counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Of tool definitions and tool choice; of the output schema too, where both are one text.
+    pub tools: u64,
+    /// Of the output schema.
+    pub schema: u64,
+    /// Of images and files.
+    pub media: u64,
+}
+
+/// Text in tokens of the encoding, still to be scaled, and tokens of all else.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    text: u64,
+    other: u64,
+}
+
+impl<'p> Counter<'p> {
+    /// A counter for `request` that has counted nothing yet; `own` counts text if there is one.
+    pub fn new(
+        profile: &'p Profile,
+        request: &Request<'_>,
+        own: Option<&'p dyn TextCounter>,
+    ) -> Counter<'p> {
+        let mut counter = Counter {
+            profile,
+            vocabulary: Vocabulary::new(&profile.encoding, own),
+            rule: profile.layout_rule(request.dialect, &request.model),
+            prompt: (profile.layout == Layout::Anthropic).then(|| Prompt::new(profile, request)),
+            reply_schema_tokens: 0,
+            is_wrapped: false,
+            assumptions: Assumptions::new(),
+            counted_only_text: true,
+            tally: Tally::default(),
+        };
+        counter.reply_schema_tokens = counter.reply_schema(request);
+        counter
+    }
+
+    /// What had to be assumed so far.
+    pub fn assumptions(&self) -> &Assumptions {
+        &self.assumptions
+    }
+
+    /// Whether nothing but text was counted so far.
+    pub fn counted_only_text(&self) -> bool {
+        self.counted_only_text
+    }
+
+    /// What tools, schema and media are of all that was counted so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Records that `name` had to be assumed.
+    pub fn assume(&mut self, name: &'static str) {
+        self.assumptions.insert(name);
+    }
+
+    /// Name of what counts text.
+    pub fn encoding(&self) -> &str {
+        self.vocabulary.name()
+    }
+
+    /// Whether the user's vocabulary counts text.
+    pub fn has_own_vocabulary(&self) -> bool {
+        self.vocabulary.is_own()
+    }
+
+    /// Whether the user's vocabulary could not count a text: then what was counted is no answer.
+    pub fn has_failed(&self) -> bool {
+        self.vocabulary.has_failed()
+    }
+
+    /// Tokens of all but the messages: request framing, system prompt, tools, options.
+    pub fn context(&mut self, request: &Request<'_>) -> u64 {
+        let profile = self.profile;
+        let mut tokens = profile.request_tokens;
+        if let Some(prompt) = self.prompt {
+            tokens = plus(tokens, self.blocks(prompt, &request.system));
+        } else if !request.system.is_empty() {
+            tokens += profile.system_tokens + self.parts(&request.system, false);
+        }
+        if let Some(rule) = self.rule {
+            let with = plus(tokens, self.layout(rule, request));
+            match request.tools.is_empty() {
+                true => self.tally.schema = with.saturating_sub(tokens),
+                false => self.tally.tools = with.saturating_sub(tokens),
+            }
+            return with;
+        }
+        if profile.layout.is_gemini() {
+            return tokens + self.gemini_context(request);
+        }
+        if !request.tools.is_empty() {
+            let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
+            self.tally.tools = plus(tools, self.serial());
+            tokens += self.tally.tools;
+        }
+        if let Some(schema) = &request.response_schema {
+            self.counted_only_text = false;
+            let text = match self.prompt {
+                Some(_) => layout::indented_schema(schema),
+                None => schema.compact(),
+            };
+            let schema = self.scaled(self.text(&text));
+            self.tally.schema = profile.schema_tokens + permille(schema, profile.schema_permille);
+            tokens += self.tally.schema;
+        }
+        if request.has_thinking {
+            tokens += profile.thinking_tokens;
+        }
+        tokens
+    }
+
+    /// Tokens of `messages` from `start` on, one by one, each with its framing.
+    ///
+    /// Reasoning is billed by the profile's rule.
+    pub fn messages<'a>(
+        &'a mut self,
+        messages: &'a [Message<'_>],
+        start: usize,
+    ) -> impl Iterator<Item = u64> + 'a {
+        let turn = last_user_index(messages);
+        let rule = self.profile.reasoning;
+        let is_result = |message: &&Message<'_>| message.role == "tool";
+        let before = messages[..start].iter().rev().find(|it| !is_result(it));
+        self.is_wrapped = before.is_some_and(|message| self.wraps(message));
+        let prompt = self.prompt;
+        let mut said = Turn::new();
+        if let Some(prompt) = prompt {
+            let before = messages[..start].iter();
+            before.for_each(|message| said.skip(self, prompt, message));
+        }
+        (start..messages.len()).map(move |index| {
+            let counts_reasoning = counts_reasoning(rule, index, turn);
+            let Some(prompt) = prompt else {
+                return self.message(messages, index, counts_reasoning);
+            };
+            let is_last = index + 1 == messages.len();
+            self.marked_up(
+                prompt,
+                &mut said,
+                &messages[index],
+                is_last,
+                counts_reasoning,
+            )
+        })
+    }
+
+    fn message(&mut self, all: &[Message<'_>], index: usize, counts_reasoning: bool) -> u64 {
+        let message = &all[index];
+        let mut sum = Sum::default();
+        if message.role != "tool" {
+            self.is_wrapped = self.wraps(message);
+        }
+        let has_frame = self.rule.is_none() || counts_reasoning || !is_only_reasoning(message);
+        if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
+            sum.other += self.frame(message);
+        }
+        let mut results = message.parts.iter().filter(|part| is_result(part)).count();
+        let is_first = !is_tool(all.get(index.wrapping_sub(1)), message);
+        let is_last = !is_tool(all.get(index + 1), message);
+        let mut nth = 0;
+        for part in &message.parts {
+            match (part, self.rule) {
+                (Part::ToolCall(call), Some(rule)) if !self.is_wrapped => {
+                    self.call(rule, call, all, index, &mut sum);
+                }
+                (Part::ToolCall(_), Some(_)) => self.counted_only_text = false,
+                (Part::ToolResult(result), Some(_))
+                    if self.is_wrapped && message.role == "tool" =>
+                {
+                    results -= 1;
+                    let open = if is_first && nth == 0 { '[' } else { ' ' };
+                    let close = if is_last && results == 0 { ']' } else { ',' };
+                    nth += 1;
+                    self.wrapped_result(result, open, close, &mut sum);
+                }
+                _ => self.part(part, counts_reasoning, &mut sum),
+            }
+        }
+        if let (true, Some(rule)) = (self.is_wrapped && message.role != "tool", self.rule) {
+            let calls: Vec<_> = calls(message).collect();
+            sum.text += self.text(&layout::wrapper_text(&calls));
+            sum.other = plus(sum.other, rule.wrapper_tokens);
+        }
+        self.scaled(sum.text) + sum.other
+    }
+
+    /// Tokens that stand around a message.
+    fn frame(&self, message: &Message<'_>) -> u64 {
+        let profile = self.profile;
+        let mut tokens = profile.message_tokens;
+        if message.role == "assistant" {
+            tokens += profile.assistant_tokens + self.reply_schema_tokens;
+        }
+        if !message.name.is_empty() {
+            let name = self.scaled(self.text(&message.name));
+            tokens = plus(tokens + name, profile.name_tokens);
+        }
+        tokens
+    }
+
+    /// Tokens of the reasoning in `message`.
+    pub fn reasoning(&mut self, message: &Message<'_>) -> u64 {
+        let mut sum = Sum::default();
+        for part in &message.parts {
+            if matches!(part, Part::Reasoning { .. }) {
+                self.part(part, true, &mut sum);
+            }
+        }
+        self.scaled(sum.text) + sum.other
+    }
+
+    fn parts(&mut self, parts: &[Part<'_>], counts_reasoning: bool) -> u64 {
+        let mut sum = Sum::default();
+        parts
+            .iter()
+            .for_each(|part| self.part(part, counts_reasoning, &mut sum));
+        self.scaled(sum.text) + sum.other
+    }
+
+    fn part(&mut self, part: &Part<'_>, counts_reasoning: bool, sum: &mut Sum) {
+        self.counted_only_text &= matches!(part, Part::Text(_));
+        match part {
+            Part::Text(text) => sum.text += self.text(text),
+            Part::Data(data) => sum.text += self.text(&data.compact()),
+            Part::ToolCall(call) if self.profile.layout.is_gemini() => self.gemini_call(call, sum),
+            Part::ToolResult(result) if self.profile.layout.is_gemini() => {
+                self.gemini_result(result, sum);
+            }
+            Part::ToolCall(call) => {
+                sum.text += self.profile.call_name_count * self.text(&call.name);
+                sum.text += self.text(&call.arguments.compact());
+                sum.other += self.profile.call_tokens;
+            }
+            Part::ToolResult(result) => {
+                sum.other += self.profile.result_tokens;
+                for part in &result.parts {
+                    self.part(part, counts_reasoning, sum);
+                }
+            }
+            Part::Reasoning { text, opaque } if counts_reasoning => {
+                sum.text += self.text(text);
+                sum.other += self.opaque(opaque.len()) + self.profile.reasoning_tokens;
+            }
+            Part::Reasoning { .. } => {}
+            Part::Media(media) => {
+                let tokens = self.media(media);
+                self.tally.media += tokens;
+                sum.other += tokens;
+            }
+        }
+    }
+
+    /// Tokens of `text` before scaling.
+    fn text(&self, text: &str) -> u64 {
+        match self.vocabulary.is_own() {
+            true => self.vocabulary.count(text),
+            false => (self.profile.text_cuts).sum(text, |part| self.vocabulary.count(part)),
+        }
+    }
+
+    /// `tokens` of the encoding as tokens of the provider, rounded up.
+    fn scaled(&self, tokens: u64) -> u64 {
+        if self.vocabulary.is_own() {
+            return tokens;
+        }
+        (tokens * self.profile.text_numerator).div_ceil(self.profile.text_denominator)
+    }
+
+    fn tools(&mut self, tools: &[Tool<'_>]) -> u64 {
+        self.counted_only_text = false;
+        let profile = self.profile;
+        let mut tokens = profile.tools_header_tokens;
+        for tool in tools {
+            tokens += profile.tool_tokens + self.scaled(self.tool(tool));
+        }
+        profile.tools_tokens + permille(tokens, profile.tools_permille)
+    }
+
+    /// Text of one tool definition.
+    fn tool(&self, tool: &Tool<'_>) -> u64 {
+        if self.prompt.is_some() && tool.builtin.is_none() {
+            return self.text(&layout::function_line(tool));
+        }
+        let schema = tool.schema.map(|schema| schema.compact());
+        let schema = schema.unwrap_or_default();
+        let texts = [&*tool.name, &*tool.description, &*schema];
+        texts.into_iter().map(|text| self.text(text)).sum()
+    }
+
+    fn choice(&self, choice: &ToolChoice<'_>) -> u64 {
+        match choice {
+            ToolChoice::Free | ToolChoice::None => 0,
+            ToolChoice::Required => self.profile.required_choice_tokens,
+            ToolChoice::Tool(name) => {
+                let name = match self.prompt {
+                    Some(_) => format!("\"{name}\"").into(),
+                    None => Cow::Borrowed(&**name),
+                };
+                self.profile.forced_choice_tokens + self.scaled(self.text(&name))
+            }
+        }
+    }
+
+    /// Tokens of an encrypted blob of this length.
+    fn opaque(&mut self, byte_count: usize) -> u64 {
+        if byte_count == 0 {
+            return 0;
+        }
+        self.assumptions.insert("opaque_reasoning");
+        let scaled = byte_count as u64 * self.profile.opaque_permille / 1000;
+        scaled.saturating_add_signed(self.profile.opaque_offset_tokens)
+    }
+}
+
+/// Index of the last turn of the user among `messages`: a user message that answers no tool call.
+pub fn last_user_index(messages: &[Message<'_>]) -> Option<usize> {
+    let is_result = |part: &Part<'_>| matches!(part, Part::ToolResult(_));
+    messages
+        .iter()
+        .rposition(|message| message.role == "user" && !message.parts.iter().any(is_result))
+}
+
+/// Whether `rule` bills the reasoning in message `index`, the user's last turn being `turn`.
+fn counts_reasoning(rule: ReasoningRule, index: usize, turn: Option<usize>) -> bool {
+    match rule {
+        ReasoningRule::All => true,
+        ReasoningRule::Never => false,
+        ReasoningRule::Loop => turn.is_none_or(|turn| index > turn),
+    }
+}
+
+fn calls<'m, 'd>(message: &'m Message<'d>) -> impl Iterator<Item = &'m ToolCall<'d>> {
+    message.parts.iter().filter_map(|part| match part {
+        Part::ToolCall(call) => Some(call),
+        _ => None,
+    })
+}
+
+fn is_result(part: &Part<'_>) -> bool {
+    matches!(part, Part::ToolResult(_))
+}
+
+fn is_only_reasoning(message: &Message<'_>) -> bool {
+    let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
+    !message.parts.is_empty() && message.parts.iter().all(is_reasoning)
+}
+
+/// Whether both are messages of results.
+fn is_tool(neighbor: Option<&Message<'_>>, message: &Message<'_>) -> bool {
+    message.role == "tool" && neighbor.is_some_and(|neighbor| neighbor.role == "tool")
+}
+
+/// `tokens` and a number that may be negative, at least 0.
+fn plus(tokens: u64, more: i64) -> u64 {
+    tokens.saturating_add_signed(more)
+}
+
+fn permille(tokens: u64, permille: u64) -> u64 {
+    (tokens * permille).div_ceil(1000)
+}

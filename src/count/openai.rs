@@ -1,0 +1,172 @@
+//! What OpenAI's prompt layout adds: tools, output schema, calls and results.
+use super::{Counter, Sum, calls, plus};
+use crate::layout::{self, LayoutRule};
+use crate::request::{CallForm, Message, Part, Request, Tool, ToolCall, ToolChoice, ToolResult};
+
+impl Counter<'_> {
+    /// The header of an answer names the output schema, unless the model may call tools.
+    pub(super) fn reply_schema(&self, request: &Request<'_>) -> u64 {
+        let named = self.rule.map_or(0, |rule| rule.reply_schema_tokens);
+        match named > 0 && request.response_schema.is_some() && request.tools.is_empty() {
+            true => plus(self.scaled(self.text(&request.schema_name)), named),
+            false => 0,
+        }
+    }
+
+    /// Whether the calls of `message` stand in one wrapper.
+    pub(super) fn wraps(&self, message: &Message<'_>) -> bool {
+        self.rule.is_some_and(|rule| rule.wrapper_tokens > 0) && calls(message).nth(1).is_some()
+    }
+
+    /// A call that stands by itself; its name is billed with it and with its result.
+    pub(super) fn call(
+        &mut self,
+        rule: &LayoutRule,
+        call: &ToolCall<'_>,
+        all: &[Message<'_>],
+        index: usize,
+        sum: &mut Sum,
+    ) {
+        self.counted_only_text = false;
+        let is_call = |message: &Message<'_>| calls(message).next().is_some();
+        let follows = index > 0 && is_call(&all[index - 1]);
+        let is_alone = !follows && !all.get(index + 1).is_some_and(is_call);
+        let mut tokens = match call.form {
+            CallForm::Legacy => rule.legacy_call_tokens,
+            CallForm::Item if is_alone => rule.call_tokens + rule.item_id_tokens,
+            _ => rule.call_tokens,
+        };
+        if follows {
+            tokens += rule.next_call_tokens;
+        }
+        sum.other = plus(sum.other, tokens);
+        let dotted = rule.dotted_name_count.clamp(0, 2).unsigned_abs();
+        sum.text += dotted * self.dotted(&call.name) + (2 - dotted) * self.text(&call.name);
+        sum.text += self.text(&call.arguments.compact());
+    }
+
+    /// A result among those of a wrapper, which are one JSON array with a space after each comma.
+    ///
+    /// No token spans a space that follows something else, so the elements can be counted alone.
+    pub(super) fn wrapped_result(
+        &mut self,
+        result: &ToolResult<'_>,
+        open: char,
+        close: char,
+        sum: &mut Sum,
+    ) {
+        self.counted_only_text = false;
+        let mut text = String::new();
+        for part in &result.parts {
+            match part {
+                Part::Text(more) => text.push_str(more),
+                Part::Data(data) => data.write_compact(&mut text),
+                _ => self.part(part, false, sum),
+            }
+        }
+        let text = format!("{open}{}{close}", layout::result_text(&text));
+        sum.text += self.text(&text);
+    }
+
+    /// Tokens of `name` as it stands behind a dot, as in `functions.name`.
+    pub(super) fn dotted(&self, name: &str) -> u64 {
+        self.text(&format!(".{name}"))
+    }
+
+    /// Tokens of tools, output schema and options in the OpenAI layout.
+    pub(super) fn layout(&mut self, rule: &LayoutRule, request: &Request<'_>) -> i64 {
+        let mut tokens = rule.request_tokens;
+        if request.is_pro && rule.pro_tokens > 0 {
+            self.counted_only_text = false;
+            tokens += rule.pro_tokens;
+        }
+        let own = |tool: &&Tool<'_>| tool.builtin.is_none();
+        let first = request.tools.iter().find(own);
+        let system = leading_system(request);
+        let mut blocks = Vec::new();
+        if let Some(tool) = first {
+            let layout = self.profile.layout;
+            blocks.push(layout::tools_text(layout, request.tools.iter().filter(own)));
+            tokens += match system {
+                Some(_) => rule.tools_with_system_tokens,
+                None => rule.tools_tokens,
+            };
+            if !tool.description.is_empty() {
+                tokens += rule.described_tokens;
+            }
+            tokens += self.layout_choice(rule, request);
+        }
+        if let Some(schema) = &request.response_schema {
+            let (name, description) = (&request.schema_name, &request.schema_description);
+            blocks.push(layout::schema_text(name, description, schema));
+            tokens += match (first, system) {
+                (Some(_), _) => rule.schema_with_tools_tokens,
+                (None, Some(_)) => rule.schema_with_system_tokens,
+                (None, None) => rule.schema_tokens,
+            };
+            if rule.prompt_has_reply_schema {
+                tokens = tokens.saturating_add_unsigned(self.reply_schema_tokens);
+            }
+        }
+        let builtin = request.tools.iter().filter(|tool| !own(tool));
+        let mut text: u64 = builtin.map(|tool| self.text(&tool.name)).sum();
+        self.counted_only_text &= request.tools.is_empty() && blocks.is_empty();
+        if !blocks.is_empty() {
+            let block = blocks.join("\n\n");
+            match system.filter(|_| rule.joins_system) {
+                Some(system) => text += self.joined(system, &block),
+                None => {
+                    text += self.text(&block);
+                    tokens = tokens.saturating_add_unsigned(self.profile.message_tokens);
+                }
+            }
+        }
+        tokens.saturating_add_unsigned(self.scaled(text))
+    }
+
+    fn layout_choice(&self, rule: &LayoutRule, request: &Request<'_>) -> i64 {
+        let own = |tool: &&Tool<'_>| tool.builtin.is_none();
+        let mut tools = request.tools.iter().filter(own);
+        let forced = match (&request.tool_choice, tools.next(), tools.next()) {
+            (ToolChoice::None, _, _) => return rule.none_choice_tokens,
+            (ToolChoice::Tool(name), _, _) => name,
+            (ToolChoice::Required, Some(tool), None) if rule.forces_lone_tool => &tool.name,
+            _ => return 0,
+        };
+        match rule.forced_choice_tokens {
+            0 => 0,
+            tokens => tokens.saturating_add_unsigned(self.scaled(self.dotted(forced))),
+        }
+    }
+
+    /// What `block` adds behind `system` and a blank line.
+    ///
+    /// Only the end of `system` can share a token with it: from a space that follows something
+    /// else on, since no token spans such a place.
+    fn joined(&self, system: &[Part<'_>], block: &str) -> u64 {
+        let end = match system.last() {
+            Some(Part::Text(text)) => end_of(text),
+            _ => "",
+        };
+        let both = self.text(&format!("{end}\n\n{block}"));
+        both.saturating_sub(self.text(end))
+    }
+}
+
+/// The system prompt or system message that the prompt begins with.
+fn leading_system<'r, 'd>(request: &'r Request<'d>) -> Option<&'r [Part<'d>]> {
+    if !request.system.is_empty() {
+        return Some(&request.system);
+    }
+    let first = request.messages.first();
+    let first = first.filter(|first| matches!(&*first.role, "system" | "developer"));
+    first.map(|first| &*first.parts)
+}
+
+/// `text` from its last space on that follows something else than white space.
+fn end_of(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let is_cut = |place: &usize| bytes[*place] == b' ' && bytes[place - 1].is_ascii_graphic();
+    let place = (1..bytes.len()).rev().find(is_cut);
+    &text[place.unwrap_or(0)..]
+}

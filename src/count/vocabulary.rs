@@ -1,0 +1,109 @@
+//! What counts text: the profile's encoding, or what the user has put in its place.
+use crate::encoding::Encoding;
+use crate::model_name::ModelName;
+use crate::profile::Profile;
+use crate::resolve::Table;
+use std::cell::Cell;
+use std::fmt::Debug;
+
+/// What counts text in place of a profile's encoding.
+pub trait TextCounter: Debug + Send + Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Number of tokens of `text`; `None` if it cannot tell.
+    fn count(&self, text: &str) -> Option<u64>;
+}
+
+impl TextCounter for Encoding {
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    fn count(&self, text: &str) -> Option<u64> {
+        Some(self.count(text))
+    }
+}
+
+/// The user's vocabularies, by what they are for.
+#[derive(Debug, Default)]
+pub struct Vocabularies(Vec<(String, Box<dyn TextCounter>)>);
+
+impl Vocabularies {
+    /// Each with the beginning of a model's or profile's name, or the name of a provider.
+    pub fn new(mut named: Vec<(String, Box<dyn TextCounter>)>) -> Vocabularies {
+        named.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        Vocabularies(named)
+    }
+
+    /// The one for `model`: the longest beginning of its plain name wins, else of the profile's
+    /// name, else the provider decides.
+    pub fn of(&self, model: &str, profile: &Profile) -> Option<&dyn TextCounter> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let model = ModelName::read(model, Table::bundled()).own;
+        let first = |fits: &dyn Fn(&str) -> bool| self.0.iter().find(|(name, _)| fits(name));
+        let found = first(&|name| model.starts_with(name))
+            .or_else(|| first(&|name| profile.name.starts_with(name)))
+            .or_else(|| first(&|name| profile.provider == name))?;
+        Some(&*found.1)
+    }
+}
+
+/// What a counter counts text with.
+#[derive(Debug)]
+pub(super) enum Vocabulary<'p> {
+    Encoding(Encoding),
+    Characters,
+    Own {
+        counter: &'p dyn TextCounter,
+        has_failed: Cell<bool>,
+    },
+}
+
+impl<'p> Vocabulary<'p> {
+    /// `own` if there is one, else the encoding of this name, else characters.
+    pub(super) fn new(name: &str, own: Option<&'p dyn TextCounter>) -> Vocabulary<'p> {
+        if let Some(counter) = own {
+            let has_failed = Cell::new(false);
+            return Vocabulary::Own {
+                counter,
+                has_failed,
+            };
+        }
+        Encoding::named(name).map_or(Vocabulary::Characters, Vocabulary::Encoding)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Vocabulary::Encoding(encoding) => encoding.name(),
+            Vocabulary::Characters => "characters",
+            Vocabulary::Own { counter, .. } => counter.name(),
+        }
+    }
+
+    /// Number of tokens of `text`; 0 once it has failed.
+    pub(super) fn count(&self, text: &str) -> u64 {
+        match self {
+            Vocabulary::Encoding(encoding) => encoding.count(text),
+            Vocabulary::Characters => text.chars().count() as u64,
+            Vocabulary::Own { has_failed, .. } if has_failed.get() => 0,
+            Vocabulary::Own {
+                counter,
+                has_failed,
+            } => counter.count(text).unwrap_or_else(|| {
+                has_failed.set(true);
+                0
+            }),
+        }
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, Vocabulary::Own { .. })
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self, Vocabulary::Own { has_failed, .. } if has_failed.get())
+    }
+}

@@ -1,0 +1,134 @@
+//! Where the elements of one array in a JSON text stand.
+use memchr::{memchr, memchr2};
+use std::ops::Range;
+
+/// Byte ranges of the elements of the only array among the members `names` of the object `text`;
+/// `None` if there is not exactly one such member, if it is no array, or if a key is escaped.
+///
+/// `text` must be valid JSON, else the ranges mean nothing. Linear, nothing is built.
+pub fn array_elements(text: &[u8], names: &[&[u8]]) -> Option<Vec<Range<usize>>> {
+    let mut scanner = Scanner { text, at: 0 };
+    let mut found = None;
+    scanner.expect(b'{')?;
+    while scanner.peek()? != b'}' {
+        let key = scanner.key()?;
+        scanner.expect(b':')?;
+        if !names.contains(&key) {
+            scanner.skip()?;
+        } else if found.replace(scanner.elements()?).is_some() {
+            return None;
+        }
+        if scanner.peek()? == b',' {
+            scanner.at += 1;
+        }
+    }
+    found
+}
+
+struct Scanner<'t> {
+    text: &'t [u8],
+    at: usize,
+}
+
+impl<'t> Scanner<'t> {
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> Option<u8> {
+        let rest = &self.text[self.at..];
+        self.at += rest.iter().position(|byte| !byte.is_ascii_whitespace())?;
+        Some(self.text[self.at])
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    /// A key without escapes.
+    fn key(&mut self) -> Option<&'t [u8]> {
+        self.expect(b'"')?;
+        let rest = &self.text[self.at..];
+        let end = memchr2(b'"', b'\\', rest)?;
+        self.at += end + 1;
+        (rest[end] == b'"').then(|| &rest[..end])
+    }
+
+    fn elements(&mut self) -> Option<Vec<Range<usize>>> {
+        let mut elements = Vec::new();
+        self.expect(b'[')?;
+        while self.peek()? != b']' {
+            let start = self.at;
+            self.skip()?;
+            elements.push(start..self.at);
+            if self.peek()? == b',' {
+                self.at += 1;
+            }
+        }
+        self.at += 1;
+        Some(elements)
+    }
+
+    /// Goes behind the next value.
+    fn skip(&mut self) -> Option<()> {
+        let mut depth = 0_usize;
+        self.peek()?;
+        loop {
+            match *self.text.get(self.at)? {
+                b'"' => self.skip_string()?,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+            self.at += 1;
+            let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']') || byte.is_ascii_whitespace();
+            if depth == 0 && self.text.get(self.at).is_none_or(ends) {
+                return Some(());
+            }
+        }
+    }
+
+    /// From the opening quote to the closing one.
+    fn skip_string(&mut self) -> Option<()> {
+        loop {
+            let start = self.at + 1;
+            self.at = start + memchr(b'"', self.text.get(start..)?)?;
+            let backslashes = self.text[start..self.at].iter().rev();
+            if backslashes.take_while(|byte| **byte == b'\\').count() % 2 == 0 {
+                return Some(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::array_elements;
+
+    fn elements(text: &str) -> Option<Vec<&str>> {
+        let names: [&[u8]; 2] = [b"messages", b"input"];
+        let ranges = array_elements(text.as_bytes(), &names)?;
+        Some(ranges.into_iter().map(|range| &text[range]).collect())
+    }
+
+    #[test]
+    fn finds_the_elements() {
+        let text = r#" {"a":[1,{"messages":[7]}] , "messages" : [ {"x":"]\"} ,2, "b\"", [ ] ,null],"z":1}"#;
+        let found = elements(text);
+        let expected = vec![r#"{"x":"]\"}"#, "2", r#""b\""#, "[ ]", "null"];
+        assert_eq!(found, Some(expected));
+        assert_eq!(elements(r#"{"input":[]}"#), Some(Vec::new()));
+    }
+
+    #[test]
+    fn says_nothing_when_the_array_is_not_clear() {
+        for text in [
+            r#"{}"#,
+            r#"[1]"#,
+            r#"{"input":"a"}"#,
+            r#"{"input":[1],"messages":[2]}"#,
+            r#"{"me\u0073sages":[2]}"#,
+            r#"{"messages":[1"#,
+            "",
+        ] {
+            assert_eq!(elements(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Learning: what recorded calls tell about the constants of a model.
+//!
+//! A [`Lesson`] is one recorded call: what was counted, by feature, and by how much the bill
+//! differs. A [`Learner`] explains the differences by one correction for each feature, with
+//! recursive least squares. The corrections start at 0 with a prior spread, an outlier moves them
+//! no further than [`MAX_SURPRISE`] says, and what is old is forgotten, since providers change how
+//! they count. Nothing is corrected until corrected counts have been nearer to the bill than plain
+//! ones; so a model whose constants are right is left alone.
+//!
+//! The Python twin does the same operations in the same order, so the results are equal.
+use lru::LruCache;
+use std::num::NonZeroUsize;
+
+/// Number of features; see [`Features`].
+pub const FEATURE_COUNT: usize = 9;
+
+/// How wrong each constant may be before anything is recorded: standard deviations, as shares of
+/// what was counted for text, tools, schema and media, in tokens for the others.
+const PRIOR_SPREAD: [f64; FEATURE_COUNT] = [20.0, 0.15, 3.0, 0.3, 150.0, 8.0, 15.0, 0.5, 0.5];
+
+/// A surprise counts for at most so many standard deviations.
+const MAX_SURPRISE: f64 = 3.0;
+
+/// What is known of a correction after one more call, as a share of what was known before.
+const MEMORY: f64 = 0.98;
+
+/// What no constant explains: a token, shares of what was counted and of what is not billed yet.
+const NOISE: (f64, f64, f64) = (1.0, 0.01, 0.02);
+
+/// Wins over the plain count, less losses, are kept up to this number.
+const MAX_LEAD: i32 = 8;
+
+/// Models that are remembered; the least recently used goes first.
+const MODELS: NonZeroUsize = NonZeroUsize::new(1024).expect("not 0");
+
+/// What was counted, by what the constants of a profile apply to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Whether all but the messages was counted: 1 or 0.
+    pub requests: u64,
+    /// Tokens of text and of all that is not below.
+    pub text_tokens: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Tokens of tool definitions and tool choice.
+    pub tools_tokens: u64,
+    /// Whether tools were counted: 1 or 0.
+    pub tool_sets: u64,
+    /// Tool definitions.
+    pub tools: u64,
+    /// Tool calls and tool results.
+    pub calls: u64,
+    /// Tokens of an output schema.
+    pub schema_tokens: u64,
+    /// Tokens of images and files.
+    pub media_tokens: u64,
+}
+
+impl Features {
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a count of tokens is below 2^53"
+    )]
+    fn vector(&self) -> [f64; FEATURE_COUNT] {
+        [
+            self.requests,
+            self.text_tokens,
+            self.messages,
+            self.tools_tokens,
+            self.tool_sets,
+            self.tools,
+            self.calls,
+            self.schema_tokens,
+            self.media_tokens,
+        ]
+        .map(|number| number.min(1 << 40) as f64)
+    }
+}
+
+/// One recorded call, as far as it was counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lesson {
+    /// What shares its constants.
+    pub model: String,
+    /// What was counted.
+    pub features: Features,
+    /// Tokens that were counted.
+    pub counted: u64,
+    /// Billed tokens of the same.
+    pub billed: u64,
+    /// Tokens of the known prefix that were not billed as input when they became known.
+    pub derived: u64,
+    /// Calls by which plain counts lead before anything is recorded.
+    pub handicap: i32,
+}
+
+/// The corrections of one model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Learner {
+    corrections: [f64; FEATURE_COUNT],
+    covariance: [[f64; FEATURE_COUNT]; FEATURE_COUNT],
+    lead: i32,
+}
+
+impl Learner {
+    /// A learner that knows nothing, its corrections `handicap` calls behind the plain counts.
+    pub fn new(handicap: i32) -> Learner {
+        Learner {
+            corrections: [0.0; FEATURE_COUNT],
+            covariance: prior(),
+            lead: -handicap,
+        }
+    }
+
+    /// `counted` tokens after correction: at least a quarter, at most four times and 1,000 more.
+    pub fn corrected(&self, features: &Features, counted: u64) -> u64 {
+        match self.lead > 0 {
+            true => bounded(counted, self.surplus(&features.vector())),
+            false => counted,
+        }
+    }
+
+    /// Learns from one call.
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a count of tokens is below 2^53"
+    )]
+    pub fn learn(&mut self, lesson: &Lesson) {
+        let features = lesson.features.vector();
+        let surplus = self.surplus(&features);
+        let corrected = bounded(lesson.counted, surplus).abs_diff(lesson.billed);
+        let plain = lesson.counted.abs_diff(lesson.billed);
+        let won = i32::from(corrected < plain) - i32::from(corrected > plain);
+        self.lead = (self.lead + won).clamp(-MAX_LEAD, MAX_LEAD);
+
+        let spread: [f64; FEATURE_COUNT] =
+            std::array::from_fn(|row| dot(&self.covariance[row], &features));
+        let (token, counted, derived) = NOISE;
+        let noise = token + counted * lesson.counted as f64 + derived * lesson.derived as f64;
+        let variance = dot(&features, &spread) + noise * noise;
+        let limit = MAX_SURPRISE * variance.sqrt();
+        let surprise = lesson.billed as f64 - lesson.counted as f64 - surplus;
+        let surprise = surprise.clamp(-limit, limit);
+        let prior = prior();
+        for row in 0..FEATURE_COUNT {
+            let gain = spread[row] / variance;
+            self.corrections[row] += gain * surprise;
+            for column in 0..FEATURE_COUNT {
+                let known = self.covariance[row][column] - gain * spread[column];
+                self.covariance[row][column] = MEMORY * known + (1.0 - MEMORY) * prior[row][column];
+            }
+        }
+    }
+
+    fn surplus(&self, features: &[f64; FEATURE_COUNT]) -> f64 {
+        dot(&self.corrections, features)
+    }
+
+    /// Lead, corrections and covariance, row by row.
+    pub fn export(&self) -> (i32, Vec<f64>) {
+        let covariance = self.covariance.iter().flatten();
+        let numbers = self.corrections.iter().chain(covariance).copied();
+        (self.lead, numbers.collect())
+    }
+
+    /// What [`Learner::export`] gave; `None` if the numbers cannot be such.
+    pub fn import(lead: i32, numbers: &[f64]) -> Option<Learner> {
+        let (corrections, covariance) = numbers.split_at_checked(FEATURE_COUNT)?;
+        let is_sane = |number: &f64| number.abs() <= MAX_NUMBER;
+        if covariance.len() != FEATURE_COUNT * FEATURE_COUNT || !numbers.iter().all(is_sane) {
+            return None;
+        }
+        let mut learner = Learner::new(0);
+        learner.lead = lead.clamp(-MAX_LEAD, MAX_LEAD);
+        learner.corrections.copy_from_slice(corrections);
+        for (row, numbers) in covariance.chunks(FEATURE_COUNT).enumerate() {
+            learner.covariance[row].copy_from_slice(numbers);
+        }
+        Some(learner)
+    }
+}
+
+/// No correction or covariance is larger.
+const MAX_NUMBER: f64 = 1e6;
+
+/// The corrections of many models, bounded.
+#[derive(Debug)]
+pub struct Learners(LruCache<String, Learner>);
+
+impl Default for Learners {
+    fn default() -> Learners {
+        Learners(LruCache::new(MODELS))
+    }
+}
+
+impl Learners {
+    /// The learner of `model`.
+    pub fn get(&mut self, model: &str) -> Option<Learner> {
+        self.0.get(model).cloned()
+    }
+
+    /// Learns from one call.
+    pub fn learn(&mut self, lesson: &Lesson) {
+        let new = || Learner::new(lesson.handicap);
+        let learner = self.0.get_or_insert_mut(lesson.model.clone(), new);
+        learner.learn(lesson);
+    }
+
+    /// Sets the learner of `model`.
+    pub fn set(&mut self, model: String, learner: Learner) {
+        self.0.put(model, learner);
+    }
+
+    /// All models, the least recently used first.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Learner)> {
+        self.0.iter().rev().map(|(model, it)| (&**model, it))
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn prior() -> [[f64; FEATURE_COUNT]; FEATURE_COUNT] {
+    let mut prior = [[0.0; FEATURE_COUNT]; FEATURE_COUNT];
+    for (index, spread) in PRIOR_SPREAD.iter().enumerate() {
+        prior[index][index] = spread * spread;
+    }
+    prior
+}
+
+fn dot(left: &[f64; FEATURE_COUNT], right: &[f64; FEATURE_COUNT]) -> f64 {
+    left.iter().zip(right).fold(0.0, |sum, (a, b)| sum + a * b)
+}
+
+/// `counted` and `surplus`, rounded and bounded.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count of tokens is below 2^53, and a float that is too large saturates"
+)]
+fn bounded(counted: u64, surplus: f64) -> u64 {
+    let corrected = (counted as f64 + surplus + 0.5).floor().max(0.0) as u64;
+    let most = counted.saturating_mul(4).saturating_add(1000);
+    corrected.clamp(counted / 4, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lesson(text: u64, messages: u64, bill: impl Fn(u64, u64) -> u64) -> Lesson {
+        let counted = 3 + text + 4 * messages;
+        Lesson {
+            model: "any".to_owned(),
+            features: Features {
+                requests: 1,
+                text_tokens: counted,
+                messages,
+                ..Features::default()
+            },
+            counted,
+            billed: bill(text, messages),
+            derived: 0,
+            handicap: 0,
+        }
+    }
+
+    #[test]
+    fn finds_the_constants() {
+        let bill = |text: u64, messages: u64| 40 + text * 11 / 10 + 6 * messages;
+        let mut learner = Learner::new(0);
+        for nth in 0..40 {
+            learner.learn(&lesson(100 + nth * 37 % 400, 1 + nth % 7, bill));
+        }
+        let next = lesson(250, 3, bill);
+        let corrected = learner.corrected(&next.features, next.counted);
+        assert!(corrected.abs_diff(next.billed) <= 4);
+        assert!(next.counted.abs_diff(next.billed) > 40);
+    }
+
+    #[test]
+    fn leaves_right_constants_alone() {
+        let mut learner = Learner::new(0);
+        for nth in 0..100 {
+            let outlier = if nth % 10 == 0 { 500 } else { 0 };
+            learner.learn(&lesson(100 + nth, 1 + nth % 5, |text, messages| {
+                3 + text + 4 * messages + outlier
+            }));
+            let next = lesson(80, 2, |_, _| 0);
+            assert_eq!(
+                learner.corrected(&next.features, next.counted),
+                next.counted
+            );
+        }
+    }
+
+    #[test]
+    fn stays_finite_and_bounded_whatever_is_billed() {
+        let mut learner = Learner::new(-8);
+        for nth in 0..1000_u64 {
+            let huge = if nth % 2 == 0 { u64::MAX >> 24 } else { 1 };
+            learner.learn(&lesson(huge / (1 + nth), nth % 900, |_, _| huge));
+            let (_, numbers) = learner.export();
+            assert!(numbers.iter().all(|number| number.is_finite()));
+            assert!(learner.corrected(&Features::default(), 100) <= 1400);
+        }
+    }
+
+    #[test]
+    fn a_copy_goes_on_as_the_original() {
+        let mut learner = Learner::new(2);
+        learner.learn(&lesson(10, 1, |_, _| 77));
+        let (lead, numbers) = learner.export();
+        assert_eq!(Learner::import(lead, &numbers), Some(learner));
+        assert_eq!(Learner::import(0, &numbers[1..]), None);
+        assert_eq!(Learner::import(0, &[f64::NAN; 90]), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! Text arguments: `str`, or bytes that are read as UTF-8, with U+FFFD for what is none.
+use super::document::detached;
+use super::object::{as_bytes, with_text};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+use std::borrow::Cow;
+
+fn no_text() -> PyErr {
+    PyTypeError::new_err("text must be str or bytes")
+}
+
+/// What `work` makes of `text`, detached from the interpreter unless the text is short.
+pub(super) fn on_text<T: Send>(
+    text: &Bound<'_, PyAny>,
+    work: impl FnOnce(&str) -> T + Send,
+) -> PyResult<T> {
+    let py = text.py();
+    if let Ok(text) = text.cast::<PyString>() {
+        return with_text(text, |text, _| detached(py, text.len(), || work(text)));
+    }
+    let bytes = as_bytes(text)?.ok_or_else(no_text)?;
+    let bytes = bytes.as_bytes();
+    Ok(detached(py, bytes.len(), || {
+        work(&String::from_utf8_lossy(bytes))
+    }))
+}
+
+/// [`on_text`] for work that needs the interpreter.
+pub(super) fn attached<T>(
+    text: &Bound<'_, PyAny>,
+    work: impl FnOnce(&str) -> PyResult<T>,
+) -> PyResult<T> {
+    if let Ok(text) = text.cast::<PyString>() {
+        return with_text(text, |text, _| work(text))?;
+    }
+    let bytes = as_bytes(text)?.ok_or_else(no_text)?;
+    work(&String::from_utf8_lossy(bytes.as_bytes()))
+}
+
+/// What `work` makes of each of `texts`, detached unless they are short all together.
+pub(super) fn on_texts<T: Send>(
+    texts: &Bound<'_, PyAny>,
+    work: impl Fn(&str) -> T + Sync,
+) -> PyResult<Vec<T>> {
+    let held = items(texts)?.collect::<PyResult<Vec<_>>>()?;
+    let views = held.iter().map(View::new).collect::<PyResult<Vec<_>>>()?;
+    let byte_count = views.iter().map(View::byte_count).sum();
+    Ok(detached(texts.py(), byte_count, || {
+        views.iter().map(|view| view.read(&work)).collect()
+    }))
+}
+
+/// The items of a batch; a text is none.
+pub(super) fn items<'py>(
+    texts: &Bound<'py, PyAny>,
+) -> PyResult<impl Iterator<Item = PyResult<Bound<'py, PyAny>>>> {
+    if texts.is_instance_of::<PyString>() || as_bytes(texts)?.is_some() {
+        return Err(PyTypeError::new_err(
+            "texts is one text; it must be a list of str or bytes",
+        ));
+    }
+    texts.try_iter()
+}
+
+/// A text of a batch, for use without the interpreter.
+enum View<'a> {
+    Text(Cow<'a, str>),
+    Bytes(Cow<'a, [u8]>),
+}
+
+impl<'a> View<'a> {
+    fn new(text: &'a Bound<'_, PyAny>) -> PyResult<View<'a>> {
+        if let Ok(text) = text.cast::<PyString>() {
+            return match text.to_str() {
+                Ok(text) => Ok(View::Text(text.into())),
+                Err(_) => with_text(text, |text, _| View::Text(text.to_owned().into())),
+            };
+        }
+        if let Ok(bytes) = text.cast::<PyBytes>() {
+            return Ok(View::Bytes(bytes.as_bytes().into()));
+        }
+        let bytes = as_bytes(text)?.ok_or_else(no_text)?;
+        Ok(View::Bytes(bytes.as_bytes().to_owned().into()))
+    }
+
+    fn byte_count(&self) -> usize {
+        match self {
+            View::Text(text) => text.len(),
+            View::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    fn read<T>(&self, work: impl Fn(&str) -> T) -> T {
+        match self {
+            View::Text(text) => work(text),
+            View::Bytes(bytes) => work(&String::from_utf8_lossy(bytes)),
+        }
+    }
+}

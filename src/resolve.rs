@@ -1,0 +1,159 @@
+//! Which profile a model's name means.
+//!
+//! The longest known beginning of the name wins; among equal ones the profile that is made for the
+//! provider of the request. A name that nothing is known of falls to the nearest family: the
+//! longest known name that stands inside it, what the provider serves, what the dialect means.
+use crate::json::{Document, Limits, Value};
+use crate::model_name::ModelName;
+use crate::profile::Profile;
+use crate::request::Dialect;
+use std::sync::OnceLock;
+
+const TABLE: &str = include_str!("../python/tokenctx/profiles.json");
+
+/// Shorter names say nothing inside of a longer one.
+const MIN_INNER_NAME_BYTES: usize = 3;
+
+/// The profile of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Resolved<'t> {
+    /// The profile.
+    pub profile: &'t Profile,
+    /// Whether the model's name is known; if not, the nearest family was taken.
+    pub is_known_model: bool,
+}
+
+/// All profiles and the names that lead to them.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    profiles: Vec<Profile>,
+    /// Beginning of a model name and index of its profile, the one to prefer first.
+    prefixes: Vec<(String, usize)>,
+    /// Provider or dialect, and profile name.
+    fallbacks: Vec<(String, String)>,
+    /// How a provider is written, and what it is called here.
+    providers: Vec<(String, String)>,
+    /// Vendors in front of a model's name, with their separators.
+    pub(crate) vendors: Vec<String>,
+}
+
+impl Table {
+    /// The table of the package, read on first use.
+    pub fn bundled() -> &'static Table {
+        static TABLE_ONCE: OnceLock<Table> = OnceLock::new();
+        TABLE_ONCE.get_or_init(|| {
+            let document = Document::parse(TABLE, &Limits::default());
+            document.map_or_else(|_| Table::default(), |it| Table::read(it.root()))
+        })
+    }
+
+    /// The profile of `model`, asked of `provider` if that is known.
+    ///
+    /// What the name says about the provider counts only where the caller says nothing.
+    pub fn resolve(&self, model: &str, dialect: Dialect, provider: Option<&str>) -> Resolved<'_> {
+        let name = ModelName::read(model, self);
+        let hint = provider.map(|it| it.trim_ascii().to_ascii_lowercase());
+        let hint = hint.filter(|it| !it.is_empty());
+        let provider = match &hint {
+            Some(hint) => self.provider(hint).unwrap_or(hint),
+            None => &name.provider,
+        };
+        let known = self.beginning(&name.own, provider, 0);
+        let known = known.or_else(|| self.beginning(&name.with_vendor, provider, 0));
+        let nearest = || {
+            let inner = name.words();
+            inner
+                .filter_map(|word| self.beginning(word, provider, MIN_INNER_NAME_BYTES))
+                .max_by_key(|(length, _)| *length)
+        };
+        let found = known.or_else(nearest);
+        Resolved {
+            profile: found.map_or_else(|| self.fallback(dialect, provider), |(_, it)| it),
+            is_known_model: known.is_some(),
+        }
+    }
+
+    /// The profile called `name`; the first one if there is none.
+    pub fn named(&self, name: &str) -> &Profile {
+        static EMPTY: OnceLock<Profile> = OnceLock::new();
+        let found = self.profiles.iter().find(|profile| profile.name == name);
+        let found = found.or_else(|| self.profiles.first());
+        found.unwrap_or_else(|| EMPTY.get_or_init(Profile::default))
+    }
+
+    /// What the provider written as `name` is called here.
+    pub(crate) fn provider(&self, name: &str) -> Option<&str> {
+        let name = name.replace('-', "_");
+        let found = self.providers.iter().find(|(written, _)| *written == name);
+        found.map(|(_, provider)| provider.as_str())
+    }
+
+    /// The profile to prefer whose beginning of a name `name` has, and the length of that.
+    fn beginning(&self, name: &str, provider: &str, min_bytes: usize) -> Option<(usize, &Profile)> {
+        let fits = |prefix: &str, profile: &Profile| {
+            prefix.len() >= min_bytes && name.starts_with(prefix) && profile.is_for(provider)
+        };
+        let all = self.prefixes.iter();
+        all.map(|(prefix, index)| (prefix, &self.profiles[*index]))
+            .find(|(prefix, profile)| fits(prefix, profile))
+            .map(|(prefix, profile)| (prefix.len(), profile))
+    }
+
+    fn fallback(&self, dialect: Dialect, provider: &str) -> &Profile {
+        let of = |key: &str| self.fallbacks.iter().find(|(name, _)| name == key);
+        let found = of(provider).or_else(|| of(dialect.name()));
+        self.named(found.map_or("unknown", |(_, profile)| profile))
+    }
+
+    fn read(root: Value<'_>) -> Table {
+        let mut table = Table::default();
+        for row in root.get("profiles").into_iter().flat_map(Value::items) {
+            table.add(row);
+        }
+        table.fallbacks = pairs(root.get("fallbacks"));
+        table.providers = pairs(root.get("providers"));
+        table.vendors = texts(root.get("vendors")).collect();
+        table.sort();
+        table
+    }
+
+    fn add(&mut self, row: Value<'_>) {
+        let like = row.get("like").and_then(Value::as_str).unwrap_or_default();
+        let base = self.profiles.iter().find(|profile| profile.name == like);
+        let mut profile = Profile {
+            providers: texts(row.get("providers")).collect(),
+            ..base.cloned().unwrap_or_default()
+        };
+        row.members()
+            .for_each(|(key, value)| profile.set(key, value));
+        let index = self.profiles.len();
+        let prefixes = texts(row.get("models")).map(|prefix| (prefix, index));
+        self.prefixes.extend(prefixes);
+        self.profiles.push(profile);
+    }
+
+    /// The longest beginning first, of equal ones those for single providers.
+    fn sort(&mut self) {
+        let profiles = &self.profiles;
+        self.prefixes.sort_by_key(|(prefix, index)| {
+            let is_for_all = profiles[*index].providers.is_empty();
+            (usize::MAX - prefix.len(), is_for_all, prefix.clone())
+        });
+    }
+}
+
+fn texts(list: Option<Value<'_>>) -> impl Iterator<Item = String> {
+    let items = list.into_iter().flat_map(Value::items);
+    items.filter_map(|item| item.as_str().map(str::to_owned))
+}
+
+fn pairs(members: Option<Value<'_>>) -> Vec<(String, String)> {
+    let all = members.into_iter().flat_map(Value::members);
+    all.map(|(key, value)| {
+        (
+            key.to_owned(),
+            value.as_str().unwrap_or_default().to_owned(),
+        )
+    })
+    .collect()
+}

@@ -1,0 +1,133 @@
+"""The Anthropic prompt layout counts the same in both implementations, and as it is billed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from test_layout import ENGINES
+from tokenctx.reference import markup
+
+MODELS = st.sampled_from(
+    "claude-3-5-haiku claude-3-7-sonnet claude-sonnet-4 claude-sonnet-4-5 claude-opus-4-6 "
+    "claude-opus-4-7 claude-sonnet-5".split()
+)
+TEXTS = st.sampled_from(["", "x", "\n a", "72°F 😀", '"}', "[]}", "A b.", " "])
+NAMES = st.sampled_from(["", "f", "get_weather", "_é", 'a"b'])
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.floats(-9, 9), TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(NAMES, inner, max_size=3)),
+    max_leaves=8,
+)
+CALLS = st.builds(
+    lambda name, value: {"type": "tool_use", "name": name, "input": value}, NAMES, VALUES
+)
+RESULTS = st.builds(
+    lambda content, is_error: {"type": "tool_result", "content": content, "is_error": is_error},
+    st.one_of(TEXTS, st.just([{"type": "text", "text": "a"}, {"json": {"b": [1]}}])),
+    st.booleans(),
+)
+BLOCKS = st.one_of(
+    CALLS,
+    RESULTS,
+    st.builds(lambda text: {"type": "text", "text": text}, TEXTS),
+    st.just({"type": "thinking", "thinking": "so", "signature": "x"}),
+)
+MESSAGES = st.lists(
+    st.builds(
+        lambda role, blocks: {"role": role, "content": blocks},
+        st.sampled_from("user assistant system tool developer".split()),
+        st.one_of(TEXTS, st.lists(BLOCKS, max_size=4)),
+    ),
+    max_size=7,
+)
+BODIES = st.fixed_dictionaries(
+    {"messages": MESSAGES},
+    optional={
+        "system": st.one_of(
+            TEXTS,
+            st.lists(
+                st.builds(
+                    lambda text: {"type": "text", "text": text},
+                    TEXTS | st.just("x-anthropic-billing-header: cc_version=2;"),
+                ),
+                max_size=3,
+            ),
+        ),
+        "tools": st.lists(
+            st.builds(lambda name, schema: {"name": name, "input_schema": schema}, NAMES, VALUES),
+            max_size=2,
+        ),
+        "tool_choice": st.builds(
+            lambda kind, name, serial: {
+                "type": kind,
+                "name": name,
+                "disable_parallel_tool_use": serial,
+            },
+            st.sampled_from(["auto", "any", "tool", "none"]),
+            NAMES,
+            st.booleans(),
+        ),
+        "output_config": st.builds(
+            lambda schema: {"format": {"type": "json_schema", "schema": schema}}, VALUES
+        ),
+        "outputConfig": st.builds(
+            lambda schema: {"textFormat": {"structure": {"jsonSchema": {"schema": schema}}}},
+            st.sampled_from(['{"a":[1]}', "{", "", " "]),
+        ),
+        "thinking": st.sampled_from([{"type": "enabled"}, {"type": "adaptive"}]),
+        "additionalModelRequestFields": st.just({"thinking": {"type": "enabled"}}),
+        "reasoning": st.sampled_from([{"effort": "none"}, {"effort": "low"}, {"max_tokens": 9}]),
+        "parallel_tool_calls": st.booleans(),
+    },
+)
+DIALECTS = st.sampled_from(["anthropic", "openai-chat", "bedrock-converse"])
+
+
+@settings(deadline=None, max_examples=300)  # the first count loads a vocabulary
+@given(BODIES, MODELS, DIALECTS)
+def test_any_request_counts_the_same_in_both(body: Any, model: str, dialect: str) -> None:
+    counts = {engine.count(body, model, dialect, None) for engine in ENGINES.values()}
+    assert len(counts) == 1
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def count(engine: Any, model: str, **body: Any) -> int:
+    return int(engine.count({"messages": [user("Hi")], **body}, model, "anthropic", None).tokens)
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_blocks_before_the_messages_are_joined(engine: Any) -> None:
+    tool = {"name": "f", "input_schema": {"type": "object"}}
+    model = "claude-sonnet-4-5"
+    plain, system = count(engine, model), count(engine, model, system="Be brief.")
+    tools = count(engine, model, tools=[tool])
+    both = count(engine, model, system="Be brief.", tools=[tool])
+    assert both == system + tools - plain + 1
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_a_header_of_a_coding_agent_is_not_billed(engine: Any) -> None:
+    header = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2; cch=1f;"}
+    prompt = {"type": "text", "text": "Be brief."}
+    model = "claude-sonnet-4-6"
+    with_header = count(engine, model, system=[header, prompt])
+    assert with_header == count(engine, model, system=[prompt])
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_an_answer_that_is_begun_has_no_frame(engine: Any) -> None:
+    begun = [user("Hi"), {"role": "assistant", "content": "A"}]
+    model = "claude-sonnet-4-5"
+    assert count(engine, model, messages=begun) == count(engine, model) + 1
+
+
+def test_deep_schemas_end_on_one_line() -> None:
+    schema = '{"a":' * 400 + "1" + "}" * 400
+    assert len(markup.schema_text(schema)) < 10 * len(schema)

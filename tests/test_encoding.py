@@ -1,0 +1,197 @@
+"""`Encoding`: every way to ask for a count gives the count of tiktoken."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tokenctx
+from test_counting import ATOMS, ENCODINGS, HOSTILE, published, texts
+from tokenctx import Encoding
+
+if TYPE_CHECKING:
+    import tiktoken
+
+NAMES = (*ENCODINGS, "claude_v3", "claude_v4_7", "claude_v4_8")
+COUNT_ONLY = NAMES[len(ENCODINGS) :]
+LONG_TEXT = "Why is the sky blue, and red at dusk?\n" * 1000
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def encoding(request: pytest.FixtureRequest) -> Encoding:
+    return tokenctx.get_encoding(request.param)
+
+
+@pytest.fixture(scope="module", params=ENCODINGS)
+def oracle(request: pytest.FixtureRequest) -> tuple[Encoding, tiktoken.Encoding]:
+    """Ours, and tiktoken's with the ranks that we ship."""
+    return Encoding(request.param), published(request.param)[0]
+
+
+def test_all_encodings_are_listed() -> None:
+    assert tokenctx.list_encodings() == list(NAMES)
+    assert [tokenctx.get_encoding(name).name for name in NAMES] == list(NAMES)
+
+
+@settings(max_examples=300)
+@given(text=texts)
+def test_tokens_are_those_of_tiktoken(
+    oracle: tuple[Encoding, tiktoken.Encoding], text: str
+) -> None:
+    encoding, published_encoding = oracle
+    tokens = published_encoding.encode_ordinary(text)
+    assert encoding.encode(text) == tokens
+    assert encoding.count(text) == len(tokens)
+    assert encoding.decode(tokens) == published_encoding.decode(tokens)
+    assert encoding.decode_bytes(tokens) == published_encoding.decode_bytes(tokens)
+
+
+@settings(max_examples=100)
+@given(tokens=st.lists(st.integers(0, 50_000), max_size=20))
+def test_any_tokens_are_decoded_as_by_tiktoken(
+    oracle: tuple[Encoding, tiktoken.Encoding], tokens: list[int]
+) -> None:
+    encoding, published_encoding = oracle
+    assert encoding.decode_bytes(tokens) == published_encoding.decode_bytes(tokens)
+    assert encoding.decode(tokens) == published_encoding.decode(tokens)
+
+
+@settings(max_examples=200)
+@given(text=texts, limit=st.integers(0, 40))
+def test_a_limited_count_is_the_count_up_to_the_limit(
+    encoding: Encoding, text: str, limit: int
+) -> None:
+    count = encoding.count(text)
+    assert count == tokenctx.count_tokens(text, encoding=encoding.name)  # type: ignore[arg-type]
+    assert encoding.count_at_most(text, limit) == min(count, limit + 1)
+    assert encoding.exceeds(text, limit) == (count > limit)
+    assert encoding.exceeds(text, -1)
+
+
+@settings(max_examples=100)
+@given(batch=st.lists(texts | st.binary(max_size=40), max_size=8))
+def test_a_batch_is_its_texts_one_by_one(encoding: Encoding, batch: list[str | bytes]) -> None:
+    counts = [encoding.count(text) for text in batch]
+    assert encoding.count_batch(batch) == counts
+    assert encoding.count_batch(iter(batch)) == counts
+    name: Any = encoding.name
+    assert tokenctx.count_tokens_batch(tuple(batch), encoding=name) == counts
+
+
+@settings(max_examples=100)
+@given(content=st.binary(max_size=60))
+def test_bytes_and_lone_surrogates_are_mended(encoding: Encoding, content: bytes) -> None:
+    expected = encoding.count(content.decode("utf-8", "replace"))
+    assert [encoding.count(content), *encoding.count_batch([content])] == [expected] * 2
+    assert encoding.count_batch(["a\ud800b"]) == [encoding.count("a\ufffdb")]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_limit_holds_for_a_megabyte_of_anything(encoding: Encoding, name: str) -> None:
+    count = encoding.count(HOSTILE[name])
+    for limit in (0, 100, count - 1, count, count + 1):
+        assert encoding.count_at_most(HOSTILE[name], limit) == min(count, limit + 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_limit_holds_for_long_texts(encoding: Encoding, seed: int) -> None:
+    numbers = random.Random(seed)
+    atoms = numbers.sample(ATOMS, numbers.randint(1, 30))
+    text = "".join(numbers.choices(atoms, k=6000))
+    count = encoding.count(text)
+    for limit in (0, count // 9, count // 4, count // 2, count - 1, count, count + 1):
+        assert encoding.count_at_most(text, limit) == min(count, limit + 1)
+
+
+def test_threads_count_alike(encoding: Encoding) -> None:
+    texts = [LONG_TEXT[start:] for start in range(16)]
+    expected = encoding.count_batch(texts)
+    barrier = threading.Barrier(8)
+
+    def count(_: int) -> list[int]:
+        barrier.wait()
+        return [encoding.count(text) for text in texts]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(count, range(8))) == [expected] * 8
+
+
+@pytest.mark.parametrize("name", COUNT_ONLY)
+def test_what_only_counts_has_no_tokens_to_show(name: str) -> None:
+    encoding = tokenctx.get_encoding(name)
+    for call in (lambda: encoding.encode("a"), lambda: encoding.decode([1])):
+        with pytest.raises(NotImplementedError, match=f"{name} counts tokens but has none to show"):
+            call()
+    assert encoding.decode([]) == ""
+
+
+def test_a_number_that_is_no_token_is_refused() -> None:
+    encoding = Encoding("o200k_base")
+    for token in (199_998, 199_999, 2**32 - 1):
+        with pytest.raises(ValueError, match=f"{token} is no token of o200k_base"):
+            encoding.decode([24912, token])
+    with pytest.raises(OverflowError):
+        encoding.decode([-1])
+
+
+def test_an_unknown_name_lists_the_known(implementation: Any) -> None:
+    with pytest.raises(ValueError, match=r"gpt2.*o200k_base.*claude_v4_8"):
+        tokenctx.get_encoding("gpt2")
+    assert implementation.count_tokens("hello world") == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("gpt-4o", "o200k_base"),
+        ("openai/gpt-4.1-mini", "o200k_base"),
+        ("gpt-oss-120b", "o200k_harmony"),
+        ("gpt-3.5-turbo", "cl100k_base"),
+        ("text-davinci-003", "p50k_base"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude_v3"),
+        ("claude-opus-4-8", "claude_v4_8"),
+    ],
+)
+def test_a_model_has_the_encoding_of_its_profile(model: str, name: str) -> None:
+    assert tokenctx.encoding_for_model(model).name == name
+    count = tokenctx.HybridTokenEstimator().count_request({"messages": []}, model=model)
+    assert count.encoding == name
+
+
+def test_a_model_that_no_profile_knows_is_refused() -> None:
+    with pytest.raises(ValueError, match="mystery-1"):
+        tokenctx.encoding_for_model("mystery-1")
+
+
+@pytest.mark.parametrize("wrong", [None, 1, ["a"], {"a": 1}])
+def test_what_is_no_text_is_refused(encoding: Encoding, wrong: Any) -> None:
+    for call in (encoding.count, encoding.encode, lambda it: encoding.count_at_most(it, 1)):
+        with pytest.raises(TypeError, match="str or bytes"):
+            call(wrong)
+    with pytest.raises(TypeError):
+        encoding.count_batch([wrong])
+
+
+@pytest.mark.parametrize("wrong", ["text", b"text", bytearray(b"text")])
+def test_one_text_is_no_batch(encoding: Encoding, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="list of str or bytes"):
+        encoding.count_batch(wrong)
+
+
+def test_encodings_are_values(encoding: Encoding) -> None:
+    name = encoding.name
+    assert Encoding(name) == encoding
+    assert {Encoding(name), encoding} == {encoding}
+    assert pickle.loads(pickle.dumps(encoding)) == encoding  # noqa: S301
+    assert repr(encoding) == f'Encoding("{name}")'
+    assert encoding.fingerprint is None
+    assert encoding != Encoding("r50k_base" if name != "r50k_base" else "o200k_base")
+    with pytest.raises(AttributeError):
+        encoding.name = "other"  # type: ignore[misc]

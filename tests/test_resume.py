@@ -1,0 +1,235 @@
+"""A body that begins with a recorded body gives what it would give if it were read in whole."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from tokenctx import HybridTokenEstimator
+
+TEXT = 'A line of a file, with 3 numbers and a "quote" \\ and é\n'
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "read_file", "parameters": {"type": "object", "properties": {}}},
+    }
+]
+ANTHROPIC_TOOLS = [{"name": "read_file", "input_schema": {"type": "object", "properties": {}}}]
+
+
+def chat_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
+    """Messages of one turn of an agent that uses OpenAI Chat."""
+    ids = [f"call_{turn}_{nth}" for nth in range(random_.choice((0, 1, 1, 3)))]
+    function = {"name": "read_file", "arguments": '{"path":"a"}'}
+    messages: list[dict[str, Any]] = [{"role": "user", "content": TEXT * random_.randrange(1, 60)}]
+    if ids:
+        calls = [{"id": name, "type": "function", "function": function} for name in ids]
+        messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+        for name in ids:
+            result = TEXT * random_.randrange(60)
+            messages.append({"role": "tool", "tool_call_id": name, "content": result})
+    messages.append({"role": "assistant", "content": TEXT * random_.randrange(1, 9)})
+    return messages
+
+
+def anthropic_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
+    """Messages of one turn of an agent that uses Anthropic Messages, with thinking in loops."""
+    call = {"type": "tool_use", "id": f"toolu_{turn}", "name": "read_file", "input": {"path": "a"}}
+    thinking = {"type": "thinking", "thinking": TEXT, "signature": "c2ln"}
+    calls = [thinking, call] if random_.random() < 0.2 else [call]
+    result = {"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": TEXT * turn}
+    return [
+        {"role": "user", "content": TEXT * random_.randrange(1, 60)},
+        {"role": "assistant", "content": calls},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": [{"type": "text", "text": TEXT}]},
+    ]
+
+
+def responses_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
+    """Items of one turn of an agent that uses OpenAI Responses."""
+    call = {"type": "function_call", "call_id": f"c{turn}", "name": "read_file", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": f"c{turn}", "output": TEXT * turn}
+    said = {"role": "assistant", "content": [{"type": "output_text", "text": TEXT}]}
+    return [{"role": "user", "content": TEXT * random_.randrange(1, 60)}, call, output, said]
+
+
+def gemini_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
+    """Contents of one turn of an agent that uses Gemini."""
+    call = {"functionCall": {"name": "read_file", "args": {"path": "a"}}}
+    response = {"functionResponse": {"name": "read_file", "response": {"text": TEXT * turn}}}
+    return [
+        {"role": "user", "parts": [{"text": TEXT * random_.randrange(1, 60)}]},
+        {"role": "model", "parts": [call]},
+        {"role": "user", "parts": [response]},
+        {"role": "model", "parts": [{"text": TEXT}]},
+    ]
+
+
+SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "openai-chat": (chat_turn, {"model": "gpt-4o", "tools": TOOLS}, "messages"),
+    "openai-chat-unknown": (chat_turn, {"model": "own-model"}, "messages"),
+    "anthropic": (
+        anthropic_turn,
+        {"model": "claude-sonnet-4-5", "system": TEXT, "tools": ANTHROPIC_TOOLS},
+        "messages",
+    ),
+    "openai-responses": (responses_turn, {"model": "gpt-5", "instructions": TEXT}, "input"),
+    "gemini": (gemini_turn, {"model": "gemini-2.5-flash"}, "contents"),
+}
+
+
+def encoded(body: dict[str, Any], *, is_last: bool, indent: int | None = None) -> bytes:
+    """`body` as bytes, its messages before or behind all other members."""
+    names = sorted(body, key=lambda name: (name in ("messages", "input", "contents")) is is_last)
+    return json.dumps({name: body[name] for name in names}, indent=indent).encode()
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_growing_conversation_is_resumed_with_equal_answers(shape: str, *, is_last: bool) -> None:
+    turn, rest, field = SHAPES[shape]
+    for seed in range(4):
+        random_ = random.Random(seed)
+        one, other = HybridTokenEstimator(), HybridTokenEstimator()
+        messages: list[Any] = []
+        for number in range(24):
+            messages += turn(random_, number)
+            body = {**rest, field: list(messages)}
+            for end in sorted({len(messages) - 2, len(messages) - 1, len(messages)}):
+                part = {**body, field: messages[:end]}
+                text = encoded(part, is_last=is_last)
+                assert one.estimate(text) == other.estimate(part)
+                if random_.random() < 0.8:
+                    billed = 40 + end * 100 + number
+                    assert one.record(text, billed) == other.record(part, billed)
+        assert one.stats()["resumed"] > 10
+        assert other.stats()["resumed"] == 0
+
+
+def long_body() -> dict[str, Any]:
+    random_ = random.Random(5)
+    messages = [message for turn in range(20) for message in chat_turn(random_, turn)]
+    return {"model": "gpt-4o", "messages": messages, "tools": TOOLS}
+
+
+def changed_message(body: dict[str, Any]) -> None:
+    body["messages"][7] = {"role": "user", "content": "another"}
+
+
+def changed_first_message(body: dict[str, Any]) -> None:
+    body["messages"][0]["content"] += "!"
+
+
+def changed_tools(body: dict[str, Any]) -> None:
+    body["tools"] = []
+
+
+def added_system(body: dict[str, Any]) -> None:
+    body["system"] = "Be brief."
+
+
+def changed_model(body: dict[str, Any]) -> None:
+    body["model"] = "claude-sonnet-4-5"
+
+
+def other_choice(body: dict[str, Any]) -> None:
+    body["tool_choice"] = "none"
+
+
+def dropped_messages(body: dict[str, Any]) -> None:
+    del body["messages"][3:9]
+
+
+CHANGES = [
+    changed_message,
+    changed_first_message,
+    changed_tools,
+    added_system,
+    changed_model,
+    other_choice,
+    dropped_messages,
+]
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_changed_is_seen(change: Any, *, is_last: bool) -> None:
+    body = long_body()
+    one, other = HybridTokenEstimator(), HybridTokenEstimator()
+    one.record(encoded(body, is_last=is_last), 5000)
+    other.record(body, 5000)
+    body["messages"].append({"role": "user", "content": "and now?"})
+    change(body)
+    assert one.estimate(encoded(body, is_last=is_last)) == other.estimate(body)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: text[:-1] + b',"messages":[]}',
+        lambda text: text[:-1] + b',"messages":[{"role":"user","content":"x"}]}',
+        lambda text: text.replace(b'"messages"', b'"m\\u0065ssages"'),
+        lambda text: b"\xef\xbb\xbf" + text,
+        lambda text: text.replace(b"and now?", b"and \xff now?"),
+        lambda text: text.replace(b"and now?", b"and \\ud800 now?"),
+        lambda text: text[:-1] + b',"input":[1]}',
+        lambda text: text[:-1] + b',"temperature":NaN}',
+    ],
+)
+def test_odd_bodies_are_read_as_ever(edit: Any) -> None:
+    body = long_body()
+    one = HybridTokenEstimator()
+    recorded, other = edit(encoded(body, is_last=True)), HybridTokenEstimator(secret=b"other")
+    body["messages"].append({"role": "user", "content": "and now?"})
+    text = edit(encoded(body, is_last=True))
+    for estimator in (one, other):
+        assert estimator.record(recorded, 5000) in (True, False)
+    spaced = text.replace(b'"role": ', b'"role" : ')
+    assert one.estimate(text) == other.estimate(spaced)
+
+
+def test_a_cut_body_is_refused_as_ever() -> None:
+    body = long_body()
+    estimator = HybridTokenEstimator()
+    estimator.record(encoded(body, is_last=True), 5000)
+    body["messages"].append({"role": "user", "content": "and now?"})
+    text = encoded(body, is_last=True)
+    for end in range(len(text) - 40, len(text)):
+        with pytest.raises(ValueError, match="must arrive whole"):
+            estimator.estimate(text[:end])
+
+
+def test_other_white_space_is_the_same_conversation() -> None:
+    body = long_body()
+    estimator = HybridTokenEstimator()
+    estimator.record(encoded(body, is_last=True), 5000)
+    body["messages"].append({"role": "user", "content": "and now?"})
+    compact = estimator.estimate(encoded(body, is_last=True))
+    assert estimator.stats()["resumed"] == 1
+    assert estimator.estimate(encoded(body, is_last=True, indent=1)) == compact
+    assert estimator.stats()["resumed"] == 1
+
+
+def test_reset_forgets_beginnings() -> None:
+    body = long_body()
+    estimator = HybridTokenEstimator()
+    estimator.record(encoded(body, is_last=True), 5000)
+    estimator.reset()
+    assert estimator.estimate(encoded(body, is_last=True)).source == "estimated"
+
+
+def test_many_branches_of_one_conversation() -> None:
+    body = long_body()
+    one, other = HybridTokenEstimator(), HybridTokenEstimator()
+    for branch in range(20):
+        grown = {**body, "messages": [*body["messages"], {"role": "user", "content": f"{branch}"}]}
+        one.record(encoded(grown, is_last=True), 5000 + branch)
+        other.record(grown, 5000 + branch)
+    for branch in range(20):
+        more = [{"role": "user", "content": f"{branch}"}, {"role": "user", "content": "go on"}]
+        grown = {**body, "messages": [*body["messages"], *more]}
+        assert one.estimate(encoded(grown, is_last=True)) == other.estimate(grown)
