@@ -288,7 +288,7 @@ def clipped(text: str, length: int) -> str:
 
 
 def nanoseconds(count: Callable[[bytes], int], text: bytes, repeats: int) -> int:
-    """Least processor time of `repeats` counts; each text has another end, for the memo of texts."""
+    """Least processor time of `repeats` counts; another end each, as whole texts are remembered."""
     best = sys.maxsize
     for _ in range(repeats):
         changed = b"%s %d" % (text, next(TURNS))

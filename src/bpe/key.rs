@@ -16,10 +16,6 @@ pub(crate) const SHORT_BYTES: usize = 13;
 /// Bits of the second half of an entry that hold text and length; 18 bits of rank are above them.
 pub(crate) const RANK_SHIFT: u32 = 44;
 
-/// Bits of the second half of an entry above its rank: one less than the number of tokens. More
-/// than one token has no rank.
-pub(crate) const COUNT_SHIFT: u32 = 62;
-
 const LENGTH_SHIFT: u32 = 40;
 
 /// Text of at most [`SHORT_BYTES`] and its length, as they stand in an entry.

@@ -1,9 +1,10 @@
 //! Counts that were found before, by hash.
 //!
 //! The vocabulary is megabytes of table, and a text uses a few thousand lines of it, each of which
-//! holds one piece that occurs and three that do not. What a worker sees again and again fits into
-//! 256 KB, which stay in the nearest cache of a core. So pieces are looked for here first, tokens and
-//! others alike. Whole texts are remembered too: a gateway sees the same messages with every turn.
+//! holds one piece that occurs and three that do not: waiting for them was two fifths of the time of
+//! new text. What a worker sees again and again fits into 512 KB, eight to a line. So pieces are looked
+//! for here first, tokens and others alike. Whole texts are remembered too: a gateway sees the same
+//! messages with every turn.
 //!
 //! A memo is a table with one place for each hash; the newer count takes the place. An entry of
 //! [`Pieces`] is one word; in an entry of [`Texts`], the first word is mixed with the second, so that
@@ -33,7 +34,7 @@ const PIECES: usize = 1 << 16;
 /// Counts of texts.
 const TEXTS: usize = 1 << 12;
 
-/// Tables of pieces, at most one for each thread.
+/// Tables of pieces, for threads in turn: 2 MB of memory at most, of which a process has what it uses.
 const TABLES: usize = 4;
 
 /// Longest piece that is hashed at once.

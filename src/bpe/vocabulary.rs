@@ -16,8 +16,7 @@
 //! - Frequent pieces outside the vocabulary, derived from what may be shipped: the pieces that are
 //!   tokens of `cl100k_base` or `p50k_base` are 9 to 11 % of the pieces that `o200k_base` lacks in
 //!   English, code and JSON, and 0.7 % in other languages; 400,000 more (words of all three with
-//!   prefix, capitals or suffix) are 19 to 26 % (2026-11-21). [`memo`](super::memo) finds 27 to
-//!   80 % for nothing.
+//!   prefix, capitals or suffix) are 19 to 26 % (2026-11-21). [`memo`](super::memo) finds more.
 
 use super::key::{self, Join, Key};
 use super::unicode::character_at;
@@ -199,7 +198,7 @@ impl Vocabulary {
     #[inline(always)]
     fn entry_rank(&self, key: Key, hash: u64) -> u32 {
         let entry = self.entry(key, hash);
-        if entry == 0 || entry >> key::COUNT_SHIFT != 0 {
+        if entry == 0 {
             NONE
         } else {
             (entry >> key::RANK_SHIFT) as u32
