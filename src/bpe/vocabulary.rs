@@ -309,7 +309,7 @@ fn has_bit(bits: &[u8], bit: usize) -> bool {
     bits[bit / 8] >> (bit % 8) & 1 != 0
 }
 
-/// Sixteen bytes from `start`, zeros past the end.
+/// Sixteen bytes from `start`, which is a byte of the text; zeros past the end.
 #[inline(always)]
 pub(super) fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
     match text[start..].first_chunk() {
@@ -320,12 +320,9 @@ pub(super) fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
 
 #[inline(never)]
 fn last_bytes(text: &[u8], start: usize) -> [u8; 16] {
-    if let Some(last) = text.last_chunk() {
-        let past = start + last.len() - text.len();
-        return u128::from_le_bytes(*last)
-            .checked_shr(8 * past as u32)
-            .unwrap_or(0)
-            .to_le_bytes();
+    if let Some(last) = text.last_chunk::<16>() {
+        let past = 16 - (text.len() - start);
+        return (u128::from_le_bytes(*last) >> (8 * past % 128)).to_le_bytes();
     }
     let mut chunk = [0; 16];
     chunk[..text.len() - start].copy_from_slice(&text[start..]);
