@@ -172,9 +172,28 @@ def demo(_: argparse.Namespace) -> None:
     run("demo", BIN / f"tokenctx{EXE}", "replay", DEMONSTRATION)
 
 
+def node_packages() -> None:
+    """Install the AI SDK for the tests that ask its schema, if npm is there; else they skip."""
+    folder, npm = ROOT / "tests/node", shutil.which("npm")
+    stamp = folder / "node_modules/tokenctx-stamp"
+    lock = digest([folder / "package-lock.json"])
+    if stamp.exists() and stamp.read_text("utf-8") == lock:
+        return
+    if npm is None:
+        say("npm is missing: the tests that ask the AI SDK's schema are skipped")
+        return
+    try:
+        run("npm ci in tests/node", npm, "ci", "--prefix", folder, "--no-audit", quiet=True)
+    except StepError as error:
+        say(f"{error} The tests that ask the AI SDK's schema are skipped.")
+    else:
+        stamp.write_text(lock, "utf-8")
+
+
 def test(options: argparse.Namespace) -> None:
     """Run the Python tests against the installed package; extra words go to pytest."""
     setup("cli", "test")
+    node_packages()
     python("test", "-m", "pytest", *options.words)
 
 
@@ -208,7 +227,7 @@ def rust(options: argparse.Namespace) -> None:
 
 def bench(options: argparse.Namespace) -> None:
     """Time rust against reference and check the ratios; extra words go to pytest."""
-    setup("cli", "test")
+    setup("cli", "test", "bench")
     BENCH_JSON.parent.mkdir(exist_ok=True)
     flags = ("--benchmark-enable", f"--benchmark-json={BENCH_JSON}", "-p", "no:randomly")
     python("bench", "-m", "pytest", "benches", *flags, *options.words)
@@ -245,6 +264,12 @@ def bounds(options: argparse.Namespace) -> None:
     python("bounds", "benches/bounds.py", *options.words)
 
 
+def accuracy(options: argparse.Namespace) -> None:
+    """Write docs/accuracy.md and README's table from recorded calls; --compare adds others."""
+    setup("cli")
+    python("accuracy", "benches/accuracy.py", *options.words)
+
+
 def leave_one_out(options: argparse.Namespace) -> None:
     """Score each project of recorded calls with what the others tell; show what supports what."""
     setup("cli")
@@ -276,7 +301,8 @@ def ci(_: argparse.Namespace) -> None:
 
 def clean(_: argparse.Namespace) -> None:
     """Remove .venv, target, dist and the caches."""
-    for name in (".venv", "target", "dist", ".mypy_cache", ".pytest_cache", ".ruff_cache"):
+    caches = (".mypy_cache", ".pytest_cache", ".ruff_cache")
+    for name in (".venv", "target", "dist", "tests/node/node_modules", *caches):
         shutil.rmtree(ROOT / name, ignore_errors=True)
 
 

@@ -22,12 +22,21 @@ Minima = dict[str, dict[str, float]]
 
 @dataclass(frozen=True)
 class Floor:
-    """The least ratio of one group, and the most that it ever was."""
+    """The least ratio of one group, and the most that it ever was.
+
+    `peer` is another package that is measured in place of the reference, where it is installed.
+    """
 
     group: str
     ratio: float
     highest: float
     reason: str = ""
+    peer: str = ""
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The two implementations whose times are compared."""
+        return ("tokenctx", self.peer) if self.peer else ("rust", "reference")
 
     def faults(self) -> list[str]:
         """What is wrong with the floor itself."""
@@ -44,12 +53,13 @@ def read_floors(path: Path) -> list[Floor]:
     return [Floor(group, **row) for group, row in rows.items()]
 
 
-def read_minima(path: Path) -> Minima:
+def read_minima(path: Path, floors: list[Floor]) -> Minima:
     """Seconds by group and implementation, from pytest-benchmark's JSON."""
+    compared = {"rust", "reference"}.union(*(floor.pair for floor in floors))
     minima: Minima = {}
     for run in json.loads(path.read_text("utf-8"))["benchmarks"]:
         implementation = (run["params"] or {}).get("implementation")
-        if implementation in {"rust", "reference"}:
+        if implementation in compared:
             group = minima.setdefault(run["group"], {})
             seconds = run["stats"]["min"]
             group[implementation] = min(seconds, group.get(implementation, seconds))
@@ -62,15 +72,18 @@ def line(*cells: str) -> str:
 
 def compare(floors: list[Floor], minima: Minima) -> tuple[list[str], list[str]]:
     """The table and the faults."""
-    table = [line("group", "rust", "reference", "ratio", "floor")]
+    table = [line("group", "rust", "reference or peer", "ratio", "floor")]
     faults = [fault for floor in floors for fault in floor.faults()]
     for floor in floors:
         seconds = minima.get(floor.group, {})
-        if len(seconds) < 2:
-            faults.append(f"{floor.group}: not measured for rust and reference")
+        if floor.peer and floor.peer not in seconds:
+            table.append(f"{floor.group}: not measured, {floor.peer} is not installed")
             continue
-        ratio = seconds["reference"] / seconds["rust"]
-        times = (f"{1e6 * seconds[name]:.1f} us" for name in ("rust", "reference"))
+        if not seconds.keys() >= set(floor.pair):
+            faults.append(f"{floor.group}: not measured for {' and '.join(floor.pair)}")
+            continue
+        ratio = seconds[floor.pair[1]] / seconds[floor.pair[0]]
+        times = (f"{1e6 * seconds[name]:.1f} us" for name in floor.pair)
         table.append(line(floor.group, *times, f"{ratio:.2f}", f"{floor.ratio:g}"))
         if ratio < floor.ratio:
             faults.append(f"{floor.group}: ratio {ratio:.2f} is below its floor {floor.ratio:g}")
@@ -84,7 +97,8 @@ def main() -> int:
     parser.add_argument("json", type=Path, help="what pytest --benchmark-json wrote")
     parser.add_argument("--floors", type=Path, default=FLOORS)
     options = parser.parse_args()
-    table, faults = compare(read_floors(options.floors), read_minima(options.json))
+    floors = read_floors(options.floors)
+    table, faults = compare(floors, read_minima(options.json, floors))
     print("\n".join([*table, *(f"FAIL {fault}" for fault in faults)]))
     return 1 if faults else 0
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import bounds
-from tokenctx._evaluation import Scorer, Unusable, names_of, numbered_lines, read_call, score_of
+from tokenctx._evaluation import Scorer, Unusable, numbered_lines, read_call, score_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,7 +97,7 @@ def held(path: Path) -> list[Held]:
     for call, estimate in scored(path, scorer):
         without = estimate
         if len(supporters[estimate.profile, call.stratum]) == 1:
-            names = {**names_of(call), "model": model_like(estimate.profile)}
+            names = {**call.names, "model": model_like(estimate.profile)}
             without = scorer.estimator.estimate(call.body, **names)
         scores = score_of(call, estimate), score_of(call, without)
         results.append(Held(call.group, estimate.profile, call.stratum, *scores))

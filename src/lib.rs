@@ -23,7 +23,10 @@ pub mod profile;
 pub mod request;
 pub mod resolve;
 pub mod resume;
+pub mod scale;
+pub mod sse;
 pub mod tracker;
+pub mod usage;
 
 #[cfg(feature = "python")]
 mod py;

@@ -57,6 +57,29 @@ fn long_runs_cost_what_their_parts_cost() {
 }
 
 #[test]
+fn a_limit_is_met_wherever_the_text_is_cut() {
+    let joined = [
+        "e\u{301}",
+        "\u{e4d}\u{7}\u{e32}",
+        "x\u{301}\u{327}",
+        "'s",
+        " ",
+        "\n",
+        "a\0b",
+    ];
+    for family in ClaudeFamily::ALL {
+        for shift in 0..64 {
+            let text = "y".repeat(shift) + &joined.concat().repeat(500);
+            let count = family.count(&text);
+            for limit in [0, count / 3, count / 2, count - 1, count] {
+                let expected = count.min(limit + 1);
+                assert_eq!(family.count_at_most(&text, limit), expected, "{family:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn words_are_one_cell_each() {
     for family in ClaudeFamily::ALL {
         let word = family.count("tokenizer naïveté");

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from test_layout import ENGINES
+from test_requests import Pair
 from tokenctx.reference import markup
 
 MODELS = st.sampled_from(
@@ -126,6 +127,13 @@ def test_an_answer_that_is_begun_has_no_frame(engine: Any) -> None:
     begun = [user("Hi"), {"role": "assistant", "content": "A"}]
     model = "claude-sonnet-4-5"
     assert count(engine, model, messages=begun) == count(engine, model) + 1
+
+
+def test_changed_options_are_counted_alike_in_both() -> None:
+    body: Any = {"model": "claude-sonnet-4-5", "messages": [user("Hi")], "system": "Be brief."}
+    pair = Pair("profile")
+    pair.compare({**body, "thinking": {"type": "enabled"}}, None, (900, 60, 30))
+    pair.compare({**body, "messages": [user("Hi"), user("go on")]}, None, (950, 60, 30))
 
 
 def test_deep_schemas_end_on_one_line() -> None:

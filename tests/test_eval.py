@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import accuracy
+import tokenctx
 from tokenctx import HybridTokenEstimator, _peers
 from tokenctx._chat_form import chat_form
 from tokenctx._commands import app
@@ -204,6 +206,28 @@ def test_rows_are_by_what_is_asked_for(by: str, names: set[str]) -> None:
     assert {row[by] for row in report(CALLS, "--by", by)["rows"]} == names
 
 
+def test_rows_may_be_by_several_things() -> None:
+    rows = report(CALLS, "--by", "era,group")["rows"]
+    assert {by for row in rows for by in ("era", "group") if by in row} == {"era", "group"}
+    assert sum(row["n"] for row in rows) == 2 * len(RECORDS)
+
+
+def test_a_document_has_the_tables_with_date_version_and_warning() -> None:
+    made = run(CALLS, "--markdown", "--by", "provider,family", "--compare", "chars4").stdout
+    assert made.startswith("# Accuracy\n")
+    for words in (
+        f"tokenctx {tokenctx.__version__}",
+        "12 recorded calls",
+        "expect less on others",
+        "## By family and stratum",
+        "## By provider and stratum",
+        "| OpenAI chat: text | 4 |",
+        "chars4",
+    ):
+        assert words in made
+    assert "Largest" not in made
+
+
 def test_the_tables_show_rows_pools_and_misses() -> None:
     shown = run(CALLS, "--least", "2", "--worst", "1").stdout
     for words in ("in bounds", "must", "97 / 98 / 99", "suspect", "12 calls scored", "not shown"):
@@ -257,7 +281,7 @@ def test_a_chat_form_has_tools_calls_results_schema_and_pictures_of_their_size()
 
 def test_other_counters_are_scored_on_the_same_calls() -> None:
     found = report(CALLS, "--compare", "chars4,tiktoken")
-    assert [one["counter"].split()[0] for one in found["compared"]] == ["tiktoken", "chars4"]
+    assert [one["counter"].split()[0] for one in found["compared"]] == ["chars4", "tiktoken"]
     for one in found["compared"]:
         assert [row["n"] for row in one["rows"]] == [row["n"] for row in found["rows"]]
         assert one["failed"] == 0
@@ -393,3 +417,20 @@ def test_every_recorded_call_is_scored(shared_data: Path) -> None:
 def test_a_line_says_what_a_call_is() -> None:
     call = read_call(7, line().encode())
     assert (call.line, call.id, call.billed_tokens, call.stratum) == (7, "text", 12, "text")
+
+
+# The documents
+
+
+def test_the_table_of_the_readme_is_replaced_between_its_marks() -> None:
+    before = f"a\n{accuracy.START}old\n{accuracy.END}z\n"
+    once = accuracy.with_table(before, "new\n")
+    assert once == f"a\n{accuracy.START}new\n{accuracy.END}z\n"
+    assert accuracy.with_table(once, "new\n") == once
+    readme = accuracy.README.read_text("utf-8")
+    table = readme.partition(accuracy.START)[2].partition(accuracy.END)[0]
+    assert table.count("\n| ") == len(POOLS) + len(["titles", "rule", "delta"])
+
+
+def test_the_document_is_of_this_version() -> None:
+    assert f"tokenctx {tokenctx.__version__}" in accuracy.DOCUMENT.read_text("utf-8")

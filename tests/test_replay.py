@@ -12,6 +12,7 @@ import pytest
 
 from tokenctx._recordings import RecordingError, Turn, read_recording
 from tokenctx._replay import Figures, ReplayedTurn, quantile, replay
+from tokenctx._tables import reason_lines
 
 ROOT = Path(__file__).parents[1]
 DEMONSTRATION = ROOT / "tests/data/agent-session.json"
@@ -279,7 +280,9 @@ def test_without_the_system_prompt_no_full_count_is_compared(tmp_path: Path) -> 
     for turn in replayed(path):
         figures.add(turn, has_context=False)
     assert len(figures.delta_errors) == 1
-    assert figures.as_json()["full_recount_error_percent"] == {"median": None, "p90": None}
+    assert figures.as_json()["full_recount_error_percent"] == dict.fromkeys(
+        ("median", "p90", "p99")
+    )
 
 
 # Shapes and figures
@@ -337,3 +340,29 @@ def test_every_recorded_turn_that_extends_a_recorded_one_is_known(name: str, at_
     assert figures.known("extends") == figures.relations["extends"]
     assert figures.relations["messages"] <= 9
     assert figures.reasons["messages"] <= 1
+
+
+# From one turn to the next
+
+
+def test_the_new_part_is_measured_alone_where_the_reply_is_known(tmp_path: Path) -> None:
+    turns: list[Json] = [
+        {"new_messages": [user("Hello")], "usage": usage(100, 5), "reply": assistant("Hi")},
+        {"new_messages": [user("How are you?")], "usage": usage(125, 5), "reply": None},
+        {"new_messages": [assistant("Fine."), user("Bye")], "usage": usage(140, 5)},
+    ]
+    first, second, third = replayed(saved(tmp_path, session(*turns)))
+    assert (first.new_error_percent, third.new_error_percent) == (None, None)
+    new_tokens = 125 - second.estimate.known_tokens
+    error = second.estimate.estimated_tokens - new_tokens
+    assert second.new_error_percent == pytest.approx(100 * error / new_tokens)
+    figures = Figures()
+    for turn in (first, second, third):
+        figures.add(turn, has_context=True)
+    assert figures.new_errors == [abs(second.new_error_percent or 0)]
+    assert figures.reply_errors == [abs(second.error_percent)]
+    assert "new part" in reason_lines(figures)[0]
+
+
+def usage(tokens: int, output_tokens: int) -> Json:
+    return {"prompt_tokens": tokens, "completion_tokens": output_tokens}

@@ -1,5 +1,7 @@
 """Input tokens of a chat request, known before it is sent."""
 
+from typing import TYPE_CHECKING
+
 from tokenctx._core import (
     Encoding,
     __version__,
@@ -23,9 +25,29 @@ from tokenctx._models import (
 )
 from tokenctx._tracker import ConversationStateTracker
 
+if TYPE_CHECKING:
+    from tokenctx import mime
+    from tokenctx._agents import agent_hints
+    from tokenctx._reader import UsageReader
+    from tokenctx._scaling import ContextWindowScaler, ScaledUsage
+    from tokenctx._usage import SessionUsage, Usage, normalize_usage
+    from tokenctx.convert import (
+        Conversion,
+        ConversionError,
+        ConversionNote,
+        ConversionOptions,
+        convert_messages,
+        convert_response,
+    )
+
 __all__ = [
+    "ContextWindowScaler",
     "ConversationLookupResult",
     "ConversationStateTracker",
+    "Conversion",
+    "ConversionError",
+    "ConversionNote",
+    "ConversionOptions",
     "Encoding",
     "Error",
     "Estimate",
@@ -34,7 +56,14 @@ __all__ = [
     "KnownConversationState",
     "RequestCount",
     "RequestError",
+    "ScaledUsage",
+    "SessionUsage",
+    "Usage",
+    "UsageReader",
     "__version__",
+    "agent_hints",
+    "convert_messages",
+    "convert_response",
     "count_tokens",
     "count_tokens_batch",
     "encode",
@@ -43,11 +72,50 @@ __all__ = [
     "image_size",
     "image_tokens",
     "list_encodings",
+    "mime",
+    "normalize_usage",
 ]
 
+_LOADED_WHEN_USED = {
+    "ContextWindowScaler": "_scaling",
+    "Conversion": "convert",
+    "ConversionError": "convert",
+    "ConversionNote": "convert",
+    "ConversionOptions": "convert",
+    "ScaledUsage": "_scaling",
+    "SessionUsage": "_usage",
+    "Usage": "_usage",
+    "UsageReader": "_reader",
+    "agent_hints": "_agents",
+    "convert_messages": "convert",
+    "convert_response": "convert",
+    "mime": "mime",
+    "normalize_usage": "_usage",
+}
+"""Names and their modules, which a program that only counts need not pay for."""
+
 for _name in __all__:
-    if _name != "__version__":
+    if _name != "__version__" and _name not in _LOADED_WHEN_USED:
         globals()[_name].__module__ = "tokenctx"
+
+
+def __getattr__(name: str) -> object:
+    """The public name, from its module, at its first use."""
+    if name not in _LOADED_WHEN_USED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(f"{__name__}.{_LOADED_WHEN_USED[name]}")
+    globals()[name] = value = getattr(module, name, module)
+    if value is not module:
+        value.__module__ = __name__
+    return value
+
+
+def __dir__() -> list[str]:
+    """All public names, loaded or not."""
+    return sorted({*globals(), *__all__})
+
 
 if _debug_build:
     import warnings

@@ -17,6 +17,8 @@ from tokenctx._vocabularies import TextCounter
 __all__ = [
     "Encoding",
     "Engine",
+    "Rewriter",
+    "Scale",
     "Tracker",
     "__version__",
     "_debug_build",
@@ -59,7 +61,6 @@ class Engine:
         named_vocabularies: list[tuple[str, TextCounter]],
         *,
         is_learning: bool,
-        vocabularies: list[tuple[str, TextCounter]] | None = None,
     ) -> Engine: ...
     def __len__(self) -> int: ...
     def clear(self) -> None: ...
@@ -160,7 +161,10 @@ class Encoding:
         """Number of tokens of `text`."""
 
     def count_batch(self, texts: Iterable[str | bytes]) -> list[int]:
-        """Number of tokens of each text, in one call: for many short texts."""
+        """Number of tokens of each text, in one call.
+
+        Other threads run meanwhile if the texts have 2 KiB together.
+        """
 
     def count_at_most(self, text: str | bytes, limit: int) -> int:
         """Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
@@ -192,6 +196,30 @@ class Encoding:
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class Scale:
+    """What `ContextWindowScaler` works with: a line through points (real, scaled) from (0, 0) on.
+
+    Numbers changed are (path in the usage object, real, scaled).
+    """
+
+    def __new__(cls, points: Sequence[tuple[int, int]], rounding: str) -> Scale: ...
+    @property
+    def is_linear(self) -> bool: ...
+    def tokens(self, tokens: int) -> int: ...
+    def body(self, body: bytes, *, is_count: bool) -> tuple[bytes, list[tuple[str, int, int]]]: ...
+    def stream(self, first_input_tokens: int | None = None) -> Rewriter: ...
+
+@final
+class Rewriter:
+    """Rewrites one stream of server-sent events; made by `Scale.stream`."""
+
+    def push(self, chunk: bytes) -> bytes: ...
+    def finish(self) -> bytes: ...
+    def numbers(self) -> tuple[list[tuple[str, int, int]], list[tuple[str, int, int]]]: ...
+    @property
+    def long_event_count(self) -> int: ...
 
 def count_tokens(
     text: str | bytes, *, encoding: EncodingName | ClaudeFamilyName = "o200k_base"

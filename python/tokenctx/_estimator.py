@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from tokenctx._core import Engine
 from tokenctx._tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
-from tokenctx._usage import read_billed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,14 +129,23 @@ class HybridTokenEstimator:
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on.
 
-        `usage` is the provider's usage object, a response that has one, or the number of input
-        tokens with all that was cached. With `reply` (the response, or the assistant's message)
-        the next turn starts from input and output. A call without input tokens, such as a failed
-        or cancelled one, is not recorded. Raises as `estimate`.
+        `usage` is the provider's usage object, a response that has one, a `UsageReader`, or the
+        number of input tokens with all that was cached. With `reply` (the response, or the
+        assistant's message; a `UsageReader` brings its own) the next turn starts from input and
+        output. A call without input tokens, such as a failed or cancelled one, is not recorded,
+        nor is the partial usage of a stream that was cut, nor a scaled one. Raises as `estimate`.
         """
-        billed = read_billed(usage)
+        from tokenctx._reader import UsageReader
+        from tokenctx._usage import normalize_usage
+
+        billed = normalize_usage(usage)
+        if billed.is_partial or billed.is_scaled:
+            return False
+        if reply is None and isinstance(usage, UsageReader):
+            reply = usage.reply
+        tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
         is_known: bool = self._engine.record(
-            body, model, dialect, provider, *billed, reply, self._clock()
+            body, model, dialect, provider, *tokens, reply, self._clock()
         )
         return is_known
 

@@ -269,27 +269,33 @@ ROWS: Final[dict[str, Callable[[Call, Estimate], str]]] = {
 
 @dataclass(slots=True)
 class Tally:
-    """Scores of one way of counting as they come in: by row and stratum, and by pool."""
+    """Scores of one way of counting as they come in: by row and stratum, and by pool.
 
-    rows: dict[tuple[str, Stratum], Scores] = field(default_factory=lambda: defaultdict(Scores))
+    A row is what its calls share, by name (a key of `ROWS`) and value.
+    """
+
+    rows: dict[tuple[str, str, Stratum], Scores] = field(
+        default_factory=lambda: defaultdict(Scores)
+    )
     pools: dict[str, Scores] = field(
         default_factory=lambda: {pool.name: Scores() for pool in (*POOLS, DELTA)}
     )
     failed_count: int = 0
 
-    def add(self, row: str, call: Call, score: Score) -> None:
+    def add(self, rows: Mapping[str, str], call: Call, score: Score) -> None:
         """Count the score of `call` in."""
-        self.rows[row, call.stratum].append(score)
+        for by, row in rows.items():
+            self.rows[by, row, call.stratum].append(score)
         vendor = vendor_of(call.provider, call.api, call.model)
         for pool in POOLS:
             if pool.holds(vendor, call.api, call.stratum):
                 self.pools[pool.name].append(score)
 
-    def sorted_rows(self) -> list[tuple[str, Stratum, Scores]]:
-        """The rows by name, in the order of the strata."""
+    def sorted_rows(self, by: str) -> list[tuple[str, Stratum, Scores]]:
+        """The rows that share `by`, by its value, in the order of the strata."""
         order = {stratum: place for place, stratum in enumerate(STRATA)}
-        keys = sorted(self.rows, key=lambda key: (key[0], order[key[1]]))
-        return [(*key, self.rows[key]) for key in keys]
+        keys = sorted((key for key in self.rows if key[0] == by), key=lambda it: order[it[2]])
+        return [(it[1], it[2], self.rows[it]) for it in sorted(keys, key=lambda it: it[1])]
 
     def sorted_pools(self) -> list[tuple[Pool, Scores]]:
         """The promised pools with their scores, in the order of the promises."""
@@ -301,14 +307,14 @@ class Evaluation:
     """What came out: our scores, those of other counters, and the largest misses.
 
     Attributes:
-        by: What the calls of a row share; a key of `ROWS`.
+        by: What the calls of a row share; keys of `ROWS`.
         worst_count: How many misses are kept.
         estimator: What is scored; it learns nothing.
         peers: Other counters to be scored on the same calls.
         skipped: Lines that were not scored, by reason.
     """
 
-    by: str = "provider"
+    by: tuple[str, ...] = ("provider",)
     worst_count: int = 0
     estimator: HybridTokenEstimator = field(default_factory=plain_estimator)
     peers: list[Peer] = field(default_factory=list)
@@ -321,22 +327,22 @@ class Evaluation:
 
     def add(self, call: Call, estimate: Estimate, delta: Estimate | None) -> None:
         """Count the estimates for `call` in."""
-        score, row = score_of(call, estimate), ROWS[self.by](call, estimate)
+        score, rows = score_of(call, estimate), {by: ROWS[by](call, estimate) for by in self.by}
         self.record_count += 1
-        self.own.add(row, call, score)
+        self.own.add(rows, call, score)
         if delta and delta.known_tokens >= DELTA_TOKENS and call.stratum != "undetermined":
             self.own.pools[DELTA.name].append(score_of(call, delta))
         if call.stratum != "undetermined":
             self._keep_if_worst(abs(score.percent), call, estimate)
         if self.peers:
-            self._compare(row, call)
+            self._compare(rows, call)
 
     def _keep_if_worst(self, percent: float, call: Call, estimate: Estimate) -> None:
         heapq.heappush(self.worst, (percent, call.line, call, estimate))
         if len(self.worst) > self.worst_count:
             heapq.heappop(self.worst)
 
-    def _compare(self, row: str, call: Call) -> None:
+    def _compare(self, rows: Mapping[str, str], call: Call) -> None:
         form = chat_form(call.body, call.model, call.dialect)
         for peer in self.peers:
             tally = self.of_peers[peer.title]
@@ -345,7 +351,7 @@ class Evaluation:
             except Exception:  # whatever a request makes it raise is its score
                 tally.failed_count += 1
             else:
-                tally.add(row, call, Score(call.billed_tokens, tokens, tokens, tokens))
+                tally.add(rows, call, Score(call.billed_tokens, tokens, tokens, tokens))
 
 
 def evaluate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._evaluation import score_of
 from tokenctx._recordings import message_list, truncated
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ class Miss:
     parts: dict[str, int]
 
     @property
+    def percent(self) -> float:
+        """The error in percent of what was billed."""
+        return score_of(self.call, self.estimate).percent
+
+    @property
     def suspect(self) -> str:
         too_much = self.estimate.tokens - self.call.billed_tokens
         special = (part for stratum, part in CANDIDATES if stratum == self.call.stratum)
@@ -72,9 +78,7 @@ class Miss:
             "tokens": estimate.tokens,
             "low": estimate.low,
             "high": estimate.high,
-            "error_percent": round(
-                100 * (estimate.tokens - call.billed_tokens) / call.billed_tokens, 3
-            ),
+            "error_percent": round(self.percent, 3),
             "profile": estimate.profile,
             "quality": estimate.quality,
             "assumptions": list(estimate.assumptions),

@@ -29,7 +29,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from tokenctx._usage import Billed, read_billed
+from tokenctx._usage import Usage, normalize_usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,7 +80,7 @@ class Turn:
     body: bytes
     model: str | None
     dialect: Dialect | None
-    billed: Billed
+    billed: Usage
     relation: Relation
     reply: Json | None = None
     provider: str = ""
@@ -183,7 +183,7 @@ def _session_turns(session: Json) -> Iterator[Turn]:
             _dump(body),
             session.get("model"),
             session.get("dialect"),
-            read_billed(turn.get("usage") or {}),
+            normalize_usage(turn.get("usage") or {}),
             "first" if before is None else relation(before, body),
             reply,
             str(session.get("provider", "")),
@@ -283,11 +283,17 @@ def truncated(body: Json, messages: list[Json]) -> Json:
     return {**body, field: messages}
 
 
-def _billed(call: Json) -> Billed:
+def _billed(call: Json) -> Usage:
     """What was billed: of the raw usage, or the recorder's own total where we cannot read that."""
-    billed = read_billed(call.get("usage") or {})
+    billed = normalize_usage(call.get("usage") or {})
     total = call.get("input_tokens")
-    return billed._replace(input_tokens=max(0, total)) if isinstance(total, int) else billed
+    if not isinstance(total, int) or total == billed.input_tokens:
+        return billed
+    return Usage(
+        uncached_input_tokens=max(0, total),
+        output_tokens=billed.output_tokens,
+        reasoning_tokens=billed.reasoning_tokens,
+    )
 
 
 def restored(value: Any, field: str = "") -> Any:
@@ -343,7 +349,9 @@ def _step_turns(line: Json) -> Iterator[Turn]:
         state = "compacted" if is_cut else state if models else "first"
         models = {model} if is_cut else models | {model}
         reply = step.get("reply") if step.get("output_final", True) else None
-        tokens = read_billed({name: step.get(name) for name in ("input_tokens", "output_tokens")})
+        tokens = normalize_usage(
+            {name: step.get(name) for name in ("input_tokens", "output_tokens")}
+        )
         yield Turn(
             _dump({"model": model, "messages": messages}), model, dialect, tokens, state, reply
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._estimator import HybridTokenEstimator
@@ -35,6 +35,7 @@ class ReplayedTurn:
         recount_tokens: The whole request counted, whatever was known of it.
         estimate_us: Microseconds that the estimate took, from the bytes of the body.
         recount_us: Microseconds that the full count took, likewise.
+        has_known_reply: Whether the turn before was recorded with its reply.
     """
 
     number: int
@@ -44,6 +45,7 @@ class ReplayedTurn:
     recount_tokens: int
     estimate_us: float
     recount_us: float
+    has_known_reply: bool = False
 
     @property
     def error_tokens(self) -> int:
@@ -59,6 +61,17 @@ class ReplayedTurn:
     def recount_error_percent(self) -> float:
         """Error of the full count in percent of the billed tokens."""
         return 100 * (self.recount_tokens - self.billed_tokens) / self.billed_tokens
+
+    @property
+    def new_error_percent(self) -> float | None:
+        """Error of the counted part in percent of what was billed for it.
+
+        None where the known part has no reply in it, or nothing was billed beyond it.
+        """
+        new_tokens = self.billed_tokens - self.estimate.known_tokens
+        if not self.has_known_reply or new_tokens <= 0:
+            return None
+        return 100 * self.error_tokens / new_tokens
 
     def as_json(self) -> dict[str, Any]:
         """The turn as JSON values."""
@@ -90,6 +103,8 @@ class Figures:
     reasons: Counter[Relation] = field(default_factory=Counter)
     delta_errors: list[float] = field(default_factory=list)
     recount_errors: list[float] = field(default_factory=list)
+    reply_errors: list[float] = field(default_factory=list)
+    new_errors: list[float] = field(default_factory=list)
     delta_us: list[float] = field(default_factory=list)
     recount_us: list[float] = field(default_factory=list)
 
@@ -119,6 +134,10 @@ class Figures:
         self.delta_us.append(turn.estimate_us)
         if source == "delta":
             self.delta_errors.append(abs(turn.error_percent))
+            if turn.has_known_reply:
+                self.reply_errors.append(abs(turn.error_percent))
+            if (new_error := turn.new_error_percent) is not None:
+                self.new_errors.append(abs(new_error))
             if has_context:
                 self.recount_errors.append(abs(turn.recount_error_percent))
 
@@ -136,6 +155,8 @@ class Figures:
             "extending_but_messages_differ": self._known_of("messages"),
             "estimated_because": {REASONS[name]: count for name, count in self.reasons.items()},
             "delta_error_percent": _spread(self.delta_errors),
+            "delta_after_reply_error_percent": _spread(self.reply_errors),
+            "new_part_error_percent": _spread(self.new_errors),
             "full_recount_error_percent": _spread(self.recount_errors),
             "delta_us": _spread(self.delta_us),
             "full_recount_us": _spread(self.recount_us),
@@ -150,8 +171,9 @@ def quantile(numbers: Sequence[float], share: float) -> float | None:
 
 
 def _spread(numbers: Sequence[float]) -> dict[str, float | None]:
-    values = (("median", quantile(numbers, 0.5)), ("p90", quantile(numbers, 0.9)))
-    return {name: None if value is None else round(value, 4) for name, value in values}
+    shares = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+    values = {name: quantile(numbers, share) for name, share in shares.items()}
+    return {name: None if value is None else round(value, 4) for name, value in values.items()}
 
 
 def replay(conversation: Conversation) -> Iterator[ReplayedTurn]:
@@ -160,14 +182,18 @@ def replay(conversation: Conversation) -> Iterator[ReplayedTurn]:
     Turns without billed input tokens are left out. Raises RequestError for a body that cannot be
     read.
     """
-    estimator, warm = HybridTokenEstimator(), set()
+    estimator, warm, has_reply = HybridTokenEstimator(), set(), False
     for number, turn in enumerate(conversation.turns, 1):
         if turn.billed.input_tokens == 0:
             continue
         if turn.model not in warm:  # the vocabulary is loaded at first use, which is not timed
             estimator.count_request(turn.body, **_names(turn))
             warm.add(turn.model)
-        yield _replayed(estimator, number, turn)
+        yield replace(
+            _replayed(estimator, number, turn),
+            has_known_reply=has_reply and turn.relation == "extends" and turn.known is None,
+        )
+        has_reply = turn.reply is not None and turn.billed.output_tokens > 0
 
 
 def _names(turn: Turn) -> dict[str, Any]:

@@ -97,6 +97,11 @@ class Promise:
     within_2: int
     within_5: int
 
+    @property
+    def shares(self) -> tuple[int | None, int, int]:
+        """All three in this order."""
+        return self.exact, self.within_2, self.within_5
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -154,7 +159,11 @@ POOLS: Final = (
     _pool("Anthropic: tools", (60, 88, 95), (75, 95, 98), **CLAUDE, strata=("tools",)),
     _pool("Gemini: all determined", (20, 50, 75), (45, 75, 90), vendor="gemini"),
     _pool(
-        "Gemini: text, with its vocabulary", (80, 90, 95), None, vendor="gemini", strata=("text",)
+        "Gemini: text (promised with its vocabulary)",
+        (80, 90, 95),
+        None,
+        vendor="gemini",
+        strata=("text",),
     ),
     _pool("other vendors", (None, 40, 62), (None, 65, 85), vendor="other"),
     _pool("images", (None, 65, 80), (None, 85, 95), strata=("images",)),

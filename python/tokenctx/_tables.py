@@ -215,10 +215,20 @@ def total_line(figures: Figures) -> str:
     )
 
 
+def reply_line(figures: Figures) -> str:
+    """How good it is from one turn to the next where the reply is known."""
+    whole, new = (
+        " / ".join(f"{_number(quantile(errors, share), 2)} %" for share in (0.5, 0.9, 0.99))
+        for errors in (figures.reply_errors, figures.new_errors)
+    )
+    return f"from input and output of the turn before, median / p90 / p99: {whole}; new part: {new}"
+
+
 def reason_lines(figures: Figures) -> list[str]:
     """What was recognised of the turns that had to be, and why the others were counted in full."""
     extending, differing = figures.relations["extends"], figures.relations["messages"]
-    lines = [f"extends a recorded call: {figures.known('extends'):,} of {extending:,} known"]
+    lines = [reply_line(figures)] if figures.reply_errors else []
+    lines += [f"extends a recorded call: {figures.known('extends'):,} of {extending:,} known"]
     if differing:
         known = figures.known("messages")
         lines.append(f"should extend one, but messages differ: {known:,} of {differing:,} known")

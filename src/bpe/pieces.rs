@@ -132,7 +132,7 @@ impl Pieces {
         let (mut tokens, mut together) = (0, Together::new(vocabulary));
         for &piece in others {
             let (start, end) = self.piece(piece);
-            if end - start > MERGE_BYTES {
+            if end - start > MERGE_BYTES && text[end - 1].is_ascii() {
                 tokens += L::count_piece(vocabulary, text, start, end);
                 continue;
             }
@@ -145,9 +145,12 @@ impl Pieces {
             let (mut from, mut known, mut waiting) = (start, 0, false);
             while from < end {
                 let to = piece::cell_end(vocabulary, text, from, end);
-                match together.count_cell(memo, text, from, to) {
-                    Some(count) => known += count,
-                    None => waiting = true,
+                if to - from > MERGE_BYTES {
+                    known += L::count_piece(vocabulary, text, from, to);
+                } else if let Some(count) = together.count_cell(memo, text, from, to) {
+                    known += count;
+                } else {
+                    waiting = true;
                 }
                 from = to;
                 if together.is_full() {

@@ -139,9 +139,12 @@ const FIRST_BYTES: usize = 4096;
 /// A beginning of `text` of at least `least_bytes` whose normal form is the beginning of that of
 /// `text`; none if the text is hardly longer.
 ///
-/// Nothing before an ASCII character is joined to it or to what follows.
+/// Nothing before a visible ASCII character is joined to it or to what follows it.
 fn head(text: &str, least_bytes: usize) -> Option<&str> {
     let rest = text.as_bytes().get(least_bytes..)?;
-    let more = rest.iter().take(FIRST_BYTES).position(u8::is_ascii)?;
+    let more = rest
+        .iter()
+        .take(FIRST_BYTES)
+        .position(u8::is_ascii_graphic)?;
     Some(&text[..least_bytes + more])
 }

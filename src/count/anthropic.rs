@@ -58,6 +58,11 @@ impl Prompt {
             keeps_system,
         }
     }
+
+    /// Tokens that a request for one call at a time adds to those of the tools.
+    pub(super) fn serial_tokens(self) -> i64 {
+        self.serial_tokens
+    }
 }
 
 /// Tokens between the blocks before the messages: tools, output schema, thinking, system.
@@ -203,11 +208,6 @@ impl Counter<'_> {
     pub(super) fn blocks(&mut self, prompt: Prompt, system: &[Part<'_>]) -> i64 {
         let tokens = self.system(prompt, system);
         prompt.block_tokens.saturating_add_unsigned(tokens)
-    }
-
-    /// Tokens that a request for one call at a time adds to those of the tools.
-    pub(super) fn serial(&self) -> i64 {
-        self.prompt.map_or(0, |prompt| prompt.serial_tokens)
     }
 
     /// Tokens of a system prompt; line feeds before it join the one of its frame.

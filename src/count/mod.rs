@@ -111,7 +111,8 @@ impl<'p> Counter<'p> {
     pub fn context(&mut self, request: &Request<'_>) -> u64 {
         let profile = self.profile;
         let mut tokens = profile.request_tokens;
-        if let Some(prompt) = self.prompt {
+        let prompt = self.prompt.map(|_| Prompt::new(profile, request));
+        if let Some(prompt) = prompt {
             tokens = plus(tokens, self.blocks(prompt, &request.system));
         } else if !request.system.is_empty() {
             tokens += profile.system_tokens + self.parts(&request.system, false);
@@ -129,7 +130,7 @@ impl<'p> Counter<'p> {
         }
         if !request.tools.is_empty() {
             let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
-            self.tally.tools = plus(tools, self.serial());
+            self.tally.tools = plus(tools, prompt.map_or(0, Prompt::serial_tokens));
             tokens += self.tally.tools;
         }
         if let Some(schema) = &request.response_schema {

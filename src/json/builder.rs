@@ -10,6 +10,8 @@ use std::collections::hash_map::Entry;
 
 /// Objects up to here find equal keys by comparing all pairs, larger ones by a keyed hash.
 const FEW_KEYS: usize = 16;
+/// Room from the start, so that a small document does not grow step by step.
+const FIRST_NODES: usize = 64;
 
 /// Makes a [`Document`] from calls in document order; strings are copied into it.
 ///
@@ -64,9 +66,11 @@ impl Builder<'static> {
 impl<'t> Builder<'t> {
     /// A document whose strings may be spans of `text`, which do not count as bytes.
     pub(super) fn over(text: &'t str, limits: &Limits) -> Builder<'t> {
+        let mut tape = Tape::default();
+        tape.nodes.reserve(text.len().min(FIRST_NODES));
         Builder {
             text,
-            tape: Tape::default(),
+            tape,
             open: Vec::new(),
             limits: Limits {
                 max_bytes: limits.max_bytes.min(Span::MAX),

@@ -177,6 +177,14 @@ impl<'d> Value<'d> {
         self.as_number_text()?.parse().ok()
     }
 
+    /// Where in the text that was parsed the number stands, if it is written there as it reads.
+    pub fn number_range(self) -> Option<std::ops::Range<usize>> {
+        match self.node() {
+            Node::Number(span) => span.range_in_text(),
+            _ => None,
+        }
+    }
+
     /// The number as the nearest float, if it is one.
     pub fn as_f64(self) -> Option<f64> {
         self.as_number_text()?.parse().ok()

@@ -74,6 +74,11 @@ impl Span {
         }
     }
 
+    /// Its place in the text, if that is where it is.
+    pub(super) fn range_in_text(self) -> Option<Range<usize>> {
+        (self.start & IN_ARENA == 0).then(|| self.range())
+    }
+
     pub(super) fn range(self) -> Range<usize> {
         let start = (self.start & !IN_ARENA) as usize;
         start..start + self.len as usize

@@ -7,6 +7,7 @@ mod media;
 mod models;
 mod object;
 mod request;
+mod scale;
 mod text;
 mod tracker;
 mod vocabulary;
@@ -33,6 +34,8 @@ mod _core {
     use media::{image_size, image_tokens};
     #[pymodule_export]
     use request::{view_reply, view_request};
+    #[pymodule_export]
+    use scale::{PyRewriter, PyScale};
     #[pymodule_export]
     use tracker::PyTracker;
 

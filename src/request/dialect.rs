@@ -25,6 +25,9 @@ pub(super) fn detect_dialect(body: Value<'_>) -> Dialect {
     if has(body, &["contents", "generateContentRequest"]) {
         return Dialect::Gemini;
     }
+    if counted_request(body).is_some() {
+        return Dialect::BedrockConverse;
+    }
     let Some(messages) = array(body.get("messages")) else {
         return match has(body, &["input", "previous_response_id"]) {
             true => Dialect::OpenAiResponses,
@@ -35,6 +38,11 @@ pub(super) fn detect_dialect(body: Value<'_>) -> Dialect {
         return Dialect::BedrockConverse;
     }
     dialect_of_messages(messages).unwrap_or_else(|| dialect_of_options(body))
+}
+
+/// The Converse request in a body of Bedrock's endpoint that counts.
+pub(super) fn counted_request(body: Value<'_>) -> Option<Value<'_>> {
+    object(object(body.get("input"))?.get("converse"))
 }
 
 fn dialect_of_options(body: Value<'_>) -> Dialect {

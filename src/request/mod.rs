@@ -98,7 +98,10 @@ pub fn read_reply<'d>(document: &'d Document<'_>) -> Vec<Message<'d>> {
 /// The object that holds the fields of the request; of a body that is none, a value without any.
 fn request_fields(body: Value<'_>) -> Value<'_> {
     let inner = first(body, &["generateContentRequest"]);
-    inner.filter(|inner| is_truthy(*inner)).unwrap_or(body)
+    let inner = inner.filter(|inner| is_truthy(*inner));
+    inner
+        .or_else(|| dialect::counted_request(body))
+        .unwrap_or(body)
 }
 
 fn tool_list(fields: Value<'_>) -> Option<Value<'_>> {

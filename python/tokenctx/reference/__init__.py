@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tokenctx import _estimator, _tracker
+from tokenctx import _estimator, _scaling, _tracker
 from tokenctx.reference.bpe import count_tokens, encode
 from tokenctx.reference.estimate import Engine
 from tokenctx.reference.media import image_size
+from tokenctx.reference.scale import Scale
 from tokenctx.reference.tracker import Tracker
 
 __all__ = [
+    "ContextWindowScaler",
     "ConversationStateTracker",
     "HybridTokenEstimator",
     "count_tokens",
@@ -29,6 +31,12 @@ class HybridTokenEstimator(_estimator.HybridTokenEstimator):
     """`tokenctx.HybridTokenEstimator` on the plain Python engine."""
 
     _core: ClassVar[Any] = Engine
+
+
+class ContextWindowScaler(_scaling.ContextWindowScaler):
+    """`tokenctx.ContextWindowScaler` on the plain Python scale."""
+
+    _core: ClassVar[Any] = Scale
 
 
 class ConversationStateTracker(_tracker.ConversationStateTracker):

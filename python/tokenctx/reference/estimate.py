@@ -301,6 +301,7 @@ class Engine:
             schema_name="",
             schema_description="",
             thinking=False,
+            serial=False,
             pro=False,
         )
         readings = reading, replace(reading, request=without)

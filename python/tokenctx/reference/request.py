@@ -110,7 +110,8 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
     assumptions: set[str] = set(anomalies)
     found = cast("Dialect", dialect) if dialect is not None else detect_dialect(value)
     fields = value if isinstance(value, dict) else {"messages": value}
-    fields = first(fields, "generateContentRequest") or fields
+    counted = counted_request(fields)
+    fields = first(fields, "generateContentRequest") or (fields if counted is None else counted)
     fields = fields if isinstance(fields, dict) else {"messages": value}
     named = model if model is not None else string(first(fields, "model", "modelId"))
     if any(fields.get(key) for key in SERVER_STATE_KEYS):
@@ -143,6 +144,8 @@ def detect_dialect(value: Any) -> Dialect:
         return dialect_of_messages(value if isinstance(value, list) else [])
     if "contents" in value or "generateContentRequest" in value:
         return "gemini"
+    if counted_request(value) is not None:
+        return "bedrock-converse"
     messages = value.get("messages")
     if not isinstance(messages, list):
         is_responses = "input" in value or "previous_response_id" in value
@@ -162,6 +165,13 @@ def has_input_schema(tools: Any) -> bool:
     return isinstance(tools, list) and any(
         isinstance(tool, dict) and "input_schema" in tool for tool in tools
     )
+
+
+def counted_request(value: dict[str, Any]) -> dict[str, Any] | None:
+    """The Converse request in a body of Bedrock's endpoint that counts."""
+    counted = value.get("input")
+    inner = counted.get("converse") if isinstance(counted, dict) else None
+    return inner if isinstance(inner, dict) else None
 
 
 def dialect_of_messages(messages: list[Any]) -> Dialect:

@@ -1,0 +1,375 @@
+"""The assistant's message, put together from the events of a stream.
+
+One class for each stream format. Each gives the message in the shape of its own API, as a client
+sends it back, so that `record(reply=...)` reads it like a response that was not streamed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+Json = dict[str, Any]
+
+
+class Reply:
+    """What is known of the message so far.
+
+    Attributes:
+        has_ended: The message is whole; usage in this or a later event is final.
+        is_complete: The stream has all that its format has at the end.
+        has_several: There are several answers, so none that must come back.
+    """
+
+    dialect: ClassVar[str | None] = None
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self.is_complete = False
+        self.has_several = False
+        self._pieces: dict[tuple[Any, ...], list[str]] = {}
+
+    def add(self, event: Json) -> None:
+        """Take the next event."""
+        raise NotImplementedError
+
+    def message(self) -> Any:
+        """The message; None if there is nothing in it."""
+        raise NotImplementedError
+
+    def _append(self, text: object, *place: Any) -> None:
+        if isinstance(text, str) and text:
+            self._pieces.setdefault(place, []).append(text)
+
+    def _text(self, *place: Any) -> str:
+        return "".join(self._pieces.get(place, ()))
+
+    def _arguments(self, *place: Any, default: object) -> Any:
+        """JSON that came in pieces; the text itself if it is none."""
+        text = self._text(*place)
+        try:
+            return json.loads(text) if text else default
+        except (ValueError, RecursionError):
+            return text
+
+
+class ChatReply(Reply):
+    """OpenAI Chat Completions, and all that speak it."""
+
+    dialect = "openai-chat"
+    TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning", "thinking")
+    LISTS: Final = ("content", "reasoning_details", "images")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._role = "assistant"
+        self._lists: dict[str, list[Any]] = {}
+        self._calls: dict[int, Json] = {}
+        self._has_legacy_call = False
+
+    def add(self, event: Json) -> None:
+        for choice in objects(event.get("choices")):
+            if choice.get("index"):
+                self.has_several = True
+                continue
+            self._delta(fields(choice.get("delta")))
+            if choice.get("finish_reason") is not None:
+                self.has_ended = self.is_complete = True
+
+    def _delta(self, delta: Json) -> None:
+        self._role = text(delta.get("role")) or self._role
+        for name in self.TEXTS:
+            self._append(delta.get(name), name)
+        for name in self.LISTS:
+            if found := objects(delta.get(name)):
+                self._lists.setdefault(name, []).extend(found)
+        for position, call in enumerate(objects(delta.get("tool_calls"))):
+            self._call(call, call.get("index"), position)
+        if legacy := fields(delta.get("function_call")):
+            self._has_legacy_call = True
+            self._append(legacy.get("name"), "legacy", "name")
+            self._append(legacy.get("arguments"), "legacy", "arguments")
+
+    def _call(self, part: Json, index: object, position: int) -> None:
+        place = number(index, position)
+        call = self._calls.setdefault(place, {})
+        call |= {name: part[name] for name in ("id", "type") if part.get(name)}
+        for kind, argument in (("function", "arguments"), ("custom", "input")):
+            if inner := fields(part.get(kind)):
+                call.setdefault(kind, {})
+                if name := text(inner.get("name")):
+                    call[kind]["name"] = name
+                self._append(inner.get(argument), place, kind, argument)
+
+    def message(self) -> Any:
+        message: Json = {name: self._text(name) for name in self.TEXTS if self._text(name)}
+        message |= self._lists
+        if self._calls:
+            message["tool_calls"] = [self._made(place) for place in sorted(self._calls)]
+        if self._has_legacy_call:
+            names = ("name", "arguments")
+            message["function_call"] = {name: self._text("legacy", name) for name in names}
+        return {"role": self._role, "content": None, **message} if message else None
+
+    def _made(self, place: int) -> Json:
+        call = dict(self._calls[place])
+        for kind, argument in (("function", "arguments"), ("custom", "input")):
+            if kind in call:
+                call[kind] = {**call[kind], argument: self._text(place, kind, argument)}
+        return call
+
+
+class ResponsesReply(Reply):
+    """OpenAI Responses."""
+
+    dialect = "openai-responses"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._items: dict[int, Json] = {}
+        self._output: list[Json] = []
+
+    def add(self, event: Json) -> None:
+        kind = event.get("type")
+        index = event.get("output_index")
+        if kind == "response.output_item.done" and isinstance(index, int):
+            self._items[index] = fields(event.get("item"))
+        if kind in ("response.completed", "response.incomplete"):
+            self._output = objects(fields(event.get("response")).get("output"))
+            self.has_ended = self.is_complete = True
+
+    def message(self) -> Any:
+        return self._output or [self._items[index] for index in sorted(self._items)] or None
+
+
+class AnthropicReply(Reply):
+    """Anthropic Messages."""
+
+    dialect = "anthropic"
+    DELTAS: Final = {
+        "text_delta": "text",
+        "thinking_delta": "thinking",
+        "signature_delta": "signature",
+        "compaction_delta": "content",
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocks: dict[int, Json] = {}
+
+    def add(self, event: Json) -> None:
+        kind, index = event.get("type"), event.get("index")
+        if kind == "content_block_start" and isinstance(index, int):
+            self._blocks[index] = dict(fields(event.get("content_block")))
+        elif kind == "content_block_delta" and isinstance(index, int) and index in self._blocks:
+            self._delta(index, fields(event.get("delta")))
+        elif kind == "message_delta":
+            self.has_ended |= fields(event.get("delta")).get("stop_reason") is not None
+        elif kind == "message_stop":
+            self.is_complete = True
+
+    def _delta(self, index: Any, delta: Json) -> None:
+        kind = delta.get("type")
+        if kind == "input_json_delta":
+            self._append(delta.get("partial_json"), index, "input")
+        elif kind == "citations_delta":
+            block = self._blocks[index]
+            block["citations"] = [*objects(block.get("citations")), delta.get("citation")]
+        elif isinstance(kind, str) and (name := self.DELTAS.get(kind)):
+            self._append(delta.get(name), index, name)
+
+    def message(self) -> Any:
+        blocks = [self._made(index) for index in sorted(self._blocks)]
+        return {"role": "assistant", "content": blocks} if blocks else None
+
+    def _made(self, index: int) -> Json:
+        block = dict(self._blocks[index])
+        for name in self.DELTAS.values():
+            if more := self._text(index, name):
+                block[name] = text(block.get(name)) + more
+        if "input" in block:
+            block["input"] = self._arguments(index, "input", default=block["input"])
+        return block
+
+
+class GeminiReply(Reply):
+    """Gemini, as server-sent events or as an array."""
+
+    dialect = "gemini"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[Json] = []
+
+    def add(self, event: Json) -> None:
+        body = fields(event.get("response")) or event
+        for candidate in objects(body.get("candidates")):
+            if candidate.get("index"):
+                self.has_several = True
+                continue
+            for part in objects(fields(candidate.get("content")).get("parts")):
+                self._part(part)
+            reason = candidate.get("finishReason") or candidate.get("finish_reason")
+            if reason is not None:
+                self.has_ended = self.is_complete = True
+
+    def _part(self, part: Json) -> None:
+        last = self._parts[-1] if self._parts else {}
+        is_more = isinstance(part.get("text"), str) and "text" in last
+        if is_more and bool(part.get("thought")) == bool(last.get("thought")):
+            last |= {name: value for name, value in part.items() if name != "text"}
+        else:
+            self._parts.append({**part, "text": ""} if "text" in part else part)
+        self._append(part.get("text"), len(self._parts) - 1)
+
+    def message(self) -> Any:
+        made = [
+            {**part, "text": self._text(index)} if "text" in part else part
+            for index, part in enumerate(self._parts)
+        ]
+        parts = [part for part in made if part.get("text") != "" or len(part) > 1]
+        return {"role": "model", "parts": parts} if parts else None
+
+
+class ConverseReply(Reply):
+    """Bedrock ConverseStream."""
+
+    dialect = "bedrock-converse"
+    EVENTS: Final = (
+        "messageStart",
+        "contentBlockStart",
+        "contentBlockDelta",
+        "contentBlockStop",
+        "messageStop",
+        "metadata",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocks: dict[int, Json] = {}
+
+    def add(self, event: Json) -> None:
+        started = fields(event.get("contentBlockStart"))
+        delta = fields(event.get("contentBlockDelta"))
+        if started:
+            self._block(started)[1].update(fields(started.get("start")))
+        if delta:
+            self._delta(*self._block(delta), delta.get("delta"))
+        if "messageStop" in event:
+            self.has_ended = self.is_complete = True
+
+    def _block(self, event: Json) -> tuple[int, Json]:
+        index = number(event.get("contentBlockIndex"))
+        return index, self._blocks.setdefault(index, {})
+
+    def _delta(self, index: int, block: Json, delta: object) -> None:
+        for kind, value in fields(delta).items():
+            if kind == "text":
+                block.setdefault(kind, "")
+                self._append(value, index, kind)
+            elif kind == "toolUse":
+                self._append(fields(value).get("input"), index, kind)
+            elif kind == "reasoningContent":
+                opaque = block.setdefault(kind, {})
+                for name, inner in fields(value).items():
+                    self._append(inner, index, kind, name)
+                    if isinstance(inner, bytes) and isinstance(opaque, dict):
+                        opaque[name] = opaque.get(name, b"") + inner
+
+    def message(self) -> Any:
+        blocks = [self._made(index, block) for index, block in sorted(self._blocks.items())]
+        blocks = [block for block in blocks if block]
+        return {"role": "assistant", "content": blocks} if blocks else None
+
+    def _made(self, index: int, block: Json) -> Json:
+        made = dict(block)
+        if "text" in block:
+            made["text"] = self._text(index, "text")
+        if "toolUse" in block:
+            arguments = self._arguments(index, "toolUse", default={})
+            made["toolUse"] = {**fields(block["toolUse"]), "input": arguments}
+        if "reasoningContent" in block and not block["reasoningContent"]:
+            names = ("text", "signature")
+            text = {name: self._text(index, "reasoningContent", name) for name in names}
+            made["reasoningContent"] = {"reasoningText": text}
+        return made
+
+
+class CohereReply(Reply):
+    """Cohere v2 Chat."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls: dict[int, Json] = {}
+
+    def add(self, event: Json) -> None:
+        index = number(event.get("index"))
+        message = fields(fields(event.get("delta")).get("message"))
+        content, call = fields(message.get("content")), fields(message.get("tool_calls"))
+        self._append(content.get("text"), "text")
+        self._append(content.get("thinking"), "thinking")
+        function = fields(call.get("function"))
+        if event.get("type") == "tool-call-start":
+            self._calls[index] = {**call, "function": function}
+        elif event.get("type") == "tool-call-delta":
+            self._append(function.get("arguments"), "arguments", index)
+        elif event.get("type") == "message-end":
+            self.has_ended = self.is_complete = True
+
+    def message(self) -> Any:
+        message: Json = {}
+        if self._text("text"):
+            message["content"] = [{"type": "text", "text": self._text("text")}]
+        if thinking := self._text("thinking"):
+            thought = {"type": "thinking", "thinking": thinking}
+            message["content"] = [thought, *message.get("content", [])]
+        if self._calls:
+            message["tool_calls"] = [self._made(index) for index in sorted(self._calls)]
+        return {"role": "assistant", **message} if message else None
+
+    def _made(self, index: int) -> Json:
+        call = self._calls[index]
+        begun = text(call["function"].get("arguments"))
+        arguments = begun + self._text("arguments", index)
+        return {**call, "function": {**call["function"], "arguments": arguments}}
+
+
+def reply_of(event: Json) -> Reply | None:
+    """An empty reply of the format that `event` belongs to; None if it shows none."""
+    kind = text(event.get("type"))
+    inner = fields(event.get("response"))
+    if "choices" in event:
+        return ChatReply()
+    if kind.startswith("response."):
+        return ResponsesReply()
+    if kind.startswith(("message_", "content_block_")):
+        return AnthropicReply()
+    if kind.startswith(("message-", "content-", "tool-call-", "tool-plan-")):
+        return CohereReply()
+    if {"candidates", "usageMetadata"} & {*event, *inner}:
+        return GeminiReply()
+    if any(name in event for name in ConverseReply.EVENTS):
+        return ConverseReply()
+    return None
+
+
+def fields(value: object) -> Json:
+    """`value` if it is an object, else an empty one."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def objects(value: object) -> list[Json]:
+    """The objects in a list; none if it is no list."""
+    items = value if isinstance(value, (list, tuple)) else ()
+    return [item for item in items if isinstance(item, dict)]
+
+
+def number(value: object, otherwise: int = 0) -> int:
+    """`value` if it is an index, else another."""
+    return value if isinstance(value, int) else otherwise
+
+
+def text(value: object) -> str:
+    """`value` if it is text, else the empty one."""
+    return value if isinstance(value, str) else ""

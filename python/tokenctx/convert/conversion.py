@@ -1,0 +1,291 @@
+"""From one dialect to another: read, pair, arrange, write, and compare with the way back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+from tokenctx._errors import RequestError
+from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses, vscode
+from tokenctx.convert.answer import convert_answer, detect_answer, is_answer
+from tokenctx.convert.arrange import arranged
+from tokenctx.convert.model import (
+    Conversation,
+    Dialect,
+    Message,
+    Option,
+    Reasoning,
+    Source,
+    Text,
+    ToolCall,
+    changed,
+)
+from tokenctx.convert.notes import ConversionNote, ConversionOptions, Notes, opaque
+from tokenctx.convert.rules import Rules, Writer
+from tokenctx.convert.source import detect, detect_messages, plain
+from tokenctx.convert.tools import pair_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tokenctx.convert.model import Json, Part, Path
+
+RULES: Final[Mapping[Dialect, Rules]] = {
+    module.RULES.name: module.RULES
+    for module in (openai_chat, openai_responses, anthropic, gemini, ai_sdk)
+}
+
+
+class Conversion:
+    """A request, or the answer to one, in another dialect.
+
+    Attributes:
+        dialect: The dialect of `body`.
+        source: The dialect that it was read from.
+        body: The whole request or answer, as JSON values. It shares values with the input.
+        warnings: What was odd in the input, or had to be added; with kind and place.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        source: Source,
+        body: Any,
+        notes: Notes,
+        compare: Callable[[], None] | None,
+    ) -> None:
+        self.dialect = dialect
+        self.source = source
+        self.body = body
+        self.warnings: tuple[ConversionNote, ...] = tuple(notes.warnings)
+        self._notes = notes
+        self._compare = compare
+
+    @property
+    def losses(self) -> tuple[ConversionNote, ...]:
+        """What converting back would not give back, each with kind and place in the input.
+
+        The way back is gone when this is first asked for, with input and body as they are then.
+        It takes as long as the conversion did.
+        """
+        if self._compare is not None:
+            self._compare()
+            self._compare = None
+        return tuple(self._notes.losses)
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages of a request: `messages`, `input` or `contents` of its body."""
+        found: list[Any] = self.body.get(RULES[self.dialect].list_field, [])
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Conversion) and self.__getstate__() == other.__getstate__()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        lost, warned = len(self.losses), len(self.warnings)
+        return f"Conversion({self.source} to {self.dialect}, {lost} losses, {warned} warnings)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("dialect", "source", "body", "losses", "warnings")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        notes = Notes(ConversionOptions())
+        notes.losses = dict.fromkeys(state["losses"])
+        notes.warnings = dict.fromkeys(state["warnings"])
+        self.__init__(state["dialect"], state["source"], state["body"], notes, None)  # type: ignore[misc]
+
+
+def convert_messages(
+    request_or_messages: object,
+    to: Dialect,
+    source: Source | None = None,
+    options: ConversionOptions | None = None,
+) -> Conversion:
+    """The request, or the list of messages, in the dialect `to`.
+
+    Takes JSON text, dicts, lists and SDK objects. `source` is detected if it is not given. What is
+    unknown never raises, unless `options` say so: then ConversionError. RequestError for text that
+    is no JSON, for a body that is neither an object nor a list, and for one nested too deeply.
+    Linear in the input. Nothing of the input is changed.
+    """
+    _known(to, Dialect, "to")
+    if source is not None:
+        _known(source, Source, "source")
+    value = plain(request_or_messages)
+    if is_answer(value) and source != "vscode":
+        return convert_response(value, to, source, options)
+    body, found = _as_body(value, source)
+    return _conversion(_converted, body, found, to, options)
+
+
+def convert_response(
+    response: object,
+    to: Dialect,
+    source: Dialect | None = None,
+    options: ConversionOptions | None = None,
+) -> Conversion:
+    """The answer of a model, usage included, in the dialect `to`.
+
+    Takes what `convert_messages` takes and raises what that raises; of several choices only the
+    first is converted. For the AI SDK an answer is the `content`, `finishReason`, `usage` and
+    `response` of `generateText`.
+    """
+    _known(to, Dialect, "to")
+    if source is not None:
+        _known(source, Dialect, "source")
+    body = plain(response)
+    found = detect_answer(body) if isinstance(body, dict) else None
+    if found is None or (source is not None and source != found):
+        raise RequestError(f"the body is no answer of {source or 'a known dialect'}", "syntax")
+    return _conversion(_answered, body, found, to, options)
+
+
+def _conversion(
+    convert: Callable[[Json, Any, Dialect, Notes], Json],
+    body: Json,
+    source: Source,
+    to: Dialect,
+    options: ConversionOptions | None,
+) -> Conversion:
+    notes = Notes(options or ConversionOptions())
+    written = _or_too_deep(convert, body, source, to, notes)
+    notes.log(f"{source} to {to}")
+    compare = partial(_compare, convert, body, written, source, to, notes)
+    is_verified = notes.options.verify and source != "vscode"
+    return Conversion(to, source, written, notes, compare if is_verified else None)
+
+
+def _or_too_deep(
+    convert: Callable[[Json, Any, Dialect, Notes], Json],
+    body: Json,
+    source: Source,
+    to: Dialect,
+    notes: Notes,
+) -> Json:
+    try:
+        return convert(body, source, to, notes)
+    except RecursionError:
+        raise RequestError(
+            "a value is nested too deeply for this interpreter", "too_deep"
+        ) from None
+
+
+def _answered(body: Json, source: Dialect, to: Dialect, notes: Notes) -> Json:
+    return body if source == to else convert_answer(body, source, RULES[to], notes)
+
+
+def _known(name: object, names: Any, what: str) -> None:
+    if name not in get_args(names):
+        raise ValueError(f"{what} is {name!r}; it must be one of {', '.join(get_args(names))}")
+
+
+def _as_body(value: Any, source: Source | None) -> tuple[Json, Source]:
+    """The body, made around a bare list of messages, and its dialect."""
+    if isinstance(value, list):
+        found = source or detect_messages(value) or "openai-chat"
+        return {_list_field(found): value}, found
+    if not isinstance(value, dict):
+        raise RequestError(
+            f"the body is {type(value).__name__}; it must be an object or a list", "syntax"
+        )
+    return value, source or detect(value)
+
+
+def _list_field(source: Source) -> str:
+    return "messages" if source == "vscode" else RULES[source].list_field
+
+
+def _converted(body: Json, source: Source, to: Dialect, notes: Notes) -> Json:
+    read = vscode.read if source == "vscode" else RULES[source].read
+    rules = RULES[to]
+    conversation = pair_tools(read(body, notes), notes, rules)
+    conversation = _for_model(conversation, notes)
+    if source != to:
+        conversation = arranged(conversation, rules, notes)
+    return rules.write(conversation, Writer(rules, conversation, notes))
+
+
+def _for_model(conversation: Conversation, notes: Notes) -> Conversation:
+    """The conversation for another model, if one is asked for: without reasoning of the last."""
+    wanted, option = notes.options.model, conversation.options.get("model")
+    if wanted is None or (option is not None and option.value == wanted):
+        return conversation
+    options = {**conversation.options, "model": Option(wanted, ("model",))}
+    raw = {**conversation.raw, "model": wanted}
+    messages = tuple(_without_proofs(message, notes) for message in conversation.messages)
+    return replace(conversation, options=options, raw=raw, messages=messages)
+
+
+def _without_proofs(message: Message, notes: Notes) -> Message:
+    """`message` without what only the model that made it may see again."""
+    parts: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, Reasoning):
+            notes.lose("reasoning", part.path)
+        elif isinstance(part, Text | ToolCall) and part.signature is not None:
+            notes.lose("signature", part.path)
+            parts.append(changed(part, signature=None))
+        else:
+            parts.append(part)
+    if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
+        return message
+    shorter: Message = changed(message, parts=tuple(parts))
+    return shorter
+
+
+def _compare(
+    convert: Callable[[Json, Any, Dialect, Notes], Json],
+    body: Json,
+    written: Json,
+    source: Any,
+    to: Dialect,
+    notes: Notes,
+) -> None:
+    """Convert back, and note every difference that no rule has named."""
+    options = replace(notes.options, model=None, policies={})
+    if options.policy == "error":
+        options = replace(options, policy="repair")
+    if options.image_in_non_user_message == "error":
+        options = replace(options, image_in_non_user_message="placeholder")
+    back = _or_too_deep(convert, written, to, source, Notes(options))
+    known = {note.path for note in notes.losses}
+    for kind, path in differences(body, back):
+        if not any(path[:length] in known for length in range(len(path) + 1)):
+            notes.lose(kind, path)
+            known.add(path)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except RecursionError:
+        return False
+
+
+def differences(one: Any, other: Any) -> Iterator[tuple[str, Path]]:
+    """Where two JSON values differ; lists of other lengths differ as a whole. No recursion.
+
+    What only the second has is ``added``, all else has another ``form``.
+    """
+    queue: list[tuple[Path, Any, Any]] = [((), one, other)]
+    while queue:
+        path, left, right = queue.pop()
+        if left is right or _equal(left, right):
+            continue
+        short = opaque(path)
+        if isinstance(left, dict) and isinstance(right, dict) and short == path:
+            for name in left.keys() | right.keys():
+                if name in left and name in right:
+                    queue.append(((*path, name), left[name], right[name]))
+                else:
+                    yield "form" if name in left else "added", opaque((*path, name))
+        elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+            queue += [((*path, i), left[i], right[i]) for i in range(len(left))]
+        else:
+            yield "form", short

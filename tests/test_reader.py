@@ -1,0 +1,216 @@
+"""A reader beside a stream knows the final usage and the reply, and says when it does not."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tokenctx
+from tokenctx import Usage, UsageReader
+
+CASES = json.loads((Path(__file__).parent / "data" / "usage" / "streams.json").read_bytes())
+STREAMS: dict[str, dict[str, Any]] = {
+    case["name"]: case for case in CASES["streams"] if case["usage"] is not None
+}
+EVENTS = json.loads((Path(__file__).parent / "data" / "usage" / "events.json").read_bytes())
+EVENT_STREAMS: dict[str, dict[str, Any]] = {case["name"]: case for case in EVENTS["streams"]}
+WHOLE = [name for name, case in STREAMS.items() if not case.get("partial")]
+
+
+def encoded(case: dict[str, Any]) -> bytes:
+    return "".join(line + "\n" for line in case["lines"]).encode()
+
+
+def events(case: dict[str, Any]) -> list[Any]:
+    """The events of a stream, parsed."""
+    lines = [line.removeprefix("data: ") for line in case["lines"] if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+def read(chunks: Any) -> UsageReader:
+    reader = UsageReader()
+    for chunk in chunks:
+        reader.feed(chunk)
+    return reader
+
+
+def assert_expected(reader: UsageReader, case: dict[str, Any]) -> None:
+    is_partial = case.get("partial", False)
+    assert reader.usage == Usage(**case["usage"], is_partial=is_partial)
+    assert reader.is_partial == is_partial
+    assert reader.dialect == case.get("dialect")
+    if not is_partial:
+        reply = reader.reply
+        expected = case["reply"]
+        assert (reply["content"] if case["dialect"] == "anthropic" else reply) == expected
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_usage_and_reply_are_read_however_the_bytes_are_cut(name: str) -> None:
+    case, draw = STREAMS[name], random.Random(0)
+    stream = encoded(case)
+    for line_end in (b"\n", b"\r\n", b"\r"):
+        whole = stream.replace(b"\n", line_end)
+        assert_expected(read([whole]), case)
+        assert_expected(read(whole[i : i + 1] for i in range(len(whole))), case)
+        for _ in range(20):
+            place = draw.randrange(len(whole))
+            assert_expected(read([whole[:place], whole[place:]]), case)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_usage_and_reply_are_read_from_dicts(name: str) -> None:
+    assert_expected(read(events(STREAMS[name])), STREAMS[name])
+
+
+@pytest.mark.parametrize("name", EVENT_STREAMS)
+def test_streams_of_dicts_are_read(name: str) -> None:
+    assert_expected(read(EVENT_STREAMS[name]["events"]), EVENT_STREAMS[name])
+
+
+SDK_EVENTS = {
+    "openai-chat": ("openai.types.chat", "ChatCompletionChunk"),
+    "openai-responses": ("openai.types.responses", "ResponseStreamEvent"),
+    "anthropic": ("anthropic.types", "RawMessageStreamEvent"),
+    "gemini": ("google.genai.types", "GenerateContentResponse"),
+}
+
+
+def sdk_event(module: str, kind: Any, event: Any) -> Any:
+    """As the clients make it: without validation, but for Gemini."""
+    if module.startswith("google"):
+        return kind.model_validate(event)
+    models = importlib.import_module(f"{module.partition('.')[0]}._models")
+    return models.construct_type(value=event, type_=kind)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_usage_and_reply_are_read_from_objects_of_the_sdks(name: str) -> None:
+    module, cls = SDK_EVENTS[STREAMS[name]["dialect"]]
+    kind = getattr(pytest.importorskip(module), cls)
+    reader = read(sdk_event(module, kind, event) for event in events(STREAMS[name]))
+    assert reader.usage == Usage(**STREAMS[name]["usage"])
+    assert "text" not in repr(reader)
+    plain = read(events(STREAMS[name]))
+    assert known_after(plain, name) == known_after(reader, name)
+
+
+def test_an_array_of_gemini_is_read_however_it_is_cut() -> None:
+    case = STREAMS["gemini"]
+    text = json.dumps(events(case), indent=1, ensure_ascii=False).encode()
+    assert_expected(read([text]), case)
+    assert_expected(read(text[i : i + 1] for i in range(len(text))), case)
+
+
+# What is recorded
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "anthropic": {"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "hi"}]},
+    "openai-chat": {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]},
+    "openai-responses": {"model": "gpt-4.1", "input": [{"role": "user", "content": "hi"}]},
+    "gemini": {
+        "model": "gemini-2.5-pro",
+        "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
+    },
+    "bedrock-converse": {
+        "modelId": "anthropic.claude-sonnet-4-5",
+        "messages": [{"role": "user", "content": [{"text": "hi"}]}],
+    },
+}
+FIELD = {"gemini": "contents", "openai-responses": "input"}
+
+
+def next_request(case: dict[str, Any]) -> dict[str, Any]:
+    """What a client sends next: the request, the reply as it keeps it, and a new message."""
+    dialect, reply = case["dialect"], case["reply"]
+    request, field = REQUESTS[dialect], FIELD.get(dialect, "messages")
+    reply = {"role": "assistant", "content": reply} if dialect == "anthropic" else reply
+    messages = [*request[field], *(reply if isinstance(reply, list) else [reply])]
+    return {**request, field: [*messages, *request[field]]}
+
+
+def known_after(reader: UsageReader, name: str) -> tuple[str, int, int]:
+    case = {**STREAMS, **EVENT_STREAMS}[name]
+    estimator = tokenctx.HybridTokenEstimator()
+    assert estimator.record(REQUESTS[case["dialect"]], reader)
+    estimate = estimator.estimate(next_request(case))
+    return estimate.source, estimate.known_tokens, estimate.new_message_count
+
+
+@pytest.mark.parametrize("name", [*WHOLE, *EVENT_STREAMS])
+def test_a_reader_is_all_that_record_needs(name: str) -> None:
+    """The next turn starts behind the reply: only the new message is counted."""
+    case = {**STREAMS, **EVENT_STREAMS}[name]
+    if case["dialect"] is None:
+        pytest.skip("Cohere has no request dialect here")
+    reader = read(case.get("events") or [encoded(case)])
+    source, known, new_message_count = known_after(reader, name)
+    assert (source, new_message_count) == ("delta", 1)
+    assert known > reader.usage.input_tokens
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_stream_that_is_cut_is_never_recorded(name: str, implementation: Any) -> None:
+    """At whatever event it ends before its last one that counts."""
+    case = STREAMS[name]
+    found = events(case)
+    estimator = implementation.HybridTokenEstimator()
+    for count in range(len(found)):
+        reader = read(found[:count])
+        assert reader.is_partial == reader.usage.is_partial
+        if reader.is_partial:
+            assert not estimator.record(REQUESTS[case["dialect"]], reader)
+    assert len(estimator) == 0 or name == "groq-usage-twice"
+    assert not read(found).is_partial
+
+
+def test_best_known_usage_of_a_cut_stream() -> None:
+    reader = read(events(STREAMS["anthropic-text"])[:3])
+    assert (reader.usage.input_tokens, reader.usage.is_partial) == (60001, True)
+
+
+def test_an_error_at_the_end_is_partial() -> None:
+    found = events(STREAMS["openai-chat"])
+    assert read([*found, {"error": {"message": "no"}}]).is_partial
+    failed = {"type": "response.failed", "response": {"status": "failed", "usage": None}}
+    assert read([*events(STREAMS["openai-responses"])[:-1], failed]).is_partial
+
+
+def test_several_answers_are_no_reply() -> None:
+    found = events(STREAMS["openai-chat"])
+    other = {"choices": [{"index": 1, "delta": {"content": "B"}, "finish_reason": None}]}
+    reader = read([other, *found])
+    assert reader.reply is None
+    assert not reader.is_partial
+
+
+@pytest.mark.parametrize("chunk", [b"", b"data: {\n\n", b"{]", b"\xff\xfe", None, 7, object()])
+def test_what_is_no_stream_is_nothing(chunk: Any) -> None:
+    reader = read([chunk, chunk])
+    assert (reader.is_partial, reader.usage.input_tokens, reader.reply) == (True, 0, None)
+
+
+ALL = [event for case in STREAMS.values() for event in events(case)]
+ALL += [event for case in EVENT_STREAMS.values() for event in case["events"]]
+ODD: list[Any] = [None, [], {}, 7, -1, "x", b"x", [None], {"type": []}, {"index": {}}]
+
+
+def mutilated(draw: random.Random, value: Any) -> Any:
+    if draw.random() < 0.05:
+        return draw.choice(ODD)
+    if isinstance(value, dict):
+        return {name: mutilated(draw, inner) for name, inner in value.items()}
+    return [mutilated(draw, inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_no_event_however_odd_raises() -> None:
+    draw = random.Random(0)
+    for _ in range(2000):
+        reader = read(mutilated(draw, event) for event in draw.choices(ALL, k=6))
+        assert reader.usage.input_tokens >= 0
+        assert reader.reply is None or reader.reply
