@@ -6,8 +6,9 @@
 
 Compared are: natural text of all corpora, half of it disfigured, in parts of 1 to 16 KB; every
 scalar value alone; vocabulary entries alone and beside one character of every class; strings of
-awkward atoms; the adversarial set; all of a sample again by eight threads at once. The exit code is
-1 if a count differs; the shortest strings that differ are printed.
+awkward atoms; the adversarial set; all of a sample again by eight threads at once; with `--levels`,
+which `--nightly` implies, a part of the sample by each level of vector instructions, in the Rust
+tests. The exit code is 1 if a count differs; the shortest strings that differ are printed.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ import argparse
 import base64
 import functools
 import itertools
+import json
+import os
 import random
+import subprocess
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import adversarial
@@ -31,6 +37,8 @@ if TYPE_CHECKING:
 
 PART_CHARACTERS: Final = (1_000, 16_000)
 THREADS: Final = 8
+LEVEL_TEXTS: Final = 2_000
+ROOT: Final = Path(__file__).resolve().parents[1]
 SHOWN: Final = 5
 ADVERSARIAL_BYTES: Final = (1_000, 20_000)  # tiktoken panics at 1,000,000 white space characters
 
@@ -72,6 +80,7 @@ class Comparison:
         self.tokens = functools.partial(tokenctx.encode, encoding=encoding)  # type: ignore[arg-type]
         self.theirs = tiktoken_encoding(encoding).encode_ordinary
         self.differing: list[str] = []
+        self.sample: list[str] = []
         self.texts = 0
         self.bytes = 0
 
@@ -210,7 +219,24 @@ def compare(encoding: str, options: argparse.Namespace) -> Comparison:
     comparison.run("adversarial", hostile(ADVERSARIAL_BYTES))
     sample = [*generated(random_, 5_000), *hostile(ADVERSARIAL_BYTES[:1])]
     comparison.by_threads(sample)
+    comparison.sample = random_.sample(sample, min(LEVEL_TEXTS, len(sample)))
     return comparison
+
+
+def by_levels(done: list[Comparison]) -> bool:
+    """True if each level of vector instructions counts the samples right, by the Rust test."""
+    rows = [(made.encoding, text, len(made.theirs(text))) for made in done for text in made.sample]
+    command = ("cargo", "test", "--quiet", "--locked", "--no-default-features", "--lib")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "counts.json")
+        path.write_text(json.dumps(rows), "utf-8")
+        environment = {**os.environ, "TOKENCTX_COUNTS": str(path)}
+        test = (*command, "test_every_level_counts_as_the_file_says")
+        run = subprocess.run(test, cwd=ROOT, env=environment, capture_output=True, check=False)
+    print(f"every level, {len(rows):,} texts: {'as tiktoken' if not run.returncode else 'WRONG'}")
+    if run.returncode:
+        print(run.stdout.decode()[-2000:] + run.stderr.decode()[-2000:])
+    return not run.returncode
 
 
 def main() -> int:
@@ -221,11 +247,13 @@ def main() -> int:
     parser.add_argument("--vocabulary-stride", type=int, default=50, help="1 for all entries")
     parser.add_argument("--scalar-stride", type=int, default=3, help="1 for all")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--levels", action="store_true", help="each level of instructions; cargo")
     parser.add_argument("--nightly", action="store_true", help="200 MB, 10^6 strings, all entries")
     options = parser.parse_args()
     if options.nightly:
         options.megabytes, options.strings = 200, 1_000_000
         options.vocabulary_stride = options.scalar_stride = 1
+        options.levels = True
     titles = f"{'texts':>12}{'MB':>9}{'different':>12}{'s':>7}"
     print(f"{'encoding':<15}{'compared':<26}{titles}")
     done = [compare(encoding, options) for encoding in options.encodings]
@@ -234,7 +262,8 @@ def main() -> int:
     print(f"\n{texts:,} texts, {length / 1e6:,.0f} MB, {len(differing):,} different")
     for encoding, text in sorted(differing, key=lambda pair: len(pair[1]))[:SHOWN]:
         print(f"{encoding}: {text[:200]!r}")
-    return 1 if differing else 0
+    same = by_levels(done) if options.levels else True
+    return 1 if differing or not same else 0
 
 
 if __name__ == "__main__":

@@ -133,12 +133,16 @@ def _in_turn(counts: dict[str, counters.Count], groups: list[list[str]]) -> dict
 
 
 def _two_threads(count: counters.Count, texts: list[str]) -> float:
-    """Median of five: wall time of one thread over that of two with half of the texts each."""
-    return statistics.median(_wall(count, [texts]) / _halves(count, texts) for _ in range(5))
+    """Median of five: wall time of one thread over that of two with half of the texts each.
+
+    Every pass has other texts, of known words: each text has another end.
+    """
+    return statistics.median(_ratio(count, texts, turn) for turn in range(5))
 
 
-def _halves(count: counters.Count, texts: list[str]) -> float:
-    return _wall(count, [texts[::2], texts[1::2]])
+def _ratio(count: counters.Count, texts: list[str], turn: int) -> float:
+    one, two = ([f"{text} {turn}{passed}" for text in texts] for passed in "ab")
+    return _wall(count, [one]) / _wall(count, [two[::2], two[1::2]])
 
 
 def _wall(count: counters.Count, parts: list[list[str]]) -> float:

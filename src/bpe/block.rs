@@ -12,8 +12,8 @@ use super::vocabulary::Vocabulary;
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 64;
 
-/// Bytes of a block and those after it, so that sixteen bytes may be read from every place.
-pub(super) type Window = [u8; BLOCK + 16];
+/// The bytes of a block.
+pub(super) type Window = [u8; BLOCK];
 
 /// Members of each class among the bytes of a block: bit `n` stands for byte `n`.
 ///
@@ -149,7 +149,7 @@ impl Block {
 /// `rest`, which is shorter than a window, and zeros.
 #[inline(never)]
 pub(super) fn padded(rest: &[u8]) -> Window {
-    let mut bytes = [0; BLOCK + 16];
+    let mut bytes = [0; BLOCK];
     bytes[..rest.len()].copy_from_slice(rest);
     bytes
 }

@@ -16,10 +16,6 @@ pub(crate) const SHORT_BYTES: usize = 13;
 /// Bits of the second half of an entry that hold text and length; 18 bits of rank are above them.
 pub(crate) const RANK_SHIFT: u32 = 44;
 
-/// Bits of the second half of an entry above its rank: one less than the number of tokens. More
-/// than one token has no rank.
-pub(crate) const COUNT_SHIFT: u32 = 62;
-
 const LENGTH_SHIFT: u32 = 40;
 
 /// Text of at most [`SHORT_BYTES`] and its length, as they stand in an entry.
@@ -30,14 +26,14 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key of the first `length` bytes of `text`; `length` is at most [`SHORT_BYTES`].
+    /// The key of the first `length` bytes of `text`; `length` is at most [`SHORT_BYTES`], or one
+    /// more, which is the key of no token.
     #[inline(always)]
     pub(crate) fn new(text: &[u8; 16], length: usize) -> Key {
-        let text = u128::from_le_bytes(*text);
-        let (low, high) = MASKS[length];
+        let (low, high) = low_bytes(text, length);
         Key {
-            low: text as u64 & low,
-            high: (text >> 64) as u64 & high | (length as u64) << LENGTH_SHIFT,
+            low,
+            high: high | (length as u64) << LENGTH_SHIFT,
         }
     }
 
@@ -50,11 +46,19 @@ impl Key {
     }
 }
 
+/// The first `length` bytes of `text`, at most 16, and zeros.
+#[inline(always)]
+pub(crate) fn low_bytes(text: &[u8; 16], length: usize) -> (u64, u64) {
+    let text = u128::from_le_bytes(*text);
+    let (low, high) = MASKS[length];
+    (text as u64 & low, (text >> 64) as u64 & high)
+}
+
 /// The low bytes of two words, by their number: a load is faster than a shift of 128 bits.
-static MASKS: [(u64, u64); SHORT_BYTES + 1] = {
-    let mut masks = [(0, 0); SHORT_BYTES + 1];
+static MASKS: [(u64, u64); 17] = {
+    let mut masks = [(u64::MAX, u64::MAX); 17];
     let mut length = 0;
-    while length <= SHORT_BYTES {
+    while length < 16 {
         let mask = !(u128::MAX << (8 * length));
         masks[length] = (mask as u64, (mask >> 64) as u64);
         length += 1;
@@ -141,7 +145,7 @@ pub(crate) fn neighbours(left: u32, right: u32) -> usize {
 
 /// Both halves of a 128-bit product, so that every input bit reaches every output bit.
 #[inline(always)]
-fn fold(left: u64, right: u64) -> u64 {
+pub(crate) fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left).wrapping_mul(u128::from(right));
     product as u64 ^ (product >> 64) as u64
 }

@@ -7,10 +7,10 @@
 //! minimum of the words is the next pair. A scan for it is quadratic, but a scan of 16 words takes
 //! two instructions with wide vectors.
 
-use super::vocabulary::{Cell, NONE, Vocabulary};
+use super::vocabulary::{CELL_BYTES, Cell, NONE, Vocabulary};
 
 /// Longest cell to merge.
-pub(super) const MERGE_BYTES: usize = 64;
+pub(super) const MERGE_BYTES: usize = CELL_BYTES;
 
 /// Starts of the tokens of `text[start..end]`: bit `n` stands for byte `n`.
 #[inline(always)]
@@ -26,6 +26,7 @@ pub(super) fn starts(vocabulary: &Vocabulary, text: &[u8], start: usize, end: us
 }
 
 /// Appends the tokens of `text[start..end]`.
+#[inline(always)]
 pub(super) fn encode(
     vocabulary: &Vocabulary,
     text: &[u8],

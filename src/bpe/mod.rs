@@ -1,10 +1,10 @@
 //! Byte pair encodings: how many tokens a text has.
 //!
 //! A text is cut into pieces by the encoding's split rule ([`split`]), which looks at classes of
-//! characters only ([`unicode`]), 64 bytes at a time where they are ASCII ([`scan`], [`block`]). A
-//! piece that is in the vocabulary ([`vocabulary`]) is one token; these are nine of ten. Any other
-//! ([`piece`]) falls into cells, which are merged ([`merge`]) or, if they are long, read through
-//! windows ([`long`]).
+//! characters only ([`unicode`]), 64 bytes at a time where they are ASCII ([`scan`], [`block`]). Most
+//! pieces were counted before ([`memo`]). A piece that is in the vocabulary ([`vocabulary`]) is one
+//! token; these are nine of ten. Any other ([`piece`]) falls into cells, which are merged ([`small`],
+//! [`merge`]) or, if they are long, read through windows ([`long`]).
 //!
 //! A vocabulary that comes at run time ([`ranked`]) shares the split rules and nothing else.
 
@@ -17,9 +17,11 @@ mod long;
 mod memo;
 mod merge;
 mod piece;
+mod pieces;
 mod rank_file;
 mod ranked;
 mod scan;
+mod small;
 mod split;
 mod split_rule;
 #[cfg(test)]

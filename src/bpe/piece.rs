@@ -57,7 +57,7 @@ pub(super) fn encode(
 
 /// End of the cell at `start` of a piece that ends at `end`.
 #[inline(always)]
-fn cell_end(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> usize {
+pub(super) fn cell_end(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> usize {
     // Nearly all pairs of ASCII are neighbours somewhere: there is nothing to gain.
     if text[end - 1].is_ascii() {
         end

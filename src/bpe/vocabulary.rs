@@ -16,10 +16,8 @@
 //! - Frequent pieces outside the vocabulary, derived from what may be shipped: the pieces that are
 //!   tokens of `cl100k_base` or `p50k_base` are 9 to 11 % of the pieces that `o200k_base` lacks in
 //!   English, code and JSON, and 0.7 % in other languages; 400,000 more (words of all three with
-//!   prefix, capitals or suffix) are 19 to 26 % (2026-11-21). [`memo`](super::memo) finds 27 to
-//!   80 % for nothing.
+//!   prefix, capitals or suffix) are 19 to 26 % (2026-11-21). [`memo`](super::memo) finds more.
 
-use super::block::{BLOCK, Window};
 use super::key::{self, Join, Key};
 use super::unicode::character_at;
 
@@ -32,6 +30,8 @@ struct Aligned<T: ?Sized>(T);
 
 /// The tables of one vocabulary.
 pub(super) struct Vocabulary {
+    /// Tells it from the others in what they share.
+    pub(super) number: u64,
     /// Text of all tokens, by rank.
     bytes: &'static [u8],
     /// End of each rank's text in `bytes`; a rank that is no token has no text.
@@ -55,8 +55,9 @@ pub(super) struct Vocabulary {
 }
 
 macro_rules! vocabulary {
-    ($name:literal) => {
+    ($name:literal, $number:literal) => {
         Vocabulary {
+            number: $number,
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes")),
             ends: table!($name, ".ends"),
             joins: table!($name, ".joins"),
@@ -85,10 +86,10 @@ macro_rules! table {
     }};
 }
 
-pub(super) static O200K: Vocabulary = vocabulary!("o200k");
-pub(super) static CL100K: Vocabulary = vocabulary!("cl100k");
-pub(super) static P50K: Vocabulary = vocabulary!("p50k");
-pub(super) static R50K: Vocabulary = vocabulary!("r50k");
+pub(super) static O200K: Vocabulary = vocabulary!("o200k", 1);
+pub(super) static CL100K: Vocabulary = vocabulary!("cl100k", 2);
+pub(super) static P50K: Vocabulary = vocabulary!("p50k", 3);
+pub(super) static R50K: Vocabulary = vocabulary!("r50k", 4);
 
 impl Vocabulary {
     /// Rank of `text[start..end]`, or [`NONE`]; the range is not empty.
@@ -101,23 +102,11 @@ impl Vocabulary {
         self.short_rank(&bytes_at(text, start), length)
     }
 
-    /// Tokens of the piece of `length` bytes at `at`, if the table has it; else 0.
+    /// One if the first `length` bytes of `text` are a short token, else none.
     #[inline(always)]
-    pub(super) fn count(&self, window: &Window, at: usize, length: usize) -> u64 {
-        let text = window[at % BLOCK..].first_chunk();
-        match text {
-            Some(text) if length <= key::SHORT_BYTES => self.short_count(text, length),
-            _ => 0,
-        }
-    }
-
-    #[inline(always)]
-    fn short_count(&self, text: &[u8; 16], length: usize) -> u64 {
-        let key = Key::new(text, length);
-        match self.entry(key, key.hash()) {
-            0 => 0,
-            entry => (entry >> key::COUNT_SHIFT) + 1,
-        }
+    pub(super) fn short_count(&self, text: &[u8; 16], length: usize) -> u64 {
+        let key = Key::new(text, length.min(key::SHORT_BYTES + 1));
+        u64::from(self.entry(key, key.hash()) != 0)
     }
 
     /// Rank of the first `length` bytes of `text`, or [`NONE`]; they are one at least, and
@@ -126,6 +115,24 @@ impl Vocabulary {
     pub(super) fn short_rank(&self, text: &[u8; 16], length: usize) -> u32 {
         let key = Key::new(text, length);
         self.entry_rank(key, key.hash())
+    }
+
+    /// Rank of `key`, or [`NONE`]; without a branch. A key that the filter does not know is looked
+    /// for in the first slot, which is always near.
+    #[inline(always)]
+    pub(super) fn key_rank(&self, key: Key) -> u32 {
+        let hash = key.hash();
+        let slot = std::hint::select_unpredictable(self.passes(hash), self.slot(hash), 0);
+        let [low, high] = self.short[slot].map(u64::from_le_bytes);
+        let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
+        let rank = (high >> key::RANK_SHIFT) as u32;
+        std::hint::select_unpredictable(differs == 0, rank, NONE)
+    }
+
+    #[inline(always)]
+    fn slot(&self, hash: u64) -> usize {
+        let pilot = self.short_pilots[key::bucket(hash, self.short_pilots.len())];
+        key::slot(hash, u16::from_le_bytes(pilot), self.short.len())
     }
 
     /// Rank of `text[start..end]`, or [`NONE`]; the range has at least two bytes.
@@ -150,12 +157,12 @@ impl Vocabulary {
         u32::from_le_bytes(self.pairs[usize::from(u16::from_be_bytes(pair))])
     }
 
-    /// A cell of at most [`MERGE_BYTES`](merge::MERGE_BYTES).
+    /// A cell of at most [`CELL_BYTES`].
     #[inline(always)]
     pub(super) fn cell(&self, text: &[u8], start: usize, end: usize) -> Cell<'_> {
         let mut cell = Cell {
             vocabulary: self,
-            text: [0; BLOCK + 16],
+            text: [0; CELL_BYTES + 16],
         };
         if end - start <= 16 {
             cell.text[..16].copy_from_slice(&bytes_at(text, start));
@@ -183,9 +190,7 @@ impl Vocabulary {
     /// The second half of the entry of `key`, or 0.
     #[inline(always)]
     fn entry(&self, key: Key, hash: u64) -> u64 {
-        let pilot = self.short_pilots[key::bucket(hash, self.short_pilots.len())];
-        let slot = key::slot(hash, u16::from_le_bytes(pilot), self.short.len());
-        let [low, high] = self.short[slot].map(u64::from_le_bytes);
+        let [low, high] = self.short[self.slot(hash)].map(u64::from_le_bytes);
         let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
         if differs == 0 { high } else { 0 }
     }
@@ -193,7 +198,7 @@ impl Vocabulary {
     #[inline(always)]
     fn entry_rank(&self, key: Key, hash: u64) -> u32 {
         let entry = self.entry(key, hash);
-        if entry == 0 || entry >> key::COUNT_SHIFT != 0 {
+        if entry == 0 {
             NONE
         } else {
             (entry >> key::RANK_SHIFT) as u32
@@ -267,18 +272,21 @@ impl Vocabulary {
     }
 }
 
+/// Longest cell that a [`Cell`] holds.
+pub(super) const CELL_BYTES: usize = 64;
+
 /// A cell to merge.
 pub(super) struct Cell<'a> {
     vocabulary: &'a Vocabulary,
     /// Its text, and whatever after it.
-    text: Window,
+    text: [u8; CELL_BYTES + 16],
 }
 
 impl Cell<'_> {
     /// Rank of the two bytes from `at`, or [`NONE`].
     #[inline(always)]
     pub(super) fn pair(&self, at: usize) -> u32 {
-        let at = at % BLOCK;
+        let at = at % CELL_BYTES;
         self.vocabulary
             .pair_rank([self.text[at], self.text[at + 1]])
     }
@@ -287,9 +295,9 @@ impl Cell<'_> {
     #[inline(always)]
     pub(super) fn rank(&self, from: usize, to: usize) -> u32 {
         let length = to.wrapping_sub(from);
-        match self.text[from % BLOCK..].first_chunk() {
+        match self.text[from % CELL_BYTES..].first_chunk() {
             Some(text) if length <= key::SHORT_BYTES => {
-                self.vocabulary.filtered_rank(Key::new(text, length))
+                self.vocabulary.key_rank(Key::new(text, length))
             }
             _ => self.vocabulary.long_rank(&self.text[from..to]),
         }
@@ -301,18 +309,22 @@ fn has_bit(bits: &[u8], bit: usize) -> bool {
     bits[bit / 8] >> (bit % 8) & 1 != 0
 }
 
-/// Sixteen bytes from `start`, zeros past the end.
+/// Sixteen bytes from `start`, which is a byte of the text; zeros past the end.
 #[inline(always)]
 pub(super) fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
     match text[start..].first_chunk() {
         Some(chunk) => *chunk,
-        None => last_bytes(&text[start..]),
+        None => last_bytes(text, start),
     }
 }
 
 #[inline(never)]
-fn last_bytes(rest: &[u8]) -> [u8; 16] {
+fn last_bytes(text: &[u8], start: usize) -> [u8; 16] {
+    if let Some(last) = text.last_chunk::<16>() {
+        let past = 16 - (text.len() - start);
+        return (u128::from_le_bytes(*last) >> (8 * past % 128)).to_le_bytes();
+    }
     let mut chunk = [0; 16];
-    chunk[..rest.len()].copy_from_slice(rest);
+    chunk[..text.len() - start].copy_from_slice(&text[start..]);
     chunk
 }
