@@ -42,13 +42,9 @@ def silent() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def check(body: Any, source: Any, name: str, *, is_typed: bool) -> list[Any]:
-    """The body in all dialects: the law, what is said, the types, and the input left as it was.
-
-    Returns what the AI SDK has to take.
-    """
+def check(body: Any, source: Any, name: str, *, is_typed: bool) -> None:
+    """The body in all dialects: the law, what is said, the types, and the input left as it was."""
     before = json.dumps(body)
-    bodies = []
     words = said(body)
     for target in DIALECTS:
         conversion = convert_messages(body, to=target, source=source)
@@ -60,27 +56,31 @@ def check(body: Any, source: Any, name: str, *, is_typed: bool) -> list[Any]:
             assert conversion.losses or conversion.body == body, name
         elif target != "ai-sdk" and is_typed:
             assert faults(target, conversion.body) == [], f"{name} to {target}"
-        if target == "ai-sdk" != conversion.source:
-            bodies.append(conversion.body)
     assert json.dumps(body) == before, name
-    return bodies
+
+
+def recorded(folder: Path) -> Iterator[tuple[Any, Any, str]]:
+    """Body, dialect and id of one in three records, or of all with TOKENCTX_ALL_RECORDS=1."""
+    step = 1 if os.environ.get("TOKENCTX_ALL_RECORDS") else 3
+    for number, record in enumerate(records(folder / "usage" / "dev.jsonl.gz")):
+        if number % step == 0:
+            yield restored(record["request"]), SOURCES.get(record["api"]), record["id"]
 
 
 def test_recorded_requests_obey_the_law(shared_data: Path) -> None:
-    """Recorded requests in all dialects: none raises, every difference is listed.
-
-    One in three, which takes a minute; all of them with TOKENCTX_ALL_RECORDS=1.
-    """
-    step = 1 if os.environ.get("TOKENCTX_ALL_RECORDS") else 3
+    """Recorded requests in all dialects: none raises, every difference is listed."""
     converted = 0
-    bodies = []
-    for number, record in enumerate(records(shared_data / "usage" / "dev.jsonl.gz")):
-        if number % step:
-            continue
-        body = restored(record["request"])
-        bodies += check(body, SOURCES.get(record["api"]), record["id"], is_typed=converted % 4 == 0)
+    for body, source, name in recorded(shared_data):
+        check(body, source, name, is_typed=converted % 4 == 0)
         converted += 1
-    assert converted >= LEAST_RECORDS // step
+    assert converted >= LEAST_RECORDS // 3
+
+
+def test_the_ai_sdk_takes_recorded_requests(shared_data: Path) -> None:
+    bodies = [
+        convert_messages(body, to="ai-sdk", source=source).body
+        for body, source, _ in recorded(shared_data)
+    ]
     assert ai_sdk_faults(bodies) == []
 
 
@@ -94,12 +94,12 @@ def test_nasty_conversations_obey_the_law(seed: int) -> None:
 
 
 def test_the_ai_sdk_takes_nasty_conversations() -> None:
-    bodies = []
-    for seed in range(4_000):
-        dialect, body = conversation(seed)
-        bodies.append(convert_messages(body, to="ai-sdk", source=dialect).body)  # type: ignore[arg-type]
-        if dialect == "ai-sdk":
-            bodies.pop()
+    made = (conversation(seed) for seed in range(4_000))
+    bodies = [
+        convert_messages(body, to="ai-sdk", source=dialect).body  # type: ignore[arg-type]
+        for dialect, body in made
+        if dialect != "ai-sdk"
+    ]
     assert len(bodies) > 2_500
     assert ai_sdk_faults(bodies) == []
 

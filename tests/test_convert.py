@@ -446,6 +446,18 @@ def test_json_results_and_error_flags_are_carried_or_named() -> None:
     assert "error_flag" in kinds(convert_messages(body, to="openai-chat"))
 
 
+def test_remote_media_of_parallel_results_follow_all_of_them() -> None:
+    """As dexto does; but an empty user message, which it refuses, is dropped and reported here."""
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
+    uses = [{"type": "tool_use", "id": name, "name": "f", "input": {}} for name in "ab"]
+    results = [{"type": "tool_result", "tool_use_id": name, "content": [image]} for name in "ab"]
+    body = claude({"role": "assistant", "content": uses}, {"role": "user", "content": results})
+    messages = convert_messages(body, to="openai-chat").messages
+    assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "user"]
+    urls = [part["image_url"]["url"] for part in messages[-1]["content"]]
+    assert urls == ["https://example.com/a.png"] * 2
+
+
 # ------------------------------------------------------------------------------ system and order
 
 
@@ -502,6 +514,14 @@ def test_a_beginning_of_the_answer_ends_without_white_space() -> None:
     conversion = convert_messages(body, to="anthropic")
     assert conversion.messages[1]["content"] == "Once"
     assert where(conversion, "prefill") == ["messages[1].content"]
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+def test_a_beginning_of_the_answer_is_named_where_it_is_not_continued(target: Any) -> None:
+    body = claude(USER, {"role": "assistant", "content": "Once"}, system="x")
+    conversion = convert_messages(body, to=target)
+    assert [note.where for note in conversion.warnings] == ["messages[1]"]
+    assert {note.kind for note in conversion.warnings} == {"prefill"}
 
 
 # ------------------------------------------------------------------------------ content
@@ -830,7 +850,7 @@ def test_vscode_oddities_do_not_raise() -> None:
 # ------------------------------------------------------------------------------ answers
 
 
-CLAUDE_ANSWER = {
+CLAUDE_ANSWER: dict[str, Any] = {
     "id": "msg_1",
     "type": "message",
     "role": "assistant",
@@ -879,6 +899,7 @@ def test_answers_convert_between_all_dialects(source: Any, target: Any) -> None:
     assert '"hi"' in text
     assert "toolu_1" in text
     assert not {loss.kind for loss in conversion.losses} - {"form", "added", "reasoning", "field"}
+    assert not conversion.warnings
 
 
 def test_usage_keeps_its_meaning() -> None:

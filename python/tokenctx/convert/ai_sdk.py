@@ -339,8 +339,7 @@ def _read_old_media(item: Json, path: Path, notes: Notes) -> Part | None:
     return _read_media({**item, **fresh}, path, notes)
 
 
-def _read_reasoning(item: Json, path: Path, notes: Notes) -> Part | None:
-    del notes
+def _read_reasoning(item: Json, path: Path, _: Notes) -> Part | None:
     text = item.get("text")
     if not isinstance(text, str):
         return None
@@ -350,8 +349,9 @@ def _read_reasoning(item: Json, path: Path, notes: Notes) -> Part | None:
         if isinstance(value, str) and found.get("maker", maker) == maker:
             found |= {"maker": maker, field: value}
     known = [(maker, name) for maker, name, _ in PROOFS if found.get("maker") == maker]
-    _, options = _read_provider(item, *known)
-    return Reasoning(path, item, {**_rest(item, "text"), **options}, text=text, **found)
+    cache, options = _read_provider(item, *known)
+    extra = {**_rest(item, "text"), **options}
+    return Reasoning(path, item, extra, cache, text=text, **found)
 
 
 _READERS: Final = MappingProxyType(
@@ -449,7 +449,7 @@ def _data(media: Media) -> Any:
     return media.url if media.data is None else media.data
 
 
-def _write_media(part: Image | File | Audio, writer: Writer) -> Json:
+def _write_media(part: Image | File | Audio, _: Writer) -> Json:
     kind = {Image: "image", Audio: "audio/*"}.get(type(part), "application/octet-stream")
     media = part.media
     value = {"type": "file", "data": _data(media), "mediaType": media.mime or kind}
@@ -457,7 +457,6 @@ def _write_media(part: Image | File | Audio, writer: Writer) -> Json:
     if name is not None:
         value["filename"] = name
     detail = getattr(part, "detail", None)
-    del writer
     openai = {"openai": {"imageDetail": detail}} if isinstance(detail, str) else {}
     return _with_options(value, part.cache, **openai)
 
@@ -517,8 +516,7 @@ def _write_output(part: ToolResult, writer: Writer) -> Json:
     return {"type": "content", "value": written} if written else {"type": "text", "value": ""}
 
 
-def _write_reasoning(part: Reasoning, writer: Writer) -> Json:
-    del writer
+def _write_reasoning(part: Reasoning, _: Writer) -> Json:
     options: Json = {}
     for maker, name, field in PROOFS:
         proof = getattr(part, field)

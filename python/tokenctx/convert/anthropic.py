@@ -478,10 +478,9 @@ def _write_result(part: ToolResult, writer: Writer) -> Json:
     return with_cache(part, value)
 
 
-def _write_reasoning(part: Reasoning, writer: Writer) -> Json | None:
+def _write_reasoning(part: Reasoning, _: Writer) -> Json | None:
     if part.maker != "anthropic":
         return None
-    del writer
     if part.encrypted is not None:
         return {"type": "redacted_thinking", "data": part.encrypted}
     return {"type": "thinking", "thinking": part.text, "signature": part.signature}

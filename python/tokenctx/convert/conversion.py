@@ -208,6 +208,9 @@ def _converted(body: Json, source: Source, to: Dialect, notes: Notes) -> Json:
     conversation = _for_model(conversation, notes)
     if source != to:
         conversation = arranged(conversation, rules, notes)
+        last = conversation.messages[-1] if conversation.messages else None
+        if last is not None and last.role == "assistant" and not rules.continues:
+            notes.warn("prefill", last.path)
     return rules.write(conversation, Writer(rules, conversation, notes))
 
 

@@ -501,11 +501,10 @@ def _write_response(part: ToolResult, writer: Writer) -> Json:
     return {"functionResponse": value}
 
 
-def _write_reasoning(part: Reasoning, writer: Writer) -> Json | None:
+def _write_reasoning(part: Reasoning, _: Writer) -> Json | None:
     if part.maker != "google":
         return None
     value = {"text": part.text, "thought": True} if part.text else {"text": ""}
-    del writer
     return value if part.signature is None else {**value, "thoughtSignature": part.signature}
 
 

@@ -47,7 +47,8 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "system_message": "a system message inside the conversation becomes a user message",
         "custom_tool": "a tool for free text becomes a function",
         "empty_message": "an empty message or part is dropped",
-        "prefill": "white space at the end of a beginning for the answer is dropped",
+        "prefill": "the last message begins the answer; white space at its end is dropped, or the "
+        "target does not continue it",
         "form": "the same is written in another way, or stands in another place",
         # What is wrong with the input.
         "duplicate_id": "the id of an earlier call is used again; it is made unique",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx import mime
 from tokenctx.convert.fields import Field, one_of, one_or_more, read_options, write_options
 from tokenctx.convert.model import (
+    NOTHING,
     Audio,
     Conversation,
     File,
@@ -285,7 +286,7 @@ def _read_call(item: Any, path: Path, notes: Notes) -> Part:
 def read_content(content: Any, path: Path, notes: Notes) -> list[Part]:
     """Content that is a string, a list of parts or nothing."""
     if isinstance(content, str):
-        return [Text(path, text=content)]
+        return [Text(path, None, NOTHING, None, content)]
     if isinstance(content, list):
         return [_read_part(item, (*path, index), notes) for index, item in enumerate(content)]
     if content is None:
@@ -544,5 +545,6 @@ RULES: Final = Rules(
     results="each",
     system="list",
     has_developer=True,
+    continues=False,
     ids=IdRule(LONGEST_CALL_ID),
 )

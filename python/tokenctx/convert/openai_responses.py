@@ -475,8 +475,7 @@ def _write_output(part: ToolResult, writer: Writer) -> Json:
     return {"type": kind, "call_id": part.call_id or UNKNOWN_TOOL, "output": output}
 
 
-def _write_reasoning(part: Reasoning, writer: Writer) -> Json | None:
-    del writer
+def _write_reasoning(part: Reasoning, _: Writer) -> Json | None:
     if part.maker != "openai" or part.id is None:
         return None
     summary = [{"type": "summary_text", "text": part.text}] if part.text else []
@@ -510,5 +509,6 @@ RULES: Final = Rules(
     results="tool",
     system="list",
     has_developer=True,
+    continues=False,
     ids=IdRule(LONGEST_CALL_ID),
 )

@@ -69,6 +69,7 @@ class Rules:
         has_cache: Whether there are cache markers.
         refuses_empty: Whether empty messages and texts are refused.
         alternates: Whether adjacent messages of one role are refused.
+        continues: Whether a last message of the assistant is the beginning of the answer.
         ids: Which ids of calls it takes.
     """
 
@@ -85,6 +86,7 @@ class Rules:
     has_cache: bool = False
     refuses_empty: bool = False
     alternates: bool = False
+    continues: bool = True
     ids: IdRule | None = None
 
 
@@ -99,7 +101,7 @@ class Writer:
 
     def parts(self, parts: Iterable[Part], place: Place) -> list[Any]:
         """All `parts` that could be written."""
-        written = (self.part(part, place) for part in parts)
+        written = [self.part(part, place) for part in parts]
         return [value for value in written if value is not None]
 
     def part(self, part: Part, place: Place) -> Any:
