@@ -9,7 +9,7 @@ use crate::digest::{Digest, Digester};
 use crate::learn::{Features, Learner, Learners, Lesson};
 use crate::model_name::ModelName;
 use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
-use crate::profile::{Profile, ReasoningRule};
+use crate::profile::Profile;
 use crate::request::{Assumptions, Message, Part, Request};
 use crate::resolve::Table;
 use crate::resume::{Start, Starts};
@@ -114,7 +114,7 @@ pub struct Reading<'d> {
     /// What was read.
     pub request: Request<'d>,
     /// What it is counted with.
-    pub profile: Cow<'static, Profile>,
+    pub profile: Cow<'d, Profile>,
     is_known_model: bool,
     prefixes: Vec<Digest>,
     options: u64,
@@ -158,6 +158,8 @@ pub struct Settings {
     pub vocabularies: Vocabularies,
     /// Whether recorded calls teach; only with [`Method::Profile`].
     pub is_learning: bool,
+    /// The profiles; none: those of the package.
+    pub table: Option<Table>,
     /// Memory for the beginnings of recorded bodies.
     pub starts_bytes: usize,
 }
@@ -169,6 +171,7 @@ impl Default for Settings {
             method: Method::Profile,
             vocabularies: Vocabularies::default(),
             is_learning: false,
+            table: None,
             starts_bytes: 1 << 20,
         }
     }
@@ -180,6 +183,7 @@ pub struct Engine {
     method: Method,
     vocabularies: Vocabularies,
     is_learning: bool,
+    table: Cow<'static, Table>,
     store: Mutex<PrefixStore>,
     learners: Mutex<Learners>,
     starts: Mutex<Starts>,
@@ -193,6 +197,9 @@ impl Engine {
             is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
             method: settings.method,
             vocabularies: settings.vocabularies,
+            table: settings
+                .table
+                .map_or(Cow::Borrowed(Table::bundled()), Cow::Owned),
             store: Mutex::new(store),
             learners: Mutex::default(),
             starts: Mutex::new(Starts::new(settings.starts_bytes)),
@@ -259,9 +266,10 @@ impl Engine {
 
     /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
     /// in the request.
-    pub fn read<'d>(&self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
-        let table = Table::bundled();
-        let resolved = table.resolve(&request.model, request.dialect, provider);
+    pub fn read<'d>(&'d self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+        let resolved = self
+            .table
+            .resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
@@ -282,7 +290,7 @@ impl Engine {
     ///
     /// The digest of one message stands for all that were left out behind the first one.
     pub fn read_short<'d>(
-        &self,
+        &'d self,
         request: Request<'d>,
         provider: Option<&str>,
         start: &Start,
@@ -448,7 +456,10 @@ impl Engine {
 
     /// The identity of an answer. Linear in its size.
     pub fn read_reply(&self, messages: &[Message<'_>]) -> Reply {
-        let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
+        let is_reasoning = |part: &Part<'_>| match part {
+            Part::ToolCall(call) => call.signature_bytes > 0,
+            part => matches!(part, Part::Reasoning { .. }),
+        };
         Reply {
             digests: self.digester.messages(messages).collect(),
             has_reasoning: messages
@@ -512,7 +523,7 @@ impl Engine {
         (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
     }
 
-    fn profile(&self, profile: &'static Profile) -> Cow<'static, Profile> {
+    fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {
         match &self.method {
             Method::Profile => Cow::Borrowed(profile),
             Method::Universal => Cow::Owned(profile.universal()),
@@ -553,7 +564,7 @@ impl std::fmt::Debug for Engine {
 fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: usize) -> u64 {
     let all = &reading.request.messages;
     let (then, now) = (last_user_index(&all[..known]), last_user_index(all));
-    if reading.profile.reasoning != ReasoningRule::Loop || now <= then {
+    if !reading.profile.drops_reasoning() || now <= then {
         return 0;
     }
     let start = then.map_or(0, |turn| turn + 1);
@@ -673,6 +684,9 @@ fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {
     all.extend(counter.assumptions());
     if !reading.is_known_model {
         all.insert("unknown_model");
+    }
+    if reading.profile.runs_tools {
+        all.insert("server_tools");
     }
     all
 }

@@ -1,12 +1,12 @@
 //! Profiles: what a family of models is counted with, as dated data.
 //!
-//! The table is `profiles.json`, shared with the Python reference; its fields are described in
-//! DESIGN.md. [`crate::resolve`] finds the profile of a model.
+//! The table is `profiles.json`, shared with the Python reference. [`crate::resolve`] finds the profile
+//! of a model.
 use crate::cut::Cuts;
 use crate::json::Value;
-use crate::layout::{Layout, LayoutRule};
+use crate::layout::{Layout, LayoutRule, ToolText};
 use crate::request::Dialect;
-use crate::resolve::Table;
+use crate::resolve::{Table, texts};
 
 /// What happens to reasoning that the client sends back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +21,10 @@ pub enum ReasoningRule {
 
 /// How the input tokens of a family of models are counted. Counts are in tokens.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "each field is described once, in DESIGN.md")]
 pub struct Profile {
+    /// What it is called.
     pub name: String,
+    /// The vendor of the family.
     pub provider: String,
     /// The providers that it is for, by the name of who answers; empty: all.
     pub providers: Vec<String>,
@@ -31,49 +32,121 @@ pub struct Profile {
     pub encoding: String,
     /// How good a count of text is: `exact`, `calibrated` or `heuristic`.
     pub quality: String,
+    /// Tokens of the provider for `text_denominator` tokens of the encoding.
     pub text_numerator: u64,
+    /// See `text_numerator`; rounded up per message.
     pub text_denominator: u64,
+    /// Where a text is cut before it is counted.
     pub text_cuts: Cuts,
+    /// Framing of a request.
     pub request_tokens: u64,
+    /// Framing of a message.
     pub message_tokens: u64,
-    pub assistant_tokens: u64,
+    /// More for a message of the assistant.
+    pub assistant_tokens: i64,
+    /// More for a name of a message, besides its text.
     pub name_tokens: i64,
+    /// Framing of a system prompt outside of the messages.
     pub system_tokens: u64,
+    /// More if no system prompt leads: many templates bring their own.
+    pub no_system_tokens: i64,
+    /// For having tools.
     pub tools_tokens: u64,
+    /// The same, but scaled by `tools_permille`.
     pub tools_header_tokens: u64,
-    pub tool_tokens: u64,
+    /// Per tool, besides its text.
+    pub tool_tokens: i64,
+    /// How a tool is shown.
+    pub tool_text: ToolText,
+    /// More for having tools if no system prompt leads.
+    pub tools_without_system_tokens: i64,
+    /// Whether the tool choice `none` takes the tools out of the prompt.
+    pub none_choice_drops_tools: bool,
+    /// Scale of header and tools, in thousandths.
     pub tools_permille: u64,
+    /// For the tool choice `any`.
     pub required_choice_tokens: u64,
+    /// For a tool choice that names a tool, besides the name.
     pub forced_choice_tokens: u64,
+    /// For an output schema, besides its text.
     pub schema_tokens: u64,
+    /// Scale of the text of an output schema, in thousandths.
     pub schema_permille: u64,
+    /// For thinking with a budget.
     pub thinking_tokens: u64,
+    /// Per tool call, besides its name and arguments.
     pub call_tokens: u64,
+    /// Layout `anthropic`: a conversation that begins with the assistant.
     pub opening_tokens: i64,
+    /// Layout `anthropic`: before each further block, and before a message of the same speaker.
     pub joined_tokens: i64,
+    /// Layout `anthropic`: around the results of a turn, in place of `message_tokens`.
     pub results_tokens: i64,
+    /// The same if the request forces a call.
     pub forced_results_tokens: i64,
+    /// Layout `anthropic`: what the user says behind results, in place of `message_tokens`.
     pub after_results_tokens: i64,
+    /// Layout `anthropic`: more for an answer in text right behind results.
     pub answer_tokens: i64,
+    /// Layout `anthropic`: whether an element stands around the calls of a message.
     pub encloses_calls: bool,
+    /// One call at a time, with a free choice.
     pub serial_tokens: i64,
+    /// One call at a time, with a forced choice.
     pub forced_serial_tokens: i64,
+    /// How often the name of a called tool is billed.
     pub call_name_count: u64,
+    /// Per tool result.
     pub result_tokens: u64,
+    /// How tools, output schema and calls are rendered.
     pub layout: Layout,
+    /// Whether gateways that name it by a vendor path call Responses for Chat.
     pub is_rerouted_by_gateways: bool,
+    /// Layout `openai`: the numbers of Chat Completions.
     pub chat: LayoutRule,
+    /// Layout `openai`: the numbers of Responses.
     pub responses: LayoutRule,
+    /// What happens to reasoning that is sent back.
     pub reasoning: ReasoningRule,
+    /// What happens to signatures of thoughts on calls that are sent back.
+    pub signatures: ReasoningRule,
+    /// Whether what an answer says before `</think>` is reasoning.
+    pub has_think_tags: bool,
+    /// Per block of reasoning.
     pub reasoning_tokens: u64,
+    /// Tokens for 1,000 bytes of encrypted reasoning.
     pub opaque_permille: u64,
+    /// More for each piece of encrypted reasoning.
     pub opaque_offset_tokens: i64,
+    /// Whether the vendor runs tools of its own, whose results are billed too.
+    pub runs_tools: bool,
+    /// A rule of `image_rules.json`.
     pub image_rule: String,
+    /// A file.
     pub file_tokens: u64,
+    /// An audio.
     pub audio_tokens: u64,
+    /// A video.
     pub video_tokens: u64,
+    /// A page of a PDF.
+    pub page_tokens: u64,
+    /// Tokens for 1,000 characters on the pages of a PDF.
+    pub page_text_permille: u64,
+    /// An image or a page where several are counted; 0: as one alone.
+    pub shared_media_tokens: u64,
+    /// A second of sound.
+    pub audio_second_tokens: u64,
+    /// More for each sound.
+    pub audio_start_tokens: u64,
+    /// A second of video.
+    pub video_second_tokens: u64,
+    /// Citations of a document.
+    pub citations_tokens: u64,
+    /// Framing of an answer that comes back.
     pub reply_tokens: u64,
+    /// Largest input and output of the model, if known.
     pub context_window_tokens: Option<u64>,
+    /// Largest output of the model, if known.
     pub max_output_tokens: Option<u64>,
 }
 
@@ -93,9 +166,13 @@ impl Default for Profile {
             assistant_tokens: 0,
             name_tokens: 0,
             system_tokens: 0,
+            no_system_tokens: 0,
             tools_tokens: 0,
             tools_header_tokens: 0,
             tool_tokens: 0,
+            tool_text: ToolText::Parts,
+            tools_without_system_tokens: 0,
+            none_choice_drops_tools: false,
             tools_permille: 1000,
             required_choice_tokens: 0,
             forced_choice_tokens: 0,
@@ -119,13 +196,23 @@ impl Default for Profile {
             chat: LayoutRule::default(),
             responses: LayoutRule::default(),
             reasoning: ReasoningRule::Loop,
+            signatures: ReasoningRule::Loop,
+            has_think_tags: false,
             reasoning_tokens: 0,
             opaque_permille: 0,
             opaque_offset_tokens: 0,
+            runs_tools: false,
             image_rule: String::new(),
             file_tokens: 0,
             audio_tokens: 0,
             video_tokens: 0,
+            page_tokens: 0,
+            page_text_permille: 0,
+            shared_media_tokens: 0,
+            audio_second_tokens: 0,
+            audio_start_tokens: 0,
+            video_second_tokens: 0,
+            citations_tokens: 0,
             reply_tokens: 0,
             context_window_tokens: None,
             max_output_tokens: None,
@@ -138,9 +225,11 @@ impl Profile {
     pub(crate) fn set(&mut self, key: &str, value: Value<'_>) {
         let text = || value.as_str().unwrap_or_default().to_owned();
         let number = || value.as_u64().unwrap_or_default();
+        let is_true = || value.as_bool() == Some(true);
         match key {
             "name" => self.name = text(),
             "provider" => self.provider = text(),
+            "providers" => self.providers = texts(Some(value)).collect(),
             "encoding" => self.encoding = text(),
             "quality" => self.quality = text(),
             "text_numerator" => self.text_numerator = number(),
@@ -148,12 +237,16 @@ impl Profile {
             "text_cuts" => self.text_cuts = Cuts::read(value),
             "request_tokens" => self.request_tokens = number(),
             "message_tokens" => self.message_tokens = number(),
-            "assistant_tokens" => self.assistant_tokens = number(),
+            "assistant_tokens" => self.assistant_tokens = signed(value),
             "name_tokens" => self.name_tokens = signed(value),
             "system_tokens" => self.system_tokens = number(),
+            "no_system_tokens" => self.no_system_tokens = signed(value),
             "tools_tokens" => self.tools_tokens = number(),
             "tools_header_tokens" => self.tools_header_tokens = number(),
-            "tool_tokens" => self.tool_tokens = number(),
+            "tool_tokens" => self.tool_tokens = signed(value),
+            "tool_text" => self.tool_text = ToolText::named(&text()),
+            "tools_without_system_tokens" => self.tools_without_system_tokens = signed(value),
+            "none_choice_drops_tools" => self.none_choice_drops_tools = is_true(),
             "tools_permille" => self.tools_permille = number(),
             "required_choice_tokens" => self.required_choice_tokens = number(),
             "forced_choice_tokens" => self.forced_choice_tokens = number(),
@@ -173,19 +266,27 @@ impl Profile {
             "call_name_count" => self.call_name_count = number(),
             "result_tokens" => self.result_tokens = number(),
             "layout" => self.layout = Layout::named(&text()),
-            "is_rerouted_by_gateways" => {
-                self.is_rerouted_by_gateways = value.as_bool() == Some(true);
-            }
+            "is_rerouted_by_gateways" => self.is_rerouted_by_gateways = is_true(),
             "chat" => set_rule(&mut self.chat, value),
             "responses" => set_rule(&mut self.responses, value),
             "reasoning_tokens" => self.reasoning_tokens = number(),
             "reasoning" => self.reasoning = reasoning_rule(&text()),
+            "signatures" => self.signatures = reasoning_rule(&text()),
+            "has_think_tags" => self.has_think_tags = is_true(),
             "opaque_permille" => self.opaque_permille = number(),
             "opaque_offset_tokens" => self.opaque_offset_tokens = signed(value),
+            "runs_tools" => self.runs_tools = is_true(),
             "image_rule" => self.image_rule = text(),
             "file_tokens" => self.file_tokens = number(),
             "audio_tokens" => self.audio_tokens = number(),
             "video_tokens" => self.video_tokens = number(),
+            "page_tokens" => self.page_tokens = number(),
+            "page_text_permille" => self.page_text_permille = number(),
+            "shared_media_tokens" => self.shared_media_tokens = number(),
+            "audio_second_tokens" => self.audio_second_tokens = number(),
+            "audio_start_tokens" => self.audio_start_tokens = number(),
+            "video_second_tokens" => self.video_second_tokens = number(),
+            "citations_tokens" => self.citations_tokens = number(),
             "reply_tokens" => self.reply_tokens = number(),
             "context_window_tokens" => self.context_window_tokens = value.as_u64(),
             "max_output_tokens" => self.max_output_tokens = value.as_u64(),
@@ -196,6 +297,13 @@ impl Profile {
     /// Whether it is for requests that `provider` answers; empty if that is not known.
     pub fn is_for(&self, provider: &str) -> bool {
         self.providers.is_empty() || self.providers.iter().any(|name| name == provider)
+    }
+
+    /// Whether a new turn of the user drops reasoning that was billed.
+    pub fn drops_reasoning(&self) -> bool {
+        let has_signatures = self.layout == Layout::GeminiDeclarations;
+        self.reasoning == ReasoningRule::Loop
+            || has_signatures && self.signatures == ReasoningRule::Loop
     }
 
     /// The numbers of the prompt layout for an API; none if the layout is not known.

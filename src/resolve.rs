@@ -3,6 +3,7 @@
 //! The longest known beginning of the name wins; among equal ones the profile that is made for the
 //! provider of the request. A name that nothing is known of falls to the nearest family: the
 //! longest known name that stands inside it, what the provider serves, what the dialect means.
+use crate::Error;
 use crate::json::{Document, Limits, Value};
 use crate::model_name::ModelName;
 use crate::profile::Profile;
@@ -117,19 +118,43 @@ impl Table {
         table
     }
 
+    /// This table with the profiles in `rows`, a JSON list, which [`Table::read`] would take.
+    ///
+    /// A row named as a profile changes that one: what it does not say stays as it is, its models
+    /// too, unless it is `like` another. Profiles that are like the changed one do not change.
+    pub fn with_rows(&self, rows: &str) -> Result<Table, Error> {
+        let document = Document::parse(rows, &Limits::default())?;
+        let mut table = self.clone();
+        document.root().items().for_each(|row| table.add(row));
+        table.sort();
+        Ok(table)
+    }
+
     fn add(&mut self, row: Value<'_>) {
-        let like = row.get("like").and_then(Value::as_str).unwrap_or_default();
-        let base = self.profiles.iter().find(|profile| profile.name == like);
-        let mut profile = Profile {
-            providers: texts(row.get("providers")).collect(),
-            ..base.cloned().unwrap_or_default()
+        let text = |key| row.get(key).and_then(Value::as_str);
+        let index_of = |name| {
+            let mut profiles = self.profiles.iter();
+            profiles.position(|profile| profile.name == name)
+        };
+        let own = text("name").and_then(index_of);
+        let base = text("like").and_then(index_of).or(own);
+        let mut profile = base.map_or_else(Profile::default, |base| self.profiles[base].clone());
+        profile.providers = match own {
+            Some(own) => self.profiles[own].providers.clone(),
+            None => Vec::new(),
         };
         row.members()
             .for_each(|(key, value)| profile.set(key, value));
-        let index = self.profiles.len();
-        let prefixes = texts(row.get("models")).map(|prefix| (prefix, index));
-        self.prefixes.extend(prefixes);
-        self.profiles.push(profile);
+        let index = own.unwrap_or(self.profiles.len());
+        if let Some(models) = row.get("models") {
+            self.prefixes.retain(|(_, old)| *old != index);
+            let prefixes = texts(Some(models)).map(|name| (name.to_ascii_lowercase(), index));
+            self.prefixes.extend(prefixes);
+        }
+        match own {
+            Some(own) => self.profiles[own] = profile,
+            None => self.profiles.push(profile),
+        }
     }
 
     /// The longest beginning first, of equal ones those for single providers.
@@ -142,7 +167,7 @@ impl Table {
     }
 }
 
-fn texts(list: Option<Value<'_>>) -> impl Iterator<Item = String> {
+pub(crate) fn texts(list: Option<Value<'_>>) -> impl Iterator<Item = String> {
     let items = list.into_iter().flat_map(Value::items);
     items.filter_map(|item| item.as_str().map(str::to_owned))
 }

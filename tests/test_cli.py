@@ -300,3 +300,34 @@ def test_importing_the_package_imports_neither_typer_nor_rich() -> None:
     code = "import tokenctx, sys; print([m for m in ('typer', 'rich') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+# Profiles
+
+
+def test_profiles_shows_what_a_model_is_counted_with() -> None:
+    result = tokenctx_command("profiles", "us.anthropic.claude-sonnet-4-5-20250929-v1:0")
+    assert result.exit_code == 0
+    assert "is counted with claude-4.5 (known by its name)" in result.stdout
+    assert all(word in result.stdout for word in ("tools_tokens", "confidence", "verified"))
+
+
+def test_profiles_says_that_a_model_is_not_known() -> None:
+    result = tokenctx_command("profiles", "acme-9", "--provider", "xai", "--json")
+    assert json.loads(result.stdout)["name"] == "grok"
+    assert "not known" in tokenctx_command("profiles", "acme-9").stdout
+
+
+def test_profiles_lists_all(tmp_path: Path) -> None:
+    own = file(tmp_path, '{"name": "house", "models": ["house-"], "source": "we"}')
+    result = tokenctx_command("profiles", "--json", "--profiles", own)
+    profiles = json.loads(result.stdout)
+    assert (profiles["house"]["source"], profiles["house"]["models"]) == ("we", ["house-"])
+    assert "gpt-4o" in tokenctx_command("profiles").stdout
+    assert "profile house" in tokenctx_command("profiles", "house", "--profiles", own).stdout
+
+
+def test_profiles_refuses_a_file_that_has_none(tmp_path: Path) -> None:
+    result = tokenctx_command("profiles", "--profiles", file(tmp_path, '{"name": "a", "x": 1}'))
+    assert result.exit_code == 1
+    assert "x is no field of a profile" in result.stderr

@@ -688,7 +688,7 @@ def test_a_very_long_name_is_unknown(estimator: Any) -> None:
 def test_an_unknown_model_is_a_guess(estimator: Any, model: str) -> None:
     estimate = estimator.estimate([user("hi")], model=model)
     assert estimate.quality == "heuristic"
-    assert estimate.high >= 2 * estimate.tokens
+    assert estimate.low < estimate.tokens < estimate.high
 
 
 def test_a_provider_changes_no_known_total(estimator: Any) -> None:

@@ -1,4 +1,4 @@
-"""The commands `count` and `replay`: arguments in, tables or JSON out; and `eval` beside them."""
+"""The commands: `count` and `replay`, and those of other files beside them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tokenctx._estimator import Method  # noqa: TC001
 from tokenctx._eval_command import eval_command
 from tokenctx._inputs import Count, Kind, Options, counts, kind_of, read_input
 from tokenctx._models import Dialect, EncodingName  # noqa: TC001
+from tokenctx._profiles_command import profiles_command
 from tokenctx._recordings import Conversation, Json, Recording, RecordingError, read_recording
 from tokenctx._replay import Figures, ReplayedTurn, replay
 from tokenctx._tables import (
@@ -53,6 +54,7 @@ app = typer.Typer(
 
 
 app.command("eval")(eval_command)
+app.command("profiles")(profiles_command)
 
 
 def _print_version(is_asked: bool) -> None:  # noqa: FBT001  # typer's callback

@@ -59,6 +59,7 @@ class Engine:
         milli_by_provider: dict[str, int],
         factor_permille: int,
         named_vocabularies: list[tuple[str, TextCounter]],
+        profile_rows: str | None = None,
         *,
         is_learning: bool,
     ) -> Engine: ...

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._models import Dialect, Estimate, RequestCount
+    from tokenctx._profiles import Profiles
     from tokenctx._vocabularies import TextCounter
 
 Method = Literal["profile", "universal", "characters"]
@@ -52,6 +53,11 @@ class HybridTokenEstimator:
     are not scaled. If one raises, the request is counted as if it were not there, and
     `assumptions` has `failed_vocabulary`. `count` may be called from several threads at once.
 
+    `profiles` are your own: a profile in the shape of `profiles.json`, a list of them, or the path
+    of a JSON file with one of these. One that is named as a profile of the package changes it for
+    this estimator: what it does not say stays. A new one is `like` another (`unknown` by default)
+    and says in `models` which names are counted with it. What is wrong in one raises TypeError or
+    ValueError here, a file that cannot be read OSError.
 
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
@@ -70,6 +76,7 @@ class HybridTokenEstimator:
         conservative: bool = True,
         provider_overrides: Mapping[str, float] = RFC_006_CHARS_PER_TOKEN,
         vocabularies: Mapping[str, TextCounter] | None = None,
+        profiles: Profiles | None = None,
         learning: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -78,6 +85,11 @@ class HybridTokenEstimator:
             from tokenctx._vocabularies import named_vocabularies
 
             named = named_vocabularies(vocabularies, method)
+        rows = None
+        if profiles is not None:
+            from tokenctx._profiles import profile_rows
+
+            rows = profile_rows(profiles)
         self._method = method
         self._clock = clock
         self._engine = self._core(
@@ -89,6 +101,7 @@ class HybridTokenEstimator:
             {provider: _milli(number) for provider, number in provider_overrides.items()},
             1100 if conservative else 1000,
             named,
+            rows,
             is_learning=learning,
         )
         self._correction = 1.0

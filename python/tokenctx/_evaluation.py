@@ -330,7 +330,7 @@ class Evaluation:
         score, rows = score_of(call, estimate), {by: ROWS[by](call, estimate) for by in self.by}
         self.record_count += 1
         self.own.add(rows, call, score)
-        if delta and delta.known_tokens >= DELTA_TOKENS and call.stratum != "undetermined":
+        if delta and call.stratum != "undetermined":
             self.own.pools[DELTA.name].append(score_of(call, delta))
         if call.stratum != "undetermined":
             self._keep_if_worst(abs(score.percent), call, estimate)
@@ -366,7 +366,9 @@ def evaluate(
         try:
             call = read_call(number, line)
             if which.holds(call):
-                evaluation.add(call, scorer.estimate(call), scorer.delta(call))
+                is_long = call.known is not None and call.known[1] >= DELTA_TOKENS
+                delta = scorer.delta(call) if is_long else None
+                evaluation.add(call, scorer.estimate(call), delta)
         except Unusable as reason:
             evaluation.skipped.setdefault(str(reason), []).append(number)
         advance_to(position)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, overload
 
 from tokenctx._core import Scale
+from tokenctx._scaled_streams import AsyncScaledStream, ScaledStream, usage_of_numbers
 from tokenctx._usage import Usage, normalize_usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 
-    from tokenctx._core import Rewriter
     from tokenctx._models import Estimate
 
 Rounding = Literal["floor", "nearest", "ceil"]
 Strategy = Literal["fixed", "piecewise"]
 Status = Literal["scaled", "exempt", "unknown_window", "larger_window", "equal_window"]
-Numbers = list[tuple[str, int, int]]
 
 DEFAULT_ASSUMED_WINDOW: Final = 200_000
 DEFAULT_EXEMPT_MODELS: Final = ("gpt-4o-mini",)
@@ -295,21 +293,6 @@ def scaled_usage(real: Usage, scale: Any) -> Usage:
     return replace(adjusted, reported_total_tokens=total)
 
 
-def usage_of_numbers(first: Numbers, last: Numbers) -> Usage:
-    """The real usage in the numbers of the first and the last event; 0 replaces nothing."""
-    usage: dict[str, Any] = {}
-    for path, real, _ in [*first, *(number for number in last if number[1])]:
-        *names, name = path.split(".")
-        inner = usage
-        for step in names:
-            inner = inner.setdefault(step, {})
-            if not isinstance(inner, dict):
-                break
-        else:
-            inner[name] = real
-    return normalize_usage({"usage": usage})
-
-
 def _fraction(factor: Fraction | float) -> Fraction:
     exact = factor if isinstance(factor, Fraction) else Fraction(str(factor))
     if not 0 < exact < 2**32 or exact.denominator >= 2**64:
@@ -320,88 +303,3 @@ def _fraction(factor: Fraction | float) -> Fraction:
 def _of_model(table: Mapping[str, Any], model: str, default: Any) -> Any:
     name = model if model in table else model.rpartition("/")[2]
     return table.get(name, default)
-
-
-class _Stream:
-    """What both kinds of streams know: usage so far, its true numbers first."""
-
-    def __init__(
-        self,
-        chunks: Any,
-        rewriter: Rewriter,
-        scaled: Callable[[Usage], ScaledUsage],
-        reported: Callable[[ScaledUsage], ScaledUsage],
-    ) -> None:
-        self._chunks = chunks
-        self._rewriter = rewriter
-        self._scaled = scaled
-        self._reported = reported
-        self._is_whole = False
-        self._sent: Any = self._send()
-
-    def _send(self) -> Any:
-        raise NotImplementedError
-
-    @property
-    def usage(self) -> ScaledUsage:
-        """The best known usage; partial until the source has ended."""
-        real = usage_of_numbers(*self._rewriter.numbers())
-        return self._scaled(replace(real, is_partial=not self._is_whole))
-
-    @property
-    def normal_usage(self) -> Usage:
-        """The real one."""
-        return self.usage.real
-
-    @property
-    def long_event_count(self) -> int:
-        """Events above 1 MiB, which passed as they were."""
-        return self._rewriter.long_event_count
-
-
-class ScaledStream(_Stream, Iterator[bytes]):
-    """A stream with scaled usage: an iterator over chunks of bytes."""
-
-    def _send(self) -> Generator[bytes, None, None]:
-        try:
-            for chunk in self._chunks:
-                if sent := self._rewriter.push(chunk):
-                    yield sent
-            if left := self._rewriter.finish():
-                yield left
-            self._is_whole = True
-        finally:
-            if close := getattr(self._chunks, "close", None):
-                close()
-            self._reported(self.usage)
-
-    def __next__(self) -> bytes:
-        return cast("bytes", next(self._sent))
-
-    def close(self) -> None:
-        """End the stream and its source."""
-        self._sent.close()
-
-
-class AsyncScaledStream(_Stream, AsyncIterator[bytes]):
-    """A stream with scaled usage: an async iterator over chunks of bytes."""
-
-    async def _send(self) -> AsyncGenerator[bytes, None]:
-        try:
-            async for chunk in self._chunks:
-                if sent := self._rewriter.push(chunk):
-                    yield sent
-            if left := self._rewriter.finish():
-                yield left
-            self._is_whole = True
-        finally:
-            if close := getattr(self._chunks, "aclose", None):
-                await close()
-            self._reported(self.usage)
-
-    async def __anext__(self) -> bytes:
-        return cast("bytes", await anext(self._sent))
-
-    async def aclose(self) -> None:
-        """End the stream and its source."""
-        await self._sent.aclose()

@@ -50,6 +50,7 @@ WORDS: Final = {
     "remote_video": "a video behind a URL: its length is unknown",
     "server_state": "content that only the provider has (previous response, cache, container)",
     "unknown_message": "a message of unknown shape, counted as JSON",
+    "server_tools": "the vendor runs tools of its own: what they return is billed too",
     "unknown_model": "no profile of this model: counted with the fallback",
     "unknown_part": "content of unknown type, counted as JSON",
     "unknown_request": "no messages were found in this request",

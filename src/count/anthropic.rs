@@ -1,5 +1,5 @@
 //! What Anthropic's prompt layout adds: blocks before the messages, turns, calls and results.
-use super::{Counter, Sum, calls, is_result, plus};
+use super::{Counter, Sum, calls, is_result};
 use crate::layout;
 use crate::profile::Profile;
 use crate::request::{Dialect, Message, Part, Request, ToolChoice, ToolResult};
@@ -219,11 +219,11 @@ impl Counter<'_> {
         let joined = trimmed.len() < text.len() && prompt.block_tokens == 0;
         let mut sum = Sum {
             text: self.text(trimmed),
-            other: u64::from(joined),
+            other: i64::from(joined),
         };
         rest.iter()
             .for_each(|part| self.part(part, false, &mut sum));
-        self.scaled(sum.text) + sum.other
+        self.total(sum)
     }
 
     /// Tokens of a message.
@@ -257,7 +257,8 @@ impl Counter<'_> {
             sum.text += self.text(&text);
         }
         turn.close(message);
-        plus(self.scaled(sum.text) + sum.other, frame.tokens)
+        sum.add_signed(frame.tokens);
+        self.total(sum)
     }
 
     /// A result, with the name of its call if it is one of several.

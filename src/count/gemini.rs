@@ -26,9 +26,17 @@ impl Counter<'_> {
 
     /// Adds a call, and the signature of the thoughts before it.
     pub(super) fn gemini_call(&mut self, call: &ToolCall<'_>, sum: &mut Sum) {
-        sum.other += self.marked(&layout::call(self.profile.layout, call));
-        if call.signature_bytes > 0 && self.profile.opaque_permille > 0 {
-            sum.other += self.opaque(call.signature_bytes);
+        sum.add(self.marked(&layout::call(self.profile.layout, call)));
+        if self.counts_signatures {
+            sum.add(self.signature(call));
+        }
+    }
+
+    /// Tokens of the signature of the thoughts before a call.
+    pub(super) fn signature(&mut self, call: &ToolCall<'_>) -> u64 {
+        match self.profile.layout {
+            Layout::GeminiDeclarations => self.opaque(call.signature_bytes),
+            _ => 0,
         }
     }
 
@@ -42,7 +50,7 @@ impl Counter<'_> {
                 _ => self.part(part, true, sum),
             }
         }
-        sum.other += self.marked(&layout::result(self.profile.layout, &result.name, &json));
+        sum.add(self.marked(&layout::result(self.profile.layout, &result.name, &json)));
     }
 
     fn marked(&self, marked: &Marked) -> u64 {

@@ -7,7 +7,7 @@ mod vocabulary;
 
 pub use vocabulary::{TextCounter, Vocabularies};
 
-use crate::layout::{self, Layout, LayoutRule};
+use crate::layout::{self, Layout, LayoutRule, ToolText};
 use crate::profile::{Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
 use anthropic::{Prompt, Turn};
@@ -25,6 +25,10 @@ pub struct Counter<'p> {
     prompt: Option<Prompt>,
     /// What the header of each answer costs for an output schema.
     reply_schema_tokens: u64,
+    /// Images and files in the messages that are counted.
+    media_count: usize,
+    /// Whether signatures of thoughts are billed in this message.
+    counts_signatures: bool,
     /// Whether the results that come next belong to calls in one wrapper.
     is_wrapped: bool,
     assumptions: Assumptions,
@@ -47,7 +51,17 @@ pub struct Tally {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     text: u64,
-    other: u64,
+    other: i64,
+}
+
+impl Sum {
+    fn add(&mut self, tokens: u64) {
+        self.other = self.other.saturating_add_unsigned(tokens);
+    }
+
+    fn add_signed(&mut self, tokens: i64) {
+        self.other = self.other.saturating_add(tokens);
+    }
 }
 
 impl<'p> Counter<'p> {
@@ -63,6 +77,8 @@ impl<'p> Counter<'p> {
             rule: profile.layout_rule(request.dialect, &request.model),
             prompt: (profile.layout == Layout::Anthropic).then(|| Prompt::new(profile, request)),
             reply_schema_tokens: 0,
+            media_count: 0,
+            counts_signatures: false,
             is_wrapped: false,
             assumptions: Assumptions::new(),
             counted_only_text: true,
@@ -117,6 +133,9 @@ impl<'p> Counter<'p> {
         } else if !request.system.is_empty() {
             tokens += profile.system_tokens + self.parts(&request.system, false);
         }
+        if request.has_citations {
+            tokens += profile.citations_tokens;
+        }
         if let Some(rule) = self.rule {
             let with = plus(tokens, self.layout(rule, request));
             match request.tools.is_empty() {
@@ -128,9 +147,16 @@ impl<'p> Counter<'p> {
         if profile.layout.is_gemini() {
             return tokens + self.gemini_context(request);
         }
-        if !request.tools.is_empty() {
+        let has_system = openai::leading_system(request).is_some();
+        if !has_system {
+            tokens = plus(tokens, profile.no_system_tokens);
+        }
+        let is_dropped = profile.none_choice_drops_tools && request.tool_choice == ToolChoice::None;
+        if !request.tools.is_empty() && !is_dropped {
             let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
-            self.tally.tools = plus(tools, prompt.map_or(0, Prompt::serial_tokens));
+            let more = i64::from(!has_system) * profile.tools_without_system_tokens;
+            let serial = prompt.map_or(0, Prompt::serial_tokens);
+            self.tally.tools = plus(tools, serial.saturating_add(more));
             tokens += self.tally.tools;
         }
         if let Some(schema) = &request.response_schema {
@@ -162,6 +188,8 @@ impl<'p> Counter<'p> {
         let is_result = |message: &&Message<'_>| message.role == "tool";
         let before = messages[..start].iter().rev().find(|it| !is_result(it));
         self.is_wrapped = before.is_some_and(|message| self.wraps(message));
+        self.media_count = media_count(&messages[start..]);
+        let signatures = self.profile.signatures;
         let prompt = self.prompt;
         let mut said = Turn::new();
         if let Some(prompt) = prompt {
@@ -169,6 +197,7 @@ impl<'p> Counter<'p> {
             before.for_each(|message| said.skip(self, prompt, message));
         }
         (start..messages.len()).map(move |index| {
+            self.counts_signatures = counts_reasoning(signatures, index, turn);
             let counts_reasoning = counts_reasoning(rule, index, turn);
             let Some(prompt) = prompt else {
                 return self.message(messages, index, counts_reasoning);
@@ -192,7 +221,7 @@ impl<'p> Counter<'p> {
         }
         let has_frame = self.rule.is_none() || counts_reasoning || !is_only_reasoning(message);
         if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
-            sum.other += self.frame(message);
+            sum.add_signed(self.frame(message));
         }
         let mut results = message.parts.iter().filter(|part| is_result(part)).count();
         let is_first = !is_tool(all.get(index.wrapping_sub(1)), message);
@@ -213,40 +242,60 @@ impl<'p> Counter<'p> {
                     nth += 1;
                     self.wrapped_result(result, open, close, &mut sum);
                 }
+                (Part::Text(text), _) if message.role == "assistant" && !counts_reasoning => {
+                    sum.text += self.text(self.without_thought(text));
+                }
                 _ => self.part(part, counts_reasoning, &mut sum),
             }
         }
         if let (true, Some(rule)) = (self.is_wrapped && message.role != "tool", self.rule) {
             let calls: Vec<_> = calls(message).collect();
             sum.text += self.text(&layout::wrapper_text(&calls));
-            sum.other = plus(sum.other, rule.wrapper_tokens);
+            sum.add_signed(rule.wrapper_tokens);
         }
-        self.scaled(sum.text) + sum.other
+        self.total(sum)
     }
 
     /// Tokens that stand around a message.
-    fn frame(&self, message: &Message<'_>) -> u64 {
+    fn frame(&self, message: &Message<'_>) -> i64 {
         let profile = self.profile;
-        let mut tokens = profile.message_tokens;
+        let (mut tokens, mut more) = (profile.message_tokens, 0);
         if message.role == "assistant" {
-            tokens += profile.assistant_tokens + self.reply_schema_tokens;
+            tokens += self.reply_schema_tokens;
+            more += profile.assistant_tokens;
         }
         if !message.name.is_empty() {
-            let name = self.scaled(self.text(&message.name));
-            tokens = plus(tokens + name, profile.name_tokens);
+            tokens += self.scaled(self.text(&message.name));
+            more += profile.name_tokens;
         }
-        tokens
+        more.saturating_add_unsigned(tokens)
     }
 
-    /// Tokens of the reasoning in `message`.
+    /// All of `sum`, at least 0.
+    fn total(&self, sum: Sum) -> u64 {
+        plus(self.scaled(sum.text), sum.other)
+    }
+
+    /// Tokens of the reasoning in `message` that the next turn of the user drops.
     pub fn reasoning(&mut self, message: &Message<'_>) -> u64 {
         let mut sum = Sum::default();
         for part in &message.parts {
-            if matches!(part, Part::Reasoning { .. }) {
-                self.part(part, true, &mut sum);
+            match part {
+                Part::Reasoning { .. } if self.profile.reasoning == ReasoningRule::Loop => {
+                    self.part(part, true, &mut sum);
+                }
+                Part::ToolCall(call) if self.profile.signatures == ReasoningRule::Loop => {
+                    let tokens = self.signature(call);
+                    sum.add(tokens);
+                }
+                Part::Text(text) if message.role == "assistant" => {
+                    let said = self.text(self.without_thought(text));
+                    sum.text += self.text(text).saturating_sub(said);
+                }
+                _ => {}
             }
         }
-        self.scaled(sum.text) + sum.other
+        self.total(sum)
     }
 
     fn parts(&mut self, parts: &[Part<'_>], counts_reasoning: bool) -> u64 {
@@ -254,7 +303,7 @@ impl<'p> Counter<'p> {
         parts
             .iter()
             .for_each(|part| self.part(part, counts_reasoning, &mut sum));
-        self.scaled(sum.text) + sum.other
+        self.total(sum)
     }
 
     fn part(&mut self, part: &Part<'_>, counts_reasoning: bool, sum: &mut Sum) {
@@ -269,24 +318,32 @@ impl<'p> Counter<'p> {
             Part::ToolCall(call) => {
                 sum.text += self.profile.call_name_count * self.text(&call.name);
                 sum.text += self.text(&call.arguments.compact());
-                sum.other += self.profile.call_tokens;
+                sum.add(self.profile.call_tokens);
             }
             Part::ToolResult(result) => {
-                sum.other += self.profile.result_tokens;
+                sum.add(self.profile.result_tokens);
                 for part in &result.parts {
                     self.part(part, counts_reasoning, sum);
                 }
             }
             Part::Reasoning { text, opaque } if counts_reasoning => {
                 sum.text += self.text(text);
-                sum.other += self.opaque(opaque.len()) + self.profile.reasoning_tokens;
+                sum.add(self.opaque(opaque.len()) + self.profile.reasoning_tokens);
             }
             Part::Reasoning { .. } => {}
             Part::Media(media) => {
                 let tokens = self.media(media);
                 self.tally.media += tokens;
-                sum.other += tokens;
+                sum.add(tokens);
             }
+        }
+    }
+
+    /// What an answer says after its thought, if the profile's models think between tags.
+    fn without_thought<'t>(&self, text: &'t str) -> &'t str {
+        match text.rsplit_once("</think>") {
+            Some((_, said)) if self.profile.has_think_tags => said.trim_start_matches('\n'),
+            _ => text,
         }
     }
 
@@ -311,7 +368,7 @@ impl<'p> Counter<'p> {
         let profile = self.profile;
         let mut tokens = profile.tools_header_tokens;
         for tool in tools {
-            tokens += profile.tool_tokens + self.scaled(self.tool(tool));
+            tokens = plus(tokens + self.scaled(self.tool(tool)), profile.tool_tokens);
         }
         profile.tools_tokens + permille(tokens, profile.tools_permille)
     }
@@ -320,6 +377,9 @@ impl<'p> Counter<'p> {
     fn tool(&self, tool: &Tool<'_>) -> u64 {
         if self.prompt.is_some() && tool.builtin.is_none() {
             return self.text(&layout::function_line(tool));
+        }
+        if self.profile.tool_text != ToolText::Parts && tool.builtin.is_none() {
+            return self.text(&layout::function_object(tool, self.profile.tool_text));
         }
         let schema = tool.schema.map(|schema| schema.compact());
         let schema = schema.unwrap_or_default();
@@ -374,6 +434,19 @@ fn calls<'m, 'd>(message: &'m Message<'d>) -> impl Iterator<Item = &'m ToolCall<
         Part::ToolCall(call) => Some(call),
         _ => None,
     })
+}
+
+/// Images and files in `messages`.
+fn media_count(messages: &[Message<'_>]) -> usize {
+    let of_part = |part: &Part<'_>| match part {
+        Part::Media(_) => 1,
+        Part::ToolResult(result) => {
+            let is_media = |part: &&Part<'_>| matches!(part, Part::Media(_));
+            result.parts.iter().filter(is_media).count()
+        }
+        _ => 0,
+    };
+    messages.iter().flat_map(|it| &it.parts).map(of_part).sum()
 }
 
 fn is_result(part: &Part<'_>) -> bool {

@@ -39,7 +39,7 @@ impl Counter<'_> {
         if follows {
             tokens += rule.next_call_tokens;
         }
-        sum.other = plus(sum.other, tokens);
+        sum.add_signed(tokens);
         let dotted = rule.dotted_name_count.clamp(0, 2).unsigned_abs();
         sum.text += dotted * self.dotted(&call.name) + (2 - dotted) * self.text(&call.name);
         sum.text += self.text(&call.arguments.compact());
@@ -154,7 +154,7 @@ impl Counter<'_> {
 }
 
 /// The system prompt or system message that the prompt begins with.
-fn leading_system<'r, 'd>(request: &'r Request<'d>) -> Option<&'r [Part<'d>]> {
+pub(super) fn leading_system<'r, 'd>(request: &'r Request<'d>) -> Option<&'r [Part<'d>]> {
     if !request.system.is_empty() {
         return Some(&request.system);
     }

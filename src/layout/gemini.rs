@@ -56,7 +56,11 @@ pub(crate) fn tool(layout: Layout, tool: &Tool<'_>) -> Marked {
     let mut out = Marked::default();
     let schema = tool.schema.as_ref().and_then(Data::node);
     match layout {
-        Layout::GeminiPython => out.push(&python::function(&tool.name, &tool.description, schema)),
+        Layout::GeminiPython => {
+            let (text, space_count) = python::function(&tool.name, &tool.description, schema);
+            out.push(&text);
+            out.marks += space_count;
+        }
         Layout::GeminiDeclarations => declare(tool, schema, &mut out),
         _ => {
             out.text(&*tool.name);
@@ -138,7 +142,9 @@ fn framed(kind: &str, name: &str, value: Option<Value<'_>>, out: &mut Marked) {
 /// A function between markers.
 fn declare(tool: &Tool<'_>, schema: Option<Value<'_>>, out: &mut Marked) {
     out.mark();
-    out.push("declaration:");
+    // The word "declaration", a token of Gemma's that other vocabularies cut.
+    out.mark();
+    out.push(":");
     out.push(&tool.name);
     out.push("{");
     if !tool.description.is_empty() {

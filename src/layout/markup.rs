@@ -5,6 +5,7 @@
 //! text as one element each, with an element for each argument; a result stands in an element,
 //! several as a list of names and outputs; an output schema is indented JSON.
 use super::MAX_DEPTH;
+use super::function::write_spaced;
 use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::request::{Data, Tool, ToolCall};
 use std::fmt::Write;
@@ -148,12 +149,4 @@ fn open(tag: &str, name: &str, text: &mut String) {
 
 fn close(tag: &str, text: &mut String) {
     let _ = write!(text, "</{PREFIX}{tag}>");
-}
-
-/// `json` with Python's default separators.
-fn write_spaced(json: &str, text: &mut String) {
-    match Document::parse(json, &Limits::default()) {
-        Ok(document) => document.root().write_spaced(text),
-        Err(_) => text.push_str(json),
-    }
 }

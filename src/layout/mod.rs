@@ -7,6 +7,7 @@
 //!
 //! Everything is linear in its input and recursion ends at a constant depth, whatever the schema:
 //! what lies deeper, or what a reference repeats beyond a limit, is the type `any`.
+mod function;
 mod gemini;
 mod markup;
 mod python;
@@ -14,6 +15,7 @@ mod rule;
 mod schema;
 mod schema_2023;
 
+pub use function::{ToolText, function_object};
 pub use gemini::Marked;
 pub(crate) use gemini::{answer_schema, call, result, tool};
 pub use markup::{

@@ -11,22 +11,24 @@ use std::collections::{HashMap, HashSet};
 /// Bytes of class names and repeated types of one tool; what would exceed it is `Any`.
 const MAX_TYPE_BYTES: usize = 1 << 20;
 
-/// The function `name`, with the classes that its parameters need.
-pub(super) fn function(name: &str, description: &str, schema: Option<Value<'_>>) -> String {
+/// The function `name`, with the classes that its parameters need; and the number of spaces before
+/// a line end that are left out, each a token of Gemma's that other vocabularies join with it.
+pub(super) fn function(name: &str, description: &str, schema: Option<Value<'_>>) -> (String, u64) {
     let mut writer = Writer::new(schema);
     let mut signature = String::new();
     let mut arguments = String::new();
     if let Some(schema) = schema {
         for (key, item, field) in writer.fields(schema, &camel(name), 0) {
             signature.push_str(&format!("    {field},\n"));
-            arguments.push_str(&format!("    {key}: {}\n", string(item, "description")));
+            writer.describe(key, item, &mut arguments);
         }
     }
     let description = indented(description);
-    format!(
+    let text = format!(
         "{}def {name}(\n{signature}) -> dict:\n  \"\"\"{description}\n\n  Args:\n{arguments}  \"\"\"\n",
         writer.classes
-    )
+    );
+    (text, writer.space_count)
 }
 
 /// A call of the function `name`.
@@ -54,6 +56,8 @@ struct Writer<'d> {
     known: HashMap<&'d str, String>,
     classes: String,
     left_bytes: usize,
+    /// Spaces that are left out.
+    space_count: u64,
 }
 
 impl<'d> Writer<'d> {
@@ -63,6 +67,7 @@ impl<'d> Writer<'d> {
             known: HashMap::new(),
             classes: String::new(),
             left_bytes: MAX_TYPE_BYTES,
+            space_count: 0,
         }
     }
 
@@ -90,6 +95,17 @@ impl<'d> Writer<'d> {
                 (key, item, format!("{key}: {kind}"))
             })
             .collect()
+    }
+
+    /// Appends the line of documentation of a property.
+    fn describe(&mut self, key: &str, item: Value<'d>, out: &mut String) {
+        match string(item, "description") {
+            "" => {
+                out.push_str(&format!("    {key}:\n"));
+                self.space_count += 1;
+            }
+            text => out.push_str(&format!("    {key}: {text}\n")),
+        }
     }
 
     /// The type of a value, `name` if it needs a class.
@@ -174,7 +190,7 @@ impl<'d> Writer<'d> {
         };
         let (mut attributes, mut declared) = (String::new(), String::new());
         for (key, item, field) in self.fields(schema, &name, depth) {
-            attributes.push_str(&format!("    {key}: {}\n", string(item, "description")));
+            self.describe(key, item, &mut attributes);
             declared.push_str(&format!("  {field}\n"));
         }
         let description = string(schema, "description");

@@ -66,6 +66,7 @@ pub struct LayoutRule {
     pub next_call_tokens: i64,
     pub wrapper_tokens: i64,
     pub pro_tokens: i64,
+    pub page_tokens: i64,
 }
 
 impl LayoutRule {
@@ -94,6 +95,7 @@ impl LayoutRule {
             "item_id_tokens" => self.item_id_tokens = number,
             "next_call_tokens" => self.next_call_tokens = number,
             "wrapper_tokens" => self.wrapper_tokens = number,
+            "page_tokens" => self.page_tokens = number,
             "pro_tokens" => self.pro_tokens = number,
             _ => {}
         }

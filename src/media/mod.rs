@@ -1,15 +1,18 @@
-//! Pictures: their size from the first bytes, and what that size costs in input tokens.
+//! Media: the size of pictures and what it costs in input tokens, the length of files.
 //!
-//! Nothing here decodes a pixel or fetches a URL. A size needs at most the first [`HEAD_BYTES`] of
-//! a file, so reading one is constant work whatever the file's length. Every function accepts any
-//! input without panicking; what cannot be read is `None`, and the caller prices it by a default.
+//! Nothing here decodes a pixel or fetches a URL. The size of a picture needs at most the first
+//! [`HEAD_BYTES`] of a file, so reading one is constant work whatever the file's length; pages of a
+//! PDF and seconds of sound and video take one pass. Every function accepts any input without
+//! panicking; what cannot be read is `None`, and the caller prices it by a default.
 //!
 //! Prices are data: [`IMAGE_RULES_JSON`] names each vendor's rule with its constants, source and
 //! date. [`ImageRule`] is one such rule; its arithmetic is on whole numbers only.
 
 mod base64;
 mod data_url;
+mod duration;
 mod image;
+mod pdf;
 mod rule;
 mod table;
 mod tokens;
@@ -19,7 +22,9 @@ pub use base64::{
     is_base64,
 };
 pub use data_url::{DataUrl, MAX_DATA_URL_HEADER_BYTES, parse_data_url, percent_decode_head};
+pub use duration::duration_ms;
 pub use image::{ImageFormat, PixelSize, image_size};
+pub use pdf::{PdfLength, pdf_length};
 pub use rule::{Detail, ImageRule, RuleError};
 pub use table::image_rule;
 

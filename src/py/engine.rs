@@ -8,6 +8,7 @@ use crate::json::{Document, Limits};
 use crate::learn::Learner;
 use crate::prefix::PrefixStore;
 use crate::request::{Dialect, read_reply, read_request};
+use crate::resolve::Table;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +71,7 @@ impl Counters {
 impl PyEngine {
     #[new]
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies, *, is_learning))]
+    #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies, profile_rows=None, *, is_learning))]
     fn new(
         secret: &[u8],
         capacity_bytes: usize,
@@ -80,6 +81,7 @@ impl PyEngine {
         milli_by_provider: std::collections::BTreeMap<String, u64>,
         factor_permille: u64,
         named_vocabularies: Vec<(String, Bound<'_, PyAny>)>,
+        profile_rows: Option<&str>,
         is_learning: bool,
     ) -> PyResult<PyEngine> {
         let method = match method {
@@ -101,6 +103,10 @@ impl PyEngine {
             method,
             vocabularies: vocabularies(named_vocabularies)?,
             is_learning,
+            table: guard(|| {
+                let table = profile_rows.map(|rows| Table::bundled().with_rows(rows));
+                Ok(table.transpose()?)
+            })?,
             starts_bytes: capacity_bytes / 8,
         };
         let engine = Engine::new(secret, settings, store);

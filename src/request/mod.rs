@@ -70,6 +70,7 @@ pub fn read_request<'d>(
         schema_name: schema_name.into(),
         schema_description: schema_description.into(),
         has_thinking: option::read_thinking(fields),
+        has_citations: option::has_citations(fields),
         is_serial: option::read_serial(fields),
         is_pro: option::read_pro(fields),
         assumptions,
@@ -144,7 +145,10 @@ fn read_messages<'d>(
     assumptions: &mut Assumptions,
 ) -> Vec<Message<'d>> {
     let found = match fields.kind() {
-        Kind::Object => first(fields, &["messages", "contents", "input", "prompt"]),
+        Kind::Object => first(
+            fields,
+            &["messages", "contents", "input", "prompt", "inputText"],
+        ),
         _ => Some(body).filter(|body| !body.is_null()),
     };
     let Some(found) = found else {

@@ -77,6 +77,8 @@ pub struct Request<'d> {
     pub schema_description: Cow<'d, str>,
     /// Whether extended thinking with a budget is switched on.
     pub has_thinking: bool,
+    /// Whether the model is asked to cite a document.
+    pub has_citations: bool,
     /// Whether the model may make but one call at a time.
     pub is_serial: bool,
     /// Whether a mode of reasoning with a hidden prompt is asked for.
@@ -106,6 +108,7 @@ impl<'d> Request<'d> {
             schema_name: Cow::default(),
             schema_description: Cow::default(),
             has_thinking: false,
+            has_citations: false,
             is_serial: false,
             is_pro: false,
             assumptions: Assumptions::new(),

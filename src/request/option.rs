@@ -1,6 +1,6 @@
 //! Options that cost input tokens: forced tools, structured output, extended thinking.
 use super::data::Data;
-use super::field::{first, is_truthy, object, present, string};
+use super::field::{array, first, is_truthy, object, present, string};
 use super::model::ToolChoice;
 use crate::json::Value;
 use std::borrow::Cow;
@@ -108,6 +108,20 @@ pub(super) fn read_output_format(fields: Value<'_>) -> (&str, &str) {
     };
     let inner = object(form.get("json_schema")).unwrap_or(form);
     (string(inner.get("name")), string(inner.get("description")))
+}
+
+/// Whether citations of a document in the messages are switched on.
+pub(super) fn has_citations(fields: Value<'_>) -> bool {
+    let messages = array(fields.get("messages"))
+        .into_iter()
+        .flat_map(Value::items);
+    let blocks = messages.filter_map(|message| array(message.get("content")));
+    let mut blocks = blocks.flat_map(Value::items);
+    blocks.any(|block| {
+        let document = object(block.get("document")).unwrap_or(block);
+        let citations = object(document.get("citations"));
+        citations.and_then(|it| it.get("enabled")?.as_bool()) == Some(true)
+    })
 }
 
 /// Whether the reasoning mode `pro` is asked for.

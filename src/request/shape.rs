@@ -28,6 +28,7 @@ impl<'d> Reader<'_, 'd> {
             || self.gemini_media(block)
             || self.converse_tool(block)
             || self.converse_content(block)
+            || self.untyped_image(block)
             || self.host_part(block);
         if !is_read {
             self.unknown(block);
@@ -81,6 +82,15 @@ impl<'d> Reader<'_, 'd> {
             return false;
         }
         true
+    }
+
+    /// Appends an image of the OpenAI form without its type; false if `block` is none.
+    fn untyped_image(&mut self, block: Value<'d>) -> bool {
+        let is_image = object(block.get("image_url")).is_some();
+        if is_image {
+            self.media_block("image_url", block);
+        }
+        is_image
     }
 
     /// Appends a call or result of Converse; false if `block` is neither.

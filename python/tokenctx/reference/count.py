@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tokenctx.reference import anthropic, bpe, gemini, layout, markup
 from tokenctx.reference.cut import cut
 from tokenctx.reference.document import compact
+from tokenctx.reference.files import file_tokens, media_count
 from tokenctx.reference.media import (
     DETAILS,
     MAX_SIDE_PX,
@@ -51,6 +52,8 @@ class Counter:
         self.encoding = profile.encoding if own is None else own.name
         self.request = request
         self.rule = profile.layout_rule(request.dialect, request.model)
+        self.media_count = 0
+        self.counts_signatures = False
         self.assumptions: set[str] = set()
         self.only_text = True
         self.tools_tokens = self.schema_tokens = self.media_tokens = 0
@@ -88,6 +91,8 @@ class Counter:
             tokens += anthropic.block_tokens(request, profile) + self._system(request.system)
         elif request.system:
             tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
+        if request.citations:
+            tokens += profile.citations_tokens
         if self.rule is not None:
             total = max(0, tokens + self._layout(self.rule))
             if request.tools:
@@ -97,9 +102,14 @@ class Counter:
             return total
         if self.is_gemini:
             return tokens + self._gemini_context(request)
-        if request.tools:
-            tools = self.tools(request.tools) + self.choice(request.tool_choice) + self.serial()
-            self.tools_tokens = max(0, tools)
+        has_system = leading_system(request) is not None
+        if not has_system:
+            tokens = max(0, tokens + profile.no_system_tokens)
+        is_dropped = profile.none_choice_drops_tools and request.tool_choice == "none"
+        if request.tools and not is_dropped:
+            more = self.serial() + (0 if has_system else profile.tools_without_system_tokens)
+            tools = self.tools(request.tools) + self.choice(request.tool_choice)
+            self.tools_tokens = max(0, tools + more)
             tokens += self.tools_tokens
         if request.response_schema:
             self.only_text = False
@@ -141,9 +151,12 @@ class Counter:
         for tool in tools:
             if self.has_markup and not tool.builtin:
                 texts = [markup.function_line(tool)]
+            elif profile.tool_text in markup.FORMS and not tool.builtin:
+                texts = [markup.function_object(tool, profile.tool_text)]
             else:
                 texts = [tool.name, tool.description, tool.schema]
-            tokens += profile.tool_tokens + self.scaled(sum(map(self.text, texts)))
+            tokens += self.scaled(sum(map(self.text, texts)))
+            tokens = max(0, tokens + profile.tool_tokens)
         return profile.tools_tokens + _permille(tokens, profile.tools_permille)
 
     def choice(self, choice: str) -> int:
@@ -213,10 +226,13 @@ class Counter:
         """Tokens of the messages from `start` on, one by one, each with its framing."""
         messages, rule = self.request.messages, self.profile.reasoning
         turn = last_user_index(messages, len(messages))
-        return [
-            self.message(index, counts_reasoning=_counts_reasoning(rule, index, turn))
-            for index in range(start, len(messages))
-        ]
+        self.media_count = media_count(messages[start:])
+        tokens = []
+        for index in range(start, len(messages)):
+            self.counts_signatures = _counts_reasoning(self.profile.signatures, index, turn)
+            counts_reasoning = _counts_reasoning(rule, index, turn)
+            tokens.append(self.message(index, counts_reasoning=counts_reasoning))
+        return tokens
 
     def message(self, index: int, *, counts_reasoning: bool) -> int:
         """Tokens of one message with its framing."""
@@ -225,10 +241,12 @@ class Counter:
         if self.has_markup:
             return self._marked_up(index, counts_reasoning=counts_reasoning)
         if self.rule is None:
-            return self._frame(message) + self.parts(
-                message.parts, counts_reasoning=counts_reasoning
-            )
-        parts: list[Part] = [part for part in message.parts if not isinstance(part, ToolCall)]
+            parts = list(message.parts)
+            if message.role == "assistant" and not counts_reasoning:
+                parts = [self._without_thought(part) for part in parts]
+            texts, others = self._parts(parts, counts_reasoning=counts_reasoning)
+            return max(0, self.scaled(texts) + others + self._frame(message))
+        parts = [part for part in message.parts if not isinstance(part, ToolCall)]
         calls = [part for part in message.parts if isinstance(part, ToolCall)]
         if message.role == "tool" and self._is_wrapped(index):
             return self._wrapped_results(index, parts, counts_reasoning=counts_reasoning)
@@ -240,12 +258,12 @@ class Counter:
             self.only_text = False
         if len(calls) > 1 and self.rule.wrapper_tokens > 0 and message.role != "tool":
             texts += self.text(_wrapper_text(calls))
-            others = max(0, others + self.rule.wrapper_tokens)
+            others += self.rule.wrapper_tokens
         else:
             for call in calls:
                 name_texts, tokens = self._call(self.rule, call, index)
-                texts, others = texts + name_texts, max(0, others + tokens)
-        return self.scaled(texts) + others
+                texts, others = texts + name_texts, others + tokens
+        return max(0, self.scaled(texts) + others)
 
     def _marked_up(self, index: int, *, counts_reasoning: bool) -> int:
         """Tokens of a message in Anthropic's layout."""
@@ -294,7 +312,7 @@ class Counter:
             tokens += profile.assistant_tokens + self.reply_schema_tokens
         if message.name:
             tokens += profile.name_tokens + self.scaled(self.text(message.name))
-        return max(0, tokens)
+        return tokens
 
     def _call(self, rule: LayoutRule, call: ToolCall, index: int) -> tuple[int, int]:
         """A call that stands by itself; its name is billed with it and with its result."""
@@ -340,7 +358,7 @@ class Counter:
             behind = "]" if is_last and nth + 1 == len(results) else ","
             texts += inner[0] + self.text(before + layout.result_text(text) + behind)
             tokens += inner[1]
-        return self.scaled(texts) + tokens
+        return max(0, self.scaled(texts) + tokens)
 
     def parts(self, parts: Iterable[Part], *, counts_reasoning: bool) -> int:
         """Tokens of parts; their text is scaled as a whole."""
@@ -348,9 +366,30 @@ class Counter:
         return self.scaled(texts) + others
 
     def reasoning(self, message: Message) -> int:
-        """Tokens of the reasoning in `message`."""
-        parts = (part for part in message.parts if isinstance(part, Reasoning))
-        return self.parts(parts, counts_reasoning=True)
+        """Tokens of the reasoning in `message` that the next turn of the user drops."""
+        profile, texts, others = self.profile, 0, 0
+        for part in message.parts:
+            if isinstance(part, Reasoning) and profile.reasoning == "loop":
+                nested = self._parts([part], counts_reasoning=True)
+                texts, others = texts + nested[0], others + nested[1]
+            elif isinstance(part, ToolCall) and profile.signatures == "loop":
+                others += self._signature(part)
+            elif isinstance(part, Text) and message.role == "assistant":
+                said = self._parts([self._without_thought(part)], counts_reasoning=True)[0]
+                texts += max(0, self.text(part.text) - said)
+        return max(0, self.scaled(texts) + others)
+
+    def _signature(self, call: ToolCall) -> int:
+        """Tokens of the signature of the thoughts before a call."""
+        has_signatures = self.profile.layout == "gemini-declarations"
+        return self._opaque(call.signature_bytes) if has_signatures else 0
+
+    def _without_thought(self, part: Part) -> Part:
+        """What an answer says after its thought, if the profile's models think between tags."""
+        if not (self.profile.has_think_tags and isinstance(part, Text)):
+            return part
+        _, tag, said = part.text.rpartition("</think>")
+        return Text(said.lstrip("\n")) if tag else part
 
     def _parts(self, parts: Iterable[Part], *, counts_reasoning: bool) -> tuple[int, int]:
         texts = others = 0
@@ -363,8 +402,7 @@ class Counter:
                 texts += self.text(part.json)
             elif isinstance(part, ToolCall) and self.is_gemini:
                 others += self._marked(gemini.call_marked(self.profile.layout, part))
-                if self.profile.opaque_permille > 0:
-                    others += self._opaque(part.signature_bytes)
+                others += self._signature(part) if self.counts_signatures else 0
             elif isinstance(part, ToolResult) and self.is_gemini:
                 others += self._gemini_result(part)
             elif isinstance(part, ToolCall):
@@ -399,6 +437,9 @@ class Counter:
         if self.profile.name == "universal":
             return self.text(media.name) + self.text(media.mime)
         if media.kind != "image":
+            tokens = file_tokens(self.profile, self.rule, media, self.media_count, self.assumptions)
+            if tokens is not None:
+                return tokens
             self.assumptions.add(f"flat_{media.kind}")
             prices = {
                 "file": self.profile.file_tokens,
@@ -409,6 +450,8 @@ class Counter:
         header = None if media.data is None else image_size(media.data)
         if header is None and media.data is not None:
             self.assumptions.add("unreadable_image")
+        if self.profile.shared_media_tokens > 0 and self.media_count > 1:
+            return self.profile.shared_media_tokens
         width_px, height_px = DEFAULT_SIZE_PX if header is None else header[:2]
         detail = media.detail if media.detail in DETAILS else "auto"
         sides = min(width_px, MAX_SIDE_PX), min(height_px, MAX_SIDE_PX)

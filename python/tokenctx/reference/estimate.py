@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -19,7 +20,14 @@ from tokenctx.reference.digest import (
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
-from tokenctx.reference.profile import Profile, characters, model_name, resolve, universal
+from tokenctx.reference.profile import (
+    Profile,
+    Table,
+    bundled,
+    characters,
+    model_name,
+    universal,
+)
 from tokenctx.reference.request import read_reply, read_request
 
 if TYPE_CHECKING:
@@ -79,6 +87,7 @@ class Engine:
         milli_by_provider: dict[str, int],
         factor_permille: int,
         named_vocabularies: list[tuple[str, TextCounter]],
+        profile_rows: str | None = None,
         *,
         is_learning: bool,
     ) -> None:
@@ -90,6 +99,7 @@ class Engine:
         self._milli = milli_characters_per_token
         self._milli_by_provider = milli_by_provider
         self._factor_permille = factor_permille
+        self._table = Table(json.loads(profile_rows)) if profile_rows else bundled()
         self._is_learning = is_learning and method == "profile"
         self._learners = Learners()
         self._counts = dict.fromkeys(("exact", "delta", "estimated", "resumed", "recorded"), 0)
@@ -152,7 +162,11 @@ class Engine:
             for message in messages:
                 prefix = link(self._key, prefix, message_digest(self._key, message))
             parts = [part for message in messages for part in message.parts]
-            comes_back = any(isinstance(part, Reasoning) for part in parts)
+            comes_back = any(
+                isinstance(part, Reasoning)
+                or (isinstance(part, ToolCall) and part.signature_bytes > 0)
+                for part in parts
+            )
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
             known = KnownTotal(input_tokens + derived, derived, *options)
@@ -201,7 +215,7 @@ class Engine:
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
-        profile, is_known = resolve(request.model, request.dialect, provider)
+        profile, is_known = self._table.resolve(request.model, request.dialect, provider)
         if self._method == "universal":
             profile = universal(profile)
         elif self._method == "characters":
@@ -244,7 +258,7 @@ class Engine:
         """Reasoning that the known total holds and that a new turn of the user drops."""
         messages = reading.request.messages
         then, now = last_user_index(messages, known), last_user_index(messages, len(messages))
-        if reading.profile.reasoning != "loop" or now <= then:
+        if not reading.profile.drops_reasoning() or now <= then:
             return 0
         return sum(counter.reasoning(messages[index]) for index in range(then + 1, known))
 
@@ -380,5 +394,7 @@ class Engine:
         return cast("Quality", reading.profile.quality)
 
     def _assumptions(self, reading: Reading, counter: Counter) -> tuple[str, ...]:
-        unknown = set() if reading.is_known_model else {"unknown_model"}
-        return tuple(sorted(reading.request.assumptions | counter.assumptions | unknown))
+        more = set() if reading.is_known_model else {"unknown_model"}
+        if reading.profile.runs_tools:
+            more.add("server_tools")
+        return tuple(sorted(reading.request.assumptions | counter.assumptions | more))

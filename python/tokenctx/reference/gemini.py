@@ -54,7 +54,9 @@ def tool_marked(layout: str, tool: Tool) -> Marked:
     out = Marked()
     schema = json.loads(tool.schema) if tool.schema else None
     if layout == "gemini-python":
-        out.push(python.function(tool.name, tool.description, schema))
+        text, space_count = python.function(tool.name, tool.description, schema)
+        out.push(text)
+        out.marks += space_count
     elif layout == "gemini-declarations":
         _declare(tool, schema, out)
     else:
@@ -114,7 +116,8 @@ def _frame(kind: str, name: str, value: Any, out: Marked, *, is_json: bool) -> N
 def _declare(tool: Tool, schema: Any, out: Marked) -> None:
     """A function between markers."""
     out.mark()
-    out.push(f"declaration:{tool.name}{{")
+    out.mark()  # the word "declaration", a token of Gemma's that other vocabularies cut
+    out.push(f":{tool.name}{{")
     if tool.description:
         out.push("description:")
         out.quote(tool.description)

@@ -1,11 +1,11 @@
-"""Anthropic's prompt layout: tools as lines of JSON, calls as markup."""
+"""Tools as JSON objects, and Anthropic's prompt layout with calls as markup."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.reference.document import parse_arguments
+from tokenctx.reference.document import compact, parse_arguments
 from tokenctx.reference.layout import MAX_DEPTH
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "antml:"
 """What the vendor puts before the names of the tags around calls."""
+FORMS: Final = ("compact", "spaced", "ollama")
+SCHEMA_KEYS: Final = ("type", "$defs", "items", "required")
+PROPERTY_KEYS: Final = ("anyOf", "type", "items", "description", "enum")
 RESULTS: Final = "<function_results>\n</function_results>"
 NO_RESULT: Final = "<system>Tool ran without output or errors</system>"
 """What stands for an empty result."""
@@ -28,6 +31,38 @@ def function_line(tool: Tool) -> str:
     if tool.schema:
         line = f'{line[:-1]}, "parameters": {respaced(tool.schema)}}}'
     return f"<function>{line}</function>\n"
+
+
+def function_object(tool: Tool, form: str) -> str:
+    """`tool` as OpenAI's JSON object in one of the `FORMS`; what it lacks is left out."""
+    write = spaced if form == "spaced" else compact
+    function: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        function["description"] = tool.description
+    text = write({"type": "function", "function": function})
+    if not tool.schema:
+        return text
+    if form == "spaced":
+        return f'{text[:-2]}, "parameters": {respaced(tool.schema)}}}}}'
+    schema = _parameters(tool.schema) if form == "ollama" else tool.schema
+    return f'{text[:-2]},"parameters":{schema}}}}}'
+
+
+def _parameters(schema: str) -> str:
+    """What Ollama keeps of a schema: at the top, and of each property."""
+    value, is_json = parse_arguments(schema)
+    if not is_json or not isinstance(value, dict):
+        return schema
+    kept = {key: value[key] for key in SCHEMA_KEYS if key in value}
+    properties = value.get("properties")
+    if isinstance(properties, dict):
+        kept["properties"] = {
+            name: {key: item[key] for key in PROPERTY_KEYS if key in item}
+            if isinstance(item, dict)
+            else {}
+            for name, item in properties.items()
+        }
+    return compact(kept)
 
 
 def calls_text(calls: Iterable[ToolCall], *, are_enclosed: bool) -> str:

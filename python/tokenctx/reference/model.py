@@ -122,6 +122,8 @@ class Request:
     schema_name: str = ""
     schema_description: str = ""
     thinking: bool = False
+    citations: bool = False
+    """Whether the model is asked to cite a document."""
     serial: bool = False
     """Whether the model may make but one call at a time."""
     pro: bool = False

@@ -225,6 +225,8 @@ def read_untyped_block(block: dict[str, Any], assumptions: set[str], nesting: in
     for name in ("guardContent", "citationsContent"):
         if isinstance(inner := block.get(name), dict):
             return read_nested(first(inner, "text", "content"), assumptions, nesting)
+    if isinstance(block.get("image_url"), dict):
+        return read_media_block("image_url", block, assumptions, nesting)
     return read_host_block(block, assumptions, nesting)
 
 

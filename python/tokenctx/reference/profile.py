@@ -6,16 +6,20 @@ import functools
 import json
 from dataclasses import dataclass, fields, replace
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx.reference.document import ASCII_SPACE, ascii_lower
 from tokenctx.reference.model_name import ModelName, canonical_provider, read_model_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MIN_INNER_NAME_BYTES: Final = 3
 """Shorter names say nothing inside of a longer one."""
 
 LAYOUTS: Final = ("openai", "openai-2023")
 APIS: Final = ("chat", "responses")
+NOTES: Final = ("source", "date", "confidence")
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,7 @@ class LayoutRule:
     next_call_tokens: int = 0
     wrapper_tokens: int = 0
     pro_tokens: int = 0
+    page_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class Profile:
     assistant_tokens: int = 0
     name_tokens: int = 0
     system_tokens: int = 0
+    no_system_tokens: int = 0
     opening_tokens: int = 0
     joined_tokens: int = 0
     results_tokens: int = 0
@@ -71,6 +77,9 @@ class Profile:
     tools_tokens: int = 0
     tools_header_tokens: int = 0
     tool_tokens: int = 0
+    tool_text: str = "parts"
+    tools_without_system_tokens: int = 0
+    none_choice_drops_tools: bool = False
     tools_permille: int = 1000
     required_choice_tokens: int = 0
     forced_choice_tokens: int = 0
@@ -87,16 +96,31 @@ class Profile:
     serial_tokens: int = 0
     forced_serial_tokens: int = 0
     reasoning: str = "loop"
+    signatures: str = "loop"
+    has_think_tags: bool = False
     reasoning_tokens: int = 0
     opaque_permille: int = 0
     opaque_offset_tokens: int = 0
+    runs_tools: bool = False
     image_rule: str = ""
     file_tokens: int = 0
     audio_tokens: int = 0
     video_tokens: int = 0
+    page_tokens: int = 0
+    page_text_permille: int = 0
+    shared_media_tokens: int = 0
+    audio_second_tokens: int = 0
+    audio_start_tokens: int = 0
+    video_second_tokens: int = 0
+    citations_tokens: int = 0
     reply_tokens: int = 0
     context_window_tokens: int | None = None
     max_output_tokens: int | None = None
+
+    def drops_reasoning(self) -> bool:
+        """Whether a new turn of the user drops reasoning that was billed."""
+        has_signatures = self.layout == "gemini-declarations"
+        return self.reasoning == "loop" or (has_signatures and self.signatures == "loop")
 
     def layout_rule(self, dialect: str, model: str) -> LayoutRule | None:
         """The numbers of the prompt layout for an API; none if the layout is not known.
@@ -118,72 +142,102 @@ def _table() -> dict[str, Any]:
     return table
 
 
-@functools.cache
-def profiles() -> dict[str, Profile]:
-    """Every profile by name; one that is `like` another has its fields where it has none."""
-    known = {field.name for field in fields(Profile)} - {"providers"}
-    found: dict[str, dict[str, Any]] = {}
-    for row in _table()["profiles"]:
-        base = found.get(row.get("like", ""), {})
-        base = {**base, "providers": tuple(row.get("providers", ()))}
-        merged = {**base, **{key: row[key] for key in row if key in known}}
+class Table:
+    """All profiles and the names that lead to them."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]] = ()) -> None:
+        """The table of the package, with the user's `rows` over it."""
+        table = _table()
+        self.fallbacks: dict[str, str] = table["fallbacks"]
+        self._rows: dict[str, dict[str, Any]] = {}
+        for row in (*table["profiles"], *rows):
+            self._add(row)
+        self.sources = {
+            name: {note: row.get(note, "") for note in NOTES} for name, row in self._rows.items()
+        }
+        """Where the numbers of each profile are from."""
+        self.models = {name: tuple(row["models"]) for name, row in self._rows.items()}
+        self.profiles = {name: _profile(row) for name, row in self._rows.items()}
+        self.prefixes = sorted(
+            (
+                (prefix, profile)
+                for profile in self.profiles.values()
+                for prefix in self.models[profile.name]
+            ),
+            key=lambda pair: (-len(pair[0].encode()), bool(not pair[1].providers), pair[0]),
+        )
+
+    def _add(self, row: dict[str, Any]) -> None:
+        """A row has what it lacks from the one it is like, else from the one of its name."""
+        own = self._rows.get(row["name"], {"models": [], "providers": []})
+        base = self._rows.get(row.get("like", ""), own)
+        merged = {**base, "models": own["models"], "providers": own["providers"], **row}
+        merged.update({note: row.get(note, "") for note in NOTES})
+        merged["models"] = [ascii_lower(prefix) for prefix in merged["models"]]
         for api in APIS:
             merged[api] = {**base.get(api, {}), **row.get(api, {})}
-        found[row["name"]] = merged
-    return {name: Profile(**_with_rules(row)) for name, row in found.items()}
+        self._rows[row["name"]] = merged
 
+    def resolve(
+        self, model: str, dialect: str, provider: str | None = None
+    ) -> tuple[Profile, bool]:
+        """The profile of `model`, asked of `provider` if that is known; whether it is known.
 
-def _with_rules(row: dict[str, Any]) -> dict[str, Any]:
-    cuts = tuple(row.get("text_cuts", ()))
-    return {**row, "text_cuts": cuts, **{api: LayoutRule(**row[api]) for api in APIS}}
+        The longest known beginning of the name wins; among equal ones the profile that is made for
+        the provider. An unknown name falls to the nearest family: the longest known name inside
+        it, what the provider serves, what the dialect means.
+        """
+        name = model_name(model)
+        hint = ascii_lower((provider or "").strip(ASCII_SPACE))
+        provider = canonical_provider(hint, _table()["providers"]) or hint or name.provider
+        found = self._beginning(name.own, provider) or self._beginning(name.with_vendor, provider)
+        if found:
+            return found[1], True
+        words = reversed(name.words())
+        inner = (self._beginning(word, provider, MIN_INNER_NAME_BYTES) for word in words)
+        nearest = max(filter(None, inner), key=lambda match: match[0], default=None)
+        return (nearest[1] if nearest else self._fallback(dialect, provider)), False
+
+    def _beginning(
+        self, name: str, provider: str, min_bytes: int = 0
+    ) -> tuple[int, Profile] | None:
+        """The profile to prefer whose beginning of a name `name` has, and the length of that."""
+        for prefix, profile in self.prefixes:
+            length, allowed = len(prefix.encode()), profile.providers or (provider,)
+            if length >= min_bytes and name.startswith(prefix) and provider in allowed:
+                return length, profile
+        return None
+
+    def _fallback(self, dialect: str, provider: str) -> Profile:
+        return self.profiles[self.fallbacks.get(provider) or self.fallbacks.get(dialect, "unknown")]
 
 
 @functools.cache
-def prefixes() -> list[tuple[str, str]]:
-    """Beginning of a model name and profile name: the longest first, then for single providers."""
-    rows = _table()["profiles"]
-    pairs = [(prefix, row["name"]) for row in rows for prefix in row["models"]]
-    is_for_all = {row["name"]: not row.get("providers") for row in rows}
-    return sorted(pairs, key=lambda pair: (-len(pair[0].encode()), is_for_all[pair[1]], pair[0]))
+def bundled() -> Table:
+    """The table of the package."""
+    return Table()
+
+
+def profiles() -> dict[str, Profile]:
+    """Every profile of the package by name."""
+    return bundled().profiles
+
+
+def resolve(model: str, dialect: str, provider: str | None = None) -> tuple[Profile, bool]:
+    """What `Table.resolve` says, with the table of the package."""
+    return bundled().resolve(model, dialect, provider)
+
+
+def _profile(row: dict[str, Any]) -> Profile:
+    known = {field.name: row[field.name] for field in fields(Profile) if field.name in row}
+    lists = {name: tuple(row.get(name, ())) for name in ("providers", "text_cuts")}
+    rules = {api: LayoutRule(**row[api]) for api in APIS}
+    return Profile(**{**known, **lists, **rules})
 
 
 def model_name(model: str) -> ModelName:
     """What the name of `model` says."""
     return read_model_name(model, _table()["providers"], _table()["vendors"])
-
-
-def resolve(model: str, dialect: str, provider: str | None = None) -> tuple[Profile, bool]:
-    """The profile of `model`, asked of `provider` if that is known; whether the name is known.
-
-    The longest known beginning of the name wins; among equal ones the profile that is made for the
-    provider. An unknown name falls to the nearest family: the longest known name inside it, what
-    the provider serves, what the dialect means.
-    """
-    name = model_name(model)
-    hint = ascii_lower((provider or "").strip(ASCII_SPACE))
-    provider = canonical_provider(hint, _table()["providers"]) or hint or name.provider
-    found = _beginning(name.own, provider) or _beginning(name.with_vendor, provider)
-    if found:
-        return found[1], True
-    inner = (_beginning(word, provider, MIN_INNER_NAME_BYTES) for word in reversed(name.words()))
-    nearest = max(filter(None, inner), key=lambda match: match[0], default=None)
-    return (nearest[1] if nearest else _fallback(dialect, provider)), False
-
-
-def _beginning(name: str, provider: str, min_bytes: int = 0) -> tuple[int, Profile] | None:
-    """The profile to prefer whose beginning of a name `name` has, and the length of that."""
-    for prefix, profile_name in prefixes():
-        length = len(prefix.encode())
-        if length >= min_bytes and name.startswith(prefix):
-            profile = profiles()[profile_name]
-            if not profile.providers or provider in profile.providers:
-                return length, profile
-    return None
-
-
-def _fallback(dialect: str, provider: str) -> Profile:
-    fallbacks = _table()["fallbacks"]
-    return profiles()[fallbacks.get(provider) or fallbacks.get(dialect, "unknown")]
 
 
 def universal(profile: Profile) -> Profile:

@@ -19,16 +19,20 @@ SCALARS: Final = {
 }
 
 
-def function(name: str, description: str, schema: Any) -> str:
-    """The function `name`, with the classes that its parameters need."""
+def function(name: str, description: str, schema: Any) -> tuple[str, int]:
+    """The function `name`, with the classes that its parameters need; and the spaces left out.
+
+    Those stand before a line end: each is a token of Gemma's that other vocabularies join with it.
+    """
     writer = _Writer(schema)
     fields = writer.fields(schema, camel(name), 0)
     signature = "".join(f"    {field},\n" for _, _, field in fields)
-    arguments = "".join(f"    {key}: {text}\n" for key, text, _ in fields)
-    return (
+    arguments = writer.described(fields)
+    text = (
         f"{''.join(writer.classes)}def {name}(\n{signature}) -> dict:\n"
         f'  """{indented(description)}\n\n  Args:\n{arguments}  """\n'
     )
+    return text, writer.space_count
 
 
 def call(name: str, arguments: Any) -> str:
@@ -43,6 +47,7 @@ class _Writer:
         self.known: dict[str, str] = {}
         self.classes: list[str] = []
         self.left_bytes = MAX_TYPE_BYTES
+        self.space_count = 0
 
     def fields(self, schema: Any, owner: str, depth: int) -> list[tuple[str, str, str]]:
         """Key, description and declaration of each property of `schema`."""
@@ -54,6 +59,11 @@ class _Writer:
                 kind += ("" if kind.endswith("None") else " | None") + " = None"
             found.append((key, _description(item), f"{key}: {kind}"))
         return found
+
+    def described(self, fields: list[tuple[str, str, str]]) -> str:
+        """The lines of documentation of properties."""
+        self.space_count += sum(not text for _, text, _ in fields)
+        return "".join(f"    {key}:{' ' * bool(text)}{text}\n" for key, text, _ in fields)
 
     def kind(self, schema: Any, name: tuple[str, str], depth: int) -> str:
         """The type of a value, `name` if it needs a class."""
@@ -116,7 +126,7 @@ class _Writer:
         if whole is None:
             return "Any"
         fields = self.fields(schema, whole, depth)
-        attributes = "".join(f"    {key}: {text}\n" for key, text, _ in fields)
+        attributes = self.described(fields)
         declared = "".join(f"  {field}\n" for _, _, field in fields)
         self.classes.append(
             f'@dataclasses.dataclass(kw_only=True)\nclass {whole}:\n  """{_description(schema)}'

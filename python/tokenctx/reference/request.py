@@ -132,6 +132,7 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
         schema_name=string(output_format(fields).get("name")),
         schema_description=string(output_format(fields).get("description")),
         thinking=read_thinking(fields),
+        citations=has_citations(fields),
         serial=read_serial(fields),
         pro=read_pro(fields),
         assumptions=frozenset(assumptions),
@@ -217,7 +218,7 @@ def dialect_of_block(block: dict[str, Any]) -> Dialect | None:
 
 def message_list(fields: dict[str, Any], assumptions: set[str]) -> list[Any]:
     """The messages of a body, in whatever field they are."""
-    found = first(fields, "messages", "contents", "input", "prompt")
+    found = first(fields, "messages", "contents", "input", "prompt", "inputText")
     if isinstance(found, list):
         return found
     if found is None and ("role" in fields or "parts" in fields):
@@ -461,6 +462,20 @@ def output_format(fields: dict[str, Any]) -> dict[str, Any]:
         return {}
     inner = form.get("json_schema")
     return inner if isinstance(inner, dict) else form
+
+
+def has_citations(fields: dict[str, Any]) -> bool:
+    """Whether citations of a document in the messages are switched on."""
+    messages = fields.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in content if isinstance(content, list) else ():
+            document = block.get("document", block) if isinstance(block, dict) else block
+            document = document if isinstance(document, dict) else block
+            citations = document.get("citations") if isinstance(document, dict) else None
+            if isinstance(citations, dict) and citations.get("enabled") is True:
+                return True
+    return False
 
 
 def read_serial(fields: dict[str, Any]) -> bool:

@@ -1,0 +1,102 @@
+//! Tools as the JSON objects that chat templates of open models show.
+use crate::json::{Document, Kind, Limits, Value, write_string};
+use crate::request::Tool;
+
+/// How a linear profile shows a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolText {
+    /// Name, description and schema by themselves.
+    #[default]
+    Parts,
+    /// OpenAI's JSON object without white space.
+    Compact,
+    /// OpenAI's JSON object with Python's separators.
+    Spaced,
+    /// OpenAI's JSON object as Ollama passes it on: without the keywords that it does not know.
+    Ollama,
+}
+
+impl ToolText {
+    /// The form of this name; `Parts` for any other.
+    pub fn named(name: &str) -> ToolText {
+        match name {
+            "compact" => ToolText::Compact,
+            "spaced" => ToolText::Spaced,
+            "ollama" => ToolText::Ollama,
+            _ => ToolText::Parts,
+        }
+    }
+}
+
+/// `tool` as a JSON object; fields that it lacks are left out. Linear in its definition.
+pub fn function_object(tool: &Tool<'_>, form: ToolText) -> String {
+    let is_spaced = form == ToolText::Spaced;
+    let (colon, comma) = if is_spaced { (": ", ", ") } else { (":", ",") };
+    let mut text =
+        format!("{{\"type\"{colon}\"function\"{comma}\"function\"{colon}{{\"name\"{colon}");
+    write_string(&tool.name, &mut text);
+    if !tool.description.is_empty() {
+        text.push_str(&format!("{comma}\"description\"{colon}"));
+        write_string(&tool.description, &mut text);
+    }
+    if let Some(schema) = tool.schema {
+        text.push_str(&format!("{comma}\"parameters\"{colon}"));
+        match (form, schema.node()) {
+            (ToolText::Spaced, _) => write_spaced(&schema.compact(), &mut text),
+            (ToolText::Ollama, Some(schema)) => write_parameters(schema, &mut text),
+            _ => schema.write_compact(&mut text),
+        }
+    }
+    text.push_str("}}");
+    text
+}
+
+/// What Ollama keeps of a schema: at the top, and of each property.
+fn write_parameters(schema: Value<'_>, text: &mut String) {
+    if schema.kind() != Kind::Object {
+        return schema.write_compact(text);
+    }
+    text.push('{');
+    write_known(schema, &["type", "$defs", "items", "required"], text);
+    let properties = schema.get("properties");
+    if let Some(properties) = properties.filter(|it| it.kind() == Kind::Object) {
+        if !text.ends_with('{') {
+            text.push(',');
+        }
+        text.push_str("\"properties\":{");
+        for (nth, (name, property)) in properties.members().enumerate() {
+            text.push_str(if nth == 0 { "" } else { "," });
+            write_string(name, text);
+            text.push_str(":{");
+            write_known(
+                property,
+                &["anyOf", "type", "items", "description", "enum"],
+                text,
+            );
+            text.push('}');
+        }
+        text.push('}');
+    }
+    text.push('}');
+}
+
+/// The members of `object` that have one of these names.
+fn write_known(object: Value<'_>, names: &[&str], text: &mut String) {
+    let found = names
+        .iter()
+        .filter_map(|name| Some((name, object.get(name)?)));
+    for (nth, (name, value)) in found.enumerate() {
+        text.push_str(if nth == 0 { "" } else { "," });
+        write_string(name, text);
+        text.push(':');
+        value.write_compact(text);
+    }
+}
+
+/// `json` with Python's default separators.
+pub(super) fn write_spaced(json: &str, text: &mut String) {
+    match Document::parse(json, &Limits::default()) {
+        Ok(document) => document.root().write_spaced(text),
+        Err(_) => text.push_str(json),
+    }
+}
