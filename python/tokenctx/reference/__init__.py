@@ -1,20 +1,26 @@
 """The plain Python twin of the Rust core.
 
 The same names and the same answers as `tokenctx`, written to be read: the oracle of every test,
-the baseline of every benchmark. Needs the extra `test` (blake3, regex); the vocabularies come from
-the core's own tables, which are checked against the published files by their SHA-256.
+the baseline of every benchmark. To count it needs the extra `test` (blake3, regex), which is why
+nothing is loaded before it is used: the package itself reads its tables through modules of the
+twin. The vocabularies come from the core's own tables, which are checked against the published
+files by their SHA-256.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING
 
-from tokenctx import _estimator, _scaling, _tracker
-from tokenctx.reference.bpe import count_tokens, encode
-from tokenctx.reference.estimate import Engine
-from tokenctx.reference.media import image_size
-from tokenctx.reference.scale import Scale
-from tokenctx.reference.tracker import Tracker
+if TYPE_CHECKING:
+    from tokenctx.reference.api import (
+        ContextWindowScaler,
+        ConversationStateTracker,
+        HybridTokenEstimator,
+        count_tokens,
+        encode,
+        image_size,
+        image_tokens,
+    )
 
 __all__ = [
     "ContextWindowScaler",
@@ -27,28 +33,11 @@ __all__ = [
 ]
 
 
-class HybridTokenEstimator(_estimator.HybridTokenEstimator):
-    """`tokenctx.HybridTokenEstimator` on the plain Python engine."""
+def __getattr__(name: str) -> object:
+    """The public name, at its first use."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tokenctx.reference import api
 
-    _core: ClassVar[Any] = Engine
-
-
-class ContextWindowScaler(_scaling.ContextWindowScaler):
-    """`tokenctx.ContextWindowScaler` on the plain Python scale."""
-
-    _core: ClassVar[Any] = Scale
-
-
-class ConversationStateTracker(_tracker.ConversationStateTracker):
-    """`tokenctx.ConversationStateTracker` on the plain Python tracker."""
-
-    _core: ClassVar[Any] = Tracker
-
-
-def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
-    """Input tokens of an image under the rule of this name."""
-    from tokenctx.reference import media
-
-    if rule not in media.image_rules():
-        raise ValueError(f"no image rule is called {rule!r}; see image_rules()")
-    return media.image_tokens(media.image_rules()[rule], width_px, height_px, detail)
+    globals()[name] = value = getattr(api, name)
+    return value

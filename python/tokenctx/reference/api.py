@@ -1,0 +1,49 @@
+"""The public names of the twin; `tokenctx.reference` gives them at first use."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tokenctx import _estimator, _scaling, _tracker
+from tokenctx.reference.bpe import count_tokens, encode
+from tokenctx.reference.estimate import Engine
+from tokenctx.reference.media import image_size
+from tokenctx.reference.scale import Scale
+from tokenctx.reference.tracker import Tracker
+
+__all__ = [
+    "ContextWindowScaler",
+    "ConversationStateTracker",
+    "HybridTokenEstimator",
+    "count_tokens",
+    "encode",
+    "image_size",
+    "image_tokens",
+]
+
+
+class HybridTokenEstimator(_estimator.HybridTokenEstimator):
+    """`tokenctx.HybridTokenEstimator` on the plain Python engine."""
+
+    _core: ClassVar[Any] = Engine
+
+
+class ContextWindowScaler(_scaling.ContextWindowScaler):
+    """`tokenctx.ContextWindowScaler` on the plain Python scale."""
+
+    _core: ClassVar[Any] = Scale
+
+
+class ConversationStateTracker(_tracker.ConversationStateTracker):
+    """`tokenctx.ConversationStateTracker` on the plain Python tracker."""
+
+    _core: ClassVar[Any] = Tracker
+
+
+def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
+    """Input tokens of an image under the rule of this name."""
+    from tokenctx.reference import media
+
+    if rule not in media.image_rules():
+        raise ValueError(f"no image rule is called {rule!r}; see image_rules()")
+    return media.image_tokens(media.image_rules()[rule], width_px, height_px, detail)
