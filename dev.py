@@ -194,7 +194,7 @@ def test(options: argparse.Namespace) -> None:
     """Run the Python tests against the installed package; extra words go to pytest."""
     setup("cli", "test")
     node_packages()
-    python("test", "-m", "pytest", *options.words)
+    python("test", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *options.words)
 
 
 def boundary() -> None:
