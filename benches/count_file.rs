@@ -1,7 +1,7 @@
 //! Counts a file, for instruction counts under valgrind: `count_file <encoding> <file> <times>`.
 
 use std::{env, fs, process};
-use tokenctx::bpe::Encoding;
+use tokenctx::bpe::{Encoding, fix_hashes};
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -9,6 +9,7 @@ fn main() {
         eprintln!("usage: count_file <encoding> <file> <times>");
         process::exit(2);
     };
+    fix_hashes();
     let encoding = Encoding::named(encoding).expect("a known encoding");
     let text = fs::read_to_string(path).expect("a file of UTF-8");
     let times: usize = times.parse().expect("a number");

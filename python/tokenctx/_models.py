@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+MAX_TOKENS: Final = 2**40
+"""What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
+
 Source = Literal["exact", "delta", "estimated"]
 Quality = Literal["exact", "calibrated", "heuristic"]
 Dialect = Literal[

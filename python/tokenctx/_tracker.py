@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenctx._core import Tracker
-from tokenctx._usage import MAX_TOKENS
+from tokenctx._models import MAX_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._models import MAX_TOKENS
+
 if TYPE_CHECKING:
     from tokenctx._models import Dialect
-
-MAX_TOKENS: Final = 2**40
-"""What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
 
 _TABLE: Final = json.loads(Path(__file__).with_name("usage_fields.json").read_bytes())
 _PLACES: Final = [tuple(path.split(".")) for path in _TABLE["places"]]

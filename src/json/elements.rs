@@ -110,9 +110,9 @@ mod tests {
 
     #[test]
     fn finds_the_elements() {
-        let text = r#" {"a":[1,{"messages":[7]}] , "messages" : [ {"x":"]\"} ,2, "b\"", [ ] ,null],"z":1}"#;
+        let text = r#" {"a":[1,{"messages":[7]}] , "messages" : [ {"x":"]\\"} ,2, "b\"", [ ] ,null],"z":1}"#;
         let found = elements(text);
-        let expected = vec![r#"{"x":"]\"}"#, "2", r#""b\""#, "[ ]", "null"];
+        let expected = vec![r#"{"x":"]\\"}"#, "2", r#""b\"""#, "[ ]", "null"];
         assert_eq!(found, Some(expected));
         assert_eq!(elements(r#"{"input":[]}"#), Some(Vec::new()));
     }
