@@ -7,13 +7,14 @@ sends it back, so that `record(reply=...)` reads it like a response that was not
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 Json = dict[str, Any]
 
 
-class Reply:
+class Reply(ABC):
     """What is known of the message so far.
 
     Attributes:
@@ -30,13 +31,13 @@ class Reply:
         self.has_several = False
         self._pieces: dict[tuple[Any, ...], list[str]] = {}
 
+    @abstractmethod
     def add(self, event: Json) -> None:
         """Take the next event."""
-        raise NotImplementedError
 
+    @abstractmethod
     def message(self) -> Any:
         """The message; None if there is nothing in it."""
-        raise NotImplementedError
 
     def _append(self, text: object, *place: Any) -> None:
         if isinstance(text, str) and text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +34,7 @@ def usage_of_numbers(first: Numbers, last: Numbers) -> Usage:
     return normalize_usage({"usage": usage})
 
 
-class _Stream:
+class _Stream(ABC):
     """What both kinds of streams know: usage so far, its true numbers first."""
 
     def __init__(
@@ -50,8 +51,9 @@ class _Stream:
         self._is_whole = False
         self._sent: Any = self._send()
 
+    @abstractmethod
     def _send(self) -> Any:
-        raise NotImplementedError
+        """The generator of what is passed on."""
 
     @property
     def usage(self) -> ScaledUsage:
