@@ -271,7 +271,7 @@ def accuracy(options: argparse.Namespace) -> None:
 
 
 def limits(options: argparse.Namespace) -> None:
-    """Compare the table of model limits with the newest packages that tell them; --write makes it."""
+    """Compare the table of model limits with the packages that tell them; --write makes it."""
     setup("limits")
     python("limits", "benches/model_limits.py", *options.words)
 
