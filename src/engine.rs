@@ -3,7 +3,6 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
-
 use crate::count::{Counter, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::estimate::{self, Count, Estimate, RequestCount, Source};
