@@ -11,6 +11,7 @@ pub mod count;
 pub mod cut;
 pub mod digest;
 pub mod encoding;
+pub mod engine;
 mod error;
 pub mod estimate;
 pub mod json;

@@ -1,7 +1,7 @@
 //! The published token counts of OpenAI requests; one that is not met has a reason.
 use std::fs;
 use std::time::Duration;
-use tokenctx::estimate::{Engine, Settings};
+use tokenctx::engine::{Engine, Settings};
 use tokenctx::json::{Document, Limits, Value};
 use tokenctx::prefix::PrefixStore;
 use tokenctx::request::read_request;
