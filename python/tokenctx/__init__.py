@@ -27,6 +27,7 @@ from tokenctx._tracker import ConversationStateTracker
 
 if TYPE_CHECKING:
     from tokenctx import mime
+    from tokenctx._accuracy import Accuracy, AccuracyEvent
     from tokenctx._agents import agent_hints
     from tokenctx._compaction import Compaction
     from tokenctx._context import ContextWindow, ModelFit
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Accuracy",
+    "AccuracyEvent",
     "CalculationBasis",
     "Compaction",
     "ContextCategory",
@@ -106,6 +109,8 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
+    "Accuracy": "_accuracy",
+    "AccuracyEvent": "_accuracy",
     "CalculationBasis": "_context_usage",
     "Compaction": "_compaction",
     "ContextCategory": "_context_usage",

@@ -11,7 +11,7 @@ from tokenctx._compaction import Compaction, is_stalled
 from tokenctx._context_parts import Names, count_parts, without_deferred
 from tokenctx._context_usage import ContextCounts, ContextUsage, balanced
 from tokenctx._estimator import HybridTokenEstimator
-from tokenctx._last_call import LastCall
+from tokenctx._last_call import LastCall, Pending
 from tokenctx._limits import UNKNOWN_LIMITS, ModelLimits, model_limits
 from tokenctx._outline import Outline, outline
 from tokenctx._overflow import parse_overflow
@@ -134,7 +134,7 @@ class ContextWindow:
     def usage_of(self, counts: ContextCounts, *, model: str | None = None) -> ContextUsage:
         """The same for a caller that counts by itself."""
         usage = self._usage(counts, model or self._model or "")
-        self._last.pending_tokens = usage.total_tokens
+        self._last.pending = Pending(usage.total_tokens, usage.threshold)
         return usage
 
     def should_compact(self, body: object) -> bool:
@@ -180,7 +180,7 @@ class ContextWindow:
         names = self._names().as_arguments()
         is_known = self.estimator.record(sent, usage, reply=reply, **names)
         if is_known:
-            self._last.note(usage)
+            self._last.note(usage, self.estimator.accuracy_log)
         return is_known
 
     def record_usage(self, usage: object) -> bool:
@@ -188,7 +188,7 @@ class ContextWindow:
         billed = normalize_usage(usage)
         is_known = billed.input_tokens > 0 and not (billed.is_partial or billed.is_scaled)
         if is_known:
-            self._last.note(usage)
+            self._last.note(usage, self.estimator.accuracy_log)
         return is_known
 
     def last_counts(self, counts: ContextCounts, new_tokens: int | None) -> ContextCounts:
@@ -292,7 +292,8 @@ class ContextWindow:
             parts.fixed, parts.messages, parts.deferred, estimated_tokens=estimate.tokens
         )
         usage = self._usage(self._last.known(counts, estimate), model)
-        self._last.pending_tokens = usage.total_tokens
+        profile = parts.count.profile
+        self._last.pending = Pending(usage.total_tokens, usage.threshold, profile)
         return Measured(usage, read, parts)
 
     def _usage(self, counts: ContextCounts, model: str) -> ContextUsage:

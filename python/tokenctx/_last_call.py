@@ -9,8 +9,19 @@ from tokenctx._context_usage import CalculationBasis
 from tokenctx._usage import normalize_usage
 
 if TYPE_CHECKING:
+    from tokenctx._accuracy import AccuracyLog
     from tokenctx._context_usage import ContextCounts
     from tokenctx._models import Estimate
+    from tokenctx._thresholds import Threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What the next call is expected to be billed for, and what was decided from that."""
+
+    tokens: int
+    threshold: Threshold
+    profile: str = ""
 
 
 @dataclass(slots=True)
@@ -18,26 +29,29 @@ class LastCall:
     """What was billed last; None where nothing is known.
 
     Attributes:
-        pending_tokens: What the next call is expected to be billed for.
         error: The estimate before the last call less its bill, in tokens and in percent of it.
     """
 
     input_tokens: int | None = None
     output_tokens: int = 0
     reasoning_tokens: int = 0
-    pending_tokens: int | None = None
+    pending: Pending | None = None
     error: tuple[int, float] | None = None
 
-    def note(self, usage: object) -> int:
-        """The billed input; it and the error of the estimate are known from now on."""
+    def note(self, usage: object, log: AccuracyLog) -> None:
+        """Know a call from now on, and how good what was said before it was."""
         billed = normalize_usage(usage)
-        if self.pending_tokens is not None:
-            error = self.pending_tokens - billed.input_tokens
+        before, self.pending = self.pending, None
+        if before is not None:
+            error = before.tokens - billed.input_tokens
             self.error = error, 100 * error / billed.input_tokens
-        self.pending_tokens = None
+            log.note_compaction(
+                before.profile,
+                was_said=before.threshold.is_reached(before.tokens),
+                was_due=before.threshold.is_reached(billed.input_tokens),
+            )
         self.input_tokens = billed.input_tokens
         self.output_tokens, self.reasoning_tokens = billed.output_tokens, billed.reasoning_tokens
-        return billed.input_tokens
 
     def counts(self, counts: ContextCounts, new_tokens: int | None) -> ContextCounts:
         """`counts` with this call and `new_tokens` since then."""
