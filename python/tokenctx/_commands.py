@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from tokenctx import __version__
+from tokenctx._context_command import context_command
 from tokenctx._errors import Error
 from tokenctx._estimator import Method  # noqa: TC001
 from tokenctx._eval_command import eval_command
@@ -53,6 +54,7 @@ app = typer.Typer(
 )
 
 
+app.command("context")(context_command)
 app.command("eval")(eval_command)
 app.command("profiles")(profiles_command)
 
