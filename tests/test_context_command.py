@@ -38,7 +38,7 @@ def request(**fields: Any) -> dict[str, Any]:
     return {"model": "gpt-4o", "messages": messages, "tools": tools, **fields}
 
 
-def shown(window: ContextWindow, body: Any, width: int, *, color: str | None = None) -> str:
+def shown(window: ContextWindow, body: Any, width: int, *, color: Any = None) -> str:
     console = Console(
         width=width, color_system=color, force_terminal=color is not None, record=True, quiet=True
     )

@@ -83,9 +83,10 @@ def _rows(usage: ContextUsage, parts: list[Segment]) -> Iterator[str]:
         yield _row(part.title, f"{part.tokens:,}", percent, mark=mark)
         for item in sorted(items.get(part.name, ()), key=lambda item: -item.tokens):
             yield _row(item_title(item), f"{item.tokens:,}", "", kind="item")
-    for part in usage.categories:
-        if part.is_deferred:
-            yield _row(f"{part.title}, deferred (in no sum)", f"{part.tokens:,}", "", kind="item")
+    for category in usage.categories:
+        if category.is_deferred:
+            title = f"{category.title}, deferred (in no sum)"
+            yield _row(title, f"{category.tokens:,}", "", kind="item")
 
 
 def _basis(usage: ContextUsage) -> Iterator[str]:
