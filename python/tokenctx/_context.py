@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._compaction import Compaction, is_stalled
-from tokenctx._context_parts import Names, count_parts, without_deferred
+from tokenctx._context_parts import Names, count_briefly, count_parts, without_deferred
 from tokenctx._context_usage import ContextCounts, ContextUsage, balanced
 from tokenctx._estimator import HybridTokenEstimator
-from tokenctx._last_call import LastCall, Pending
+from tokenctx._last_call import LastCall
 from tokenctx._limits import UNKNOWN_LIMITS, ModelLimits, model_limits
 from tokenctx._outline import Outline, outline
 from tokenctx._overflow import parse_overflow
@@ -129,12 +129,14 @@ class ContextWindow:
         `{"memory": {"notes.md": text}}`. Linear in the body. Raises RequestError for text that is
         not JSON; no content of a JSON value raises.
         """
-        return self._measured(body, marked).usage
+        usage = self._measured(body, marked).usage
+        self._last.threshold = usage.threshold
+        return usage
 
     def usage_of(self, counts: ContextCounts, *, model: str | None = None) -> ContextUsage:
         """The same for a caller that counts by itself."""
         usage = self._usage(counts, model or self._model or "")
-        self._last.pending = Pending(usage.total_tokens, usage.threshold)
+        self._last.pending_tokens = usage.total_tokens
         return usage
 
     def should_compact(self, body: object) -> bool:
@@ -175,20 +177,27 @@ class ContextWindow:
         Call it after every successful step of a turn. A failed, cancelled or cut call has no final
         usage: it changes nothing, and what came of its answer counts as new.
         """
-        read = outline(body)
-        sent = without_deferred(read)
+        sent = without_deferred(outline(body))
         names = self._names().as_arguments()
-        is_known = self.estimator.record(sent, usage, reply=reply, **names)
-        if is_known:
-            self._last.note(usage, self.estimator.accuracy_log)
-        return is_known
+        event = self.estimator.record_event(sent, usage, reply=reply, **names)
+        if event is None:
+            return False
+        threshold = self._last.threshold
+        if threshold is not None:
+            self.estimator.accuracy_log.note_compaction(
+                event.profile,
+                was_said=threshold.is_reached(event.estimated_tokens),
+                was_due=threshold.is_reached(event.billed_tokens),
+            )
+        self._last.note(usage, event.estimated_tokens)
+        return True
 
     def record_usage(self, usage: object) -> bool:
         """As `record`, for a caller that counts by itself: the numbers alone."""
         billed = normalize_usage(usage)
         is_known = billed.input_tokens > 0 and not (billed.is_partial or billed.is_scaled)
         if is_known:
-            self._last.note(usage, self.estimator.accuracy_log)
+            self._last.note(usage, self._last.pending_tokens)
         return is_known
 
     def last_counts(self, counts: ContextCounts, new_tokens: int | None) -> ContextCounts:
@@ -249,7 +258,7 @@ class ContextWindow:
         `budget` is tokens of messages, by default `retention_tokens`.
         """
         budget = self.retention_tokens() if budget is None else budget
-        return retention_plan(self._measured(body), budget)
+        return retention_plan(self._measured(body, is_brief=True), budget)
 
     def prune(
         self,
@@ -274,26 +283,35 @@ class ContextWindow:
 
         By default what is usable of the window. System prompts stay, a call stays with its result.
         """
-        measured = self._measured(body)
+        measured = self._measured(body, is_brief=True)
         if budget is None:
             budget = measured.usage.usable_tokens
         return trim_plan(measured, measured.usage.total_tokens if budget is None else budget)
 
     def _measured(
-        self, body: object, marked: Mapping[str, Mapping[str, str]] | None = None
+        self,
+        body: object,
+        marked: Mapping[str, Mapping[str, str]] | None = None,
+        *,
+        is_brief: bool = False,
     ) -> Measured:
-        """The usage with `body` as the next request, and the tokens of its messages and pieces."""
+        """The usage with `body` as the next request, and the tokens of its messages and pieces.
+
+        `is_brief` leaves out what only a display needs.
+        """
         read = outline(body)
-        model = self._name(read)
-        names = self._names()
-        parts = count_parts(self.estimator, read, names, marked=marked, server_of=self._server_of)
+        model, names = self._name(read), self._names()
+        if is_brief:
+            parts = count_briefly(self.estimator, read, names)
+        else:
+            parts = count_parts(
+                self.estimator, read, names, marked=marked, server_of=self._server_of
+            )
         estimate = self.estimator.estimate(without_deferred(read), **names.as_arguments())
         counts = ContextCounts(
             parts.fixed, parts.messages, parts.deferred, estimated_tokens=estimate.tokens
         )
         usage = self._usage(self._last.known(counts, estimate), model)
-        profile = parts.count.profile
-        self._last.pending = Pending(usage.total_tokens, usage.threshold, profile)
         return Measured(usage, read, parts)
 
     def _usage(self, counts: ContextCounts, model: str) -> ContextUsage:

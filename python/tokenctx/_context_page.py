@@ -20,7 +20,7 @@ from tokenctx._context_picture import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenctx._context_usage import ContextUsage
+    from tokenctx._context_usage import ContextItem, ContextUsage
 
 STYLE: Final = """
 :root { color-scheme: light dark; }
@@ -76,7 +76,9 @@ def _bar(parts: list[Segment], whole: int) -> str:
 
 def _rows(usage: ContextUsage, parts: list[Segment]) -> Iterator[str]:
     window = usage.window_tokens or usage.total_tokens or 1
-    items = {part.name: part.items for part in usage.categories if not part.is_deferred}
+    items: dict[str, tuple[ContextItem, ...]] = {
+        part.name: part.items for part in usage.categories if not part.is_deferred
+    }
     for part in parts:
         mark = f'<span class="mark" style="background:{COLOURS[part.name]}"></span> '
         percent = f"{100 * part.tokens / window:.1f} %"

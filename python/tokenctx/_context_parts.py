@@ -53,7 +53,8 @@ class CountedParts:
 
     Attributes:
         message_tokens: Of each message, in the caller's order.
-        pieces: Tokens of each piece of each message; they sum to the message's.
+        pieces: Tokens of each piece of each message, which they sum to; none if only counted
+            briefly.
     """
 
     count: RequestCount
@@ -88,6 +89,16 @@ def count_messages(
         weights = [sum(map(_length, message.pieces)) for message in outline.messages]
         counted = tuple(apportioned(sum(counted), weights))
     return count, counted
+
+
+def count_briefly(estimator: HybridTokenEstimator, outline: Outline, names: Names) -> CountedParts:
+    """The messages of a request as one part and all else as another, without their pieces."""
+    count, message_tokens = count_messages(estimator, outline, names)
+    pairs = zip(outline.messages, message_tokens, strict=True)
+    said = sum(tokens for message, tokens in pairs if message.speaker != "system")
+    system = count.context_tokens + sum(message_tokens) - said
+    fixed = (ContextCategory("system", system),)
+    return CountedParts(count, message_tokens, (), fixed, (ContextCategory("messages", said),), ())
 
 
 def count_parts(

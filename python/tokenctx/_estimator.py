@@ -148,33 +148,48 @@ class HybridTokenEstimator:
         dialect: Dialect | None = None,
         provider: str | None = None,
     ) -> bool:
-        """Whether the billed tokens of `body` are known from now on.
+        """Whether the billed tokens of `body` are known from now on; see `record_event`."""
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        return self.record_event(body, usage, reply=reply, **names) is not None
+
+    def record_event(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+    ) -> AccuracyEvent | None:
+        """Know the billed tokens of `body` from now on: the bill, and the estimate before it.
 
         `usage` is the provider's usage object, a response that has one, a `UsageReader`, or the
         number of input tokens with all that was cached. With `reply` (the response, or the
         assistant's message; a `UsageReader` brings its own) the next turn starts from input and
         output. A call without input tokens, such as a failed or cancelled one, is not recorded,
-        nor is the partial usage of a stream that was cut, nor a scaled one. Raises as `estimate`.
+        nor is the partial usage of a stream that was cut, nor a scaled one: then it is None.
+        Raises as `estimate`.
         """
+        from tokenctx._accuracy import AccuracyEvent
         from tokenctx._reader import UsageReader
         from tokenctx._usage import normalize_usage
 
         billed = normalize_usage(usage)
         if billed.is_partial or billed.is_scaled:
-            return False
+            return None
         if reply is None and isinstance(usage, UsageReader):
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
         names, now = (model, dialect, provider), self._clock()
         expected = self._engine.expected(body, *names, now) if billed.input_tokens > 0 else None
         is_known: bool = self._engine.record(body, *names, *tokens, reply, now)
-        if is_known and expected is not None:
-            from tokenctx._accuracy import AccuracyEvent
-
-            estimated, source, profile = expected
-            event = AccuracyEvent(profile, source, estimated, billed.input_tokens)
-            self.accuracy_log.note(event)
-        return is_known
+        if not is_known or expected is None:
+            return None
+        estimated, source, profile = expected
+        event = AccuracyEvent(profile, source, estimated, billed.input_tokens)
+        self.accuracy_log.note(event)
+        return event
 
     def accuracy(self) -> dict[str, Accuracy]:
         """How near estimates were to the recorded bills, by profile; forgotten by `reset`."""

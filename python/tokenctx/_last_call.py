@@ -9,19 +9,9 @@ from tokenctx._context_usage import CalculationBasis
 from tokenctx._usage import normalize_usage
 
 if TYPE_CHECKING:
-    from tokenctx._accuracy import AccuracyLog
     from tokenctx._context_usage import ContextCounts
     from tokenctx._models import Estimate
     from tokenctx._thresholds import Threshold
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """What the next call is expected to be billed for, and what was decided from that."""
-
-    tokens: int
-    threshold: Threshold
-    profile: str = ""
 
 
 @dataclass(slots=True)
@@ -29,27 +19,25 @@ class LastCall:
     """What was billed last; None where nothing is known.
 
     Attributes:
+        pending_tokens: What a caller that counts by itself expects of the next call.
+        threshold: What was decided by last.
         error: The estimate before the last call less its bill, in tokens and in percent of it.
     """
 
     input_tokens: int | None = None
     output_tokens: int = 0
     reasoning_tokens: int = 0
-    pending: Pending | None = None
+    pending_tokens: int | None = None
+    threshold: Threshold | None = None
     error: tuple[int, float] | None = None
 
-    def note(self, usage: object, log: AccuracyLog) -> None:
-        """Know a call from now on, and how good what was said before it was."""
+    def note(self, usage: object, expected_tokens: int | None) -> None:
+        """Know a call from now on, and how good the estimate before it was, if there was one."""
         billed = normalize_usage(usage)
-        before, self.pending = self.pending, None
-        if before is not None:
-            error = before.tokens - billed.input_tokens
+        if expected_tokens is not None:
+            error = expected_tokens - billed.input_tokens
             self.error = error, 100 * error / billed.input_tokens
-            log.note_compaction(
-                before.profile,
-                was_said=before.threshold.is_reached(before.tokens),
-                was_due=before.threshold.is_reached(billed.input_tokens),
-            )
+        self.pending_tokens = None
         self.input_tokens = billed.input_tokens
         self.output_tokens, self.reasoning_tokens = billed.output_tokens, billed.reasoning_tokens
 

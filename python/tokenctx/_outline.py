@@ -56,7 +56,7 @@ UNTEXTUAL: Final = frozenset(
 """Fields whose text is not counted as text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Piece:
     """A part of a message, or what stands in its place.
 
@@ -93,7 +93,7 @@ class Piece:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MessageOutline:
     """Who says it, and its pieces."""
 
