@@ -98,6 +98,8 @@ pub struct Profile {
     pub call_name_count: u64,
     /// Per tool result.
     pub result_tokens: u64,
+    /// Gemini's layouts: whether a result has the id of its call for a name, and is read as JSON.
+    pub names_results_by_id: bool,
     /// How tools, output schema and calls are rendered.
     pub layout: Layout,
     /// Whether gateways that name it by a vendor path call Responses for Chat.
@@ -191,6 +193,7 @@ impl Default for Profile {
             forced_serial_tokens: 0,
             call_name_count: 1,
             result_tokens: 0,
+            names_results_by_id: false,
             layout: Layout::Linear,
             is_rerouted_by_gateways: false,
             chat: LayoutRule::default(),
@@ -265,6 +268,7 @@ impl Profile {
             "forced_serial_tokens" => self.forced_serial_tokens = signed(value),
             "call_name_count" => self.call_name_count = number(),
             "result_tokens" => self.result_tokens = number(),
+            "names_results_by_id" => self.names_results_by_id = is_true(),
             "layout" => self.layout = Layout::named(&text()),
             "is_rerouted_by_gateways" => self.is_rerouted_by_gateways = is_true(),
             "chat" => set_rule(&mut self.chat, value),

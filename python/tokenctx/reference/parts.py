@@ -77,7 +77,8 @@ def merge_text(parts: list[Part]) -> tuple[Part, ...]:
             if not part.text:
                 continue
             if merged and isinstance(merged[-1], Text):
-                merged[-1] = Text(merged[-1].text + part.text)
+                before = merged[-1]
+                merged[-1] = Text(before.text + part.text, (*before.ends, len(before.text)))
                 continue
         merged.append(part)
     return tuple(merged)

@@ -89,6 +89,7 @@ class Profile:
     call_tokens: int = 0
     call_name_count: int = 1
     result_tokens: int = 0
+    names_results_by_id: bool = False
     layout: str = "linear"
     is_rerouted_by_gateways: bool = False
     chat: LayoutRule = LayoutRule()
