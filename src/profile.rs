@@ -28,6 +28,8 @@ pub struct Profile {
     pub provider: String,
     /// The providers that it is for, by the name of who answers; empty: all.
     pub providers: Vec<String>,
+    /// The dialects that it is for; empty: all.
+    pub dialects: Vec<String>,
     /// An encoding, or `characters`.
     pub encoding: String,
     /// How good a count of text is: `exact`, `calibrated` or `heuristic`.
@@ -144,6 +146,8 @@ pub struct Profile {
     pub video_second_tokens: u64,
     /// Citations of a document.
     pub citations_tokens: u64,
+    /// Layout `anthropic`: around a document that is text, besides its name.
+    pub document_tokens: u64,
     /// Framing of an answer that comes back.
     pub reply_tokens: u64,
     /// Largest input and output of the model, if known.
@@ -158,6 +162,7 @@ impl Default for Profile {
             name: String::new(),
             provider: String::new(),
             providers: Vec::new(),
+            dialects: Vec::new(),
             encoding: String::new(),
             quality: String::new(),
             text_numerator: 1,
@@ -216,6 +221,7 @@ impl Default for Profile {
             audio_start_tokens: 0,
             video_second_tokens: 0,
             citations_tokens: 0,
+            document_tokens: 0,
             reply_tokens: 0,
             context_window_tokens: None,
             max_output_tokens: None,
@@ -233,6 +239,7 @@ impl Profile {
             "name" => self.name = text(),
             "provider" => self.provider = text(),
             "providers" => self.providers = texts(Some(value)).collect(),
+            "dialects" => self.dialects = texts(Some(value)).collect(),
             "encoding" => self.encoding = text(),
             "quality" => self.quality = text(),
             "text_numerator" => self.text_numerator = number(),
@@ -291,6 +298,7 @@ impl Profile {
             "audio_start_tokens" => self.audio_start_tokens = number(),
             "video_second_tokens" => self.video_second_tokens = number(),
             "citations_tokens" => self.citations_tokens = number(),
+            "document_tokens" => self.document_tokens = number(),
             "reply_tokens" => self.reply_tokens = number(),
             "context_window_tokens" => self.context_window_tokens = value.as_u64(),
             "max_output_tokens" => self.max_output_tokens = value.as_u64(),
@@ -298,9 +306,15 @@ impl Profile {
         }
     }
 
-    /// Whether it is for requests that `provider` answers; empty if that is not known.
-    pub fn is_for(&self, provider: &str) -> bool {
-        self.providers.is_empty() || self.providers.iter().any(|name| name == provider)
+    /// Whether it is made for a provider or a dialect.
+    pub(crate) fn is_special(&self) -> bool {
+        !self.providers.is_empty() || !self.dialects.is_empty()
+    }
+
+    /// Whether it is for requests in `dialect` that `provider` answers; empty if not known.
+    pub(crate) fn is_for(&self, provider: &str, dialect: Dialect) -> bool {
+        let has = |list: &[String], name| list.is_empty() || list.iter().any(|it| it == name);
+        has(&self.providers, provider) && has(&self.dialects, dialect.name())
     }
 
     /// Whether a new turn of the user drops reasoning that was billed.

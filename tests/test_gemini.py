@@ -6,19 +6,12 @@ from typing import Any
 
 import pytest
 
-import tokenctx
-from tokenctx import reference
-
-ENGINES: list[Any] = [
-    tokenctx.HybridTokenEstimator(learning=False),
-    reference.HybridTokenEstimator(learning=False),
-]
 CALL_ID = "tool_weather_j0DpU01anCLITtFWepce"
 
 
-@pytest.fixture(params=ENGINES, ids=["rust", "reference"])
-def estimator(request: pytest.FixtureRequest) -> Any:
-    return request.param
+@pytest.fixture
+def estimator(implementation: Any) -> Any:
+    return implementation.HybridTokenEstimator(learning=False)
 
 
 def tokens(estimator: Any, model: str, body: dict[str, Any], provider: str = "google") -> int:
@@ -89,15 +82,13 @@ def test_openrouter_names_results_by_the_id_and_reads_json(estimator: Any) -> No
     assert count(answered('{"a": "b"}'), "vertex") != count(answered('{"a":   "b"}'), "vertex")
 
 
-def test_the_id_of_a_call_is_no_part_of_the_identity() -> None:
+def test_the_id_of_a_call_is_no_part_of_the_identity(estimator: Any) -> None:
     def body(call_id: str) -> dict[str, Any]:
         result = {"role": "tool", "tool_call_id": call_id, "content": "ok"}
         return {"model": "google/gemini-2.5-flash", "messages": [result]}
 
-    for make in (tokenctx.HybridTokenEstimator, reference.HybridTokenEstimator):
-        one: Any = make(learning=False)
-        one.record(body(CALL_ID), 40)
-        assert one.estimate(body("another")).tokens == 40
+    estimator.record(body(CALL_ID), 40)
+    assert estimator.estimate(body("another")).tokens == 40
 
 
 def test_items_of_the_interactions_api_are_messages(estimator: Any) -> None:

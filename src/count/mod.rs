@@ -325,7 +325,12 @@ impl<'p> Counter<'p> {
             Part::Text(text) if self.profile.layout.is_gemini() => {
                 sum.text += text.blocks().map(|block| self.text(block)).sum::<u64>();
             }
-            Part::Text(text) => sum.text += self.text(text),
+            Part::Text(text) => {
+                sum.text += self.text(text);
+                if self.prompt.is_some() {
+                    self.documents(text.documents(), sum);
+                }
+            }
             Part::Data(data) => sum.text += self.text(&data.compact()),
             Part::ToolCall(call) if self.profile.layout.is_gemini() => self.gemini_call(call, sum),
             Part::ToolResult(result) if self.profile.layout.is_gemini() => {

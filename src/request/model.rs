@@ -177,6 +177,8 @@ pub struct Text<'d> {
     text: Cow<'d, str>,
     /// Where the blocks end, in bytes, all but the last; no part of the identity.
     ends: Vec<usize>,
+    /// File names of the documents in it, empty where it has the name; no part of the identity.
+    documents: Vec<String>,
 }
 
 impl<'d> Text<'d> {
@@ -184,6 +186,16 @@ impl<'d> Text<'d> {
     pub(super) fn join(&mut self, block: &str) {
         self.ends.push(self.text.len());
         self.text.to_mut().push_str(block);
+    }
+
+    /// Says that it ends with a document.
+    pub(super) fn end_document(&mut self, name: String) {
+        self.documents.push(name);
+    }
+
+    /// File names of the documents in it, empty where the text has the name.
+    pub fn documents(&self) -> &[String] {
+        &self.documents
     }
 
     /// The blocks that it was joined from.
@@ -204,8 +216,11 @@ impl Deref for Text<'_> {
 
 impl<'d, T: Into<Cow<'d, str>>> From<T> for Text<'d> {
     fn from(text: T) -> Text<'d> {
-        let (text, ends) = (text.into(), Vec::new());
-        Text { text, ends }
+        Text {
+            text: text.into(),
+            ends: Vec::new(),
+            documents: Vec::new(),
+        }
     }
 }
 

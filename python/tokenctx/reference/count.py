@@ -307,6 +307,9 @@ class Counter:
         text = "".join(part.text if isinstance(part, Text) else part.json for part in shown)
         rest = [part for part in result.parts if not isinstance(part, (Text, Data))]
         texts, tokens = self._parts(rest, counts_reasoning=False)
+        documents = [self._documents(part) for part in shown if isinstance(part, Text)]
+        texts += sum(text for text, _ in documents)
+        tokens += sum(frame for _, frame in documents)
         if name is None:
             return texts + self.text(markup.result_text(text, is_error=result.is_error)), tokens
         return texts + self.text(markup.named_result_text(name, text)) + 1, tokens
@@ -417,6 +420,8 @@ class Counter:
                 texts += sum(map(self.text, pieces(part)))
             elif isinstance(part, Text):
                 texts += self.text(part.text)
+                nested = self._documents(part)
+                texts, others = texts + nested[0], others + nested[1]
             elif isinstance(part, Data):
                 texts += self.text(part.json)
             elif isinstance(part, ToolCall) and self.is_gemini:
@@ -442,6 +447,11 @@ class Counter:
                 self.media_tokens += tokens
                 others += tokens
         return texts, others
+
+    def _documents(self, part: Text) -> tuple[int, int]:
+        """What stands around documents that are text, in Anthropic's layout."""
+        names = part.documents if self.has_markup else ()
+        return sum(map(self.text, filter(None, names))), len(names) * self.profile.document_tokens
 
     def _opaque(self, byte_count: int) -> int:
         """Tokens of an encrypted blob of this length."""

@@ -20,6 +20,8 @@ class Text:
     text: str
     ends: tuple[int, ...] = field(default=(), compare=False)
     """Where the blocks end that it was joined from, all but the last: no part of the identity."""
+    documents: tuple[str, ...] = field(default=(), compare=False)
+    """File names of the documents in it, empty where it has the name: no part of the identity."""
 
 
 @dataclass(frozen=True)

@@ -593,7 +593,7 @@ def part_view(part: Part) -> dict[str, Any]:
     """A part as plain JSON values, its kind first."""
     kind = KIND_NAMES[type(part)]
     fields = dict(vars(part))
-    for unseen in ("form", "signature_bytes", "ends", "call_id"):
+    for unseen in ("form", "signature_bytes", "ends", "documents", "call_id"):
         fields.pop(unseen, None)
     if isinstance(part, ToolResult):
         fields["parts"] = list(map(part_view, part.parts))
