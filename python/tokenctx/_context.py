@@ -68,7 +68,7 @@ class ContextWindow:
     (float); `preset` is how a public agent does it, see `presets.json`; by default 0.9 of what is
     usable. `output_reserve` tokens are kept free for the answer: by default what the model may
     write, up to 16,000 and a quarter of the window; nothing with a preset, which has its own rule.
-    `server_of` gives the server of a tool by its name; names as MCP has them are understood.
+    `tenant` is as of the estimator. `server_of` gives the server of a tool by its name; names as MCP has them are understood.
 
     One for each conversation; the `estimator` may be shared by all of them and by all threads. It
     keeps numbers only. Wrong arguments raise TypeError or ValueError here.
@@ -85,6 +85,7 @@ class ContextWindow:
         estimator: HybridTokenEstimator | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
         server_of: Callable[[str], str | None] | None = None,
     ) -> None:
         check_threshold(threshold)
@@ -95,7 +96,7 @@ class ContextWindow:
         self._model, self._dialect, self._provider = model, dialect, provider
         self._own_limits = _checked_limits(limits)
         self._threshold, self._preset, self._reserve = threshold, preset, output_reserve
-        self._server_of = server_of
+        self._server_of, self._tenant = server_of, tenant
         self._seen_window: int | None = None
         self._compactions: list[Compaction] = []
         self._last = LastCall()
@@ -156,7 +157,7 @@ class ContextWindow:
     def fit(self, body: object, model: str, *, output_tokens: int = 0) -> ModelFit:
         """How `body` and `output_tokens` fit into `model`, counted as that model does."""
         sent = without_deferred(outline(body))
-        tokens = self.estimator.estimate(sent, **self._names(model).as_arguments()).tokens
+        tokens = self.estimator.estimate(sent, **self._known_names(model)).tokens
         limits = self.limits(model)
         if not limits.window_tokens:
             return ModelFit(model, tokens, limits, 0, None)
@@ -178,7 +179,7 @@ class ContextWindow:
         usage: it changes nothing, and what came of its answer counts as new.
         """
         sent = without_deferred(outline(body))
-        names = self._names().as_arguments()
+        names = self._known_names()
         event = self.estimator.record_event(sent, usage, reply=reply, **names)
         if event is None:
             return False
@@ -216,7 +217,7 @@ class ContextWindow:
         if found.limit_tokens:
             self._seen_window = found.limit_tokens
         if found.actual_tokens and body is not None:
-            names = self._names().as_arguments()
+            names = self._known_names()
             sent = without_deferred(outline(body))
             self.estimator.record(sent, found.actual_tokens, **names)
         return found
@@ -307,7 +308,7 @@ class ContextWindow:
             parts = count_parts(
                 self.estimator, read, names, marked=marked, server_of=self._server_of
             )
-        estimate = self.estimator.estimate(without_deferred(read), **names.as_arguments())
+        estimate = self.estimator.estimate(without_deferred(read), **self._known_names())
         counts = ContextCounts(
             parts.fixed, parts.messages, parts.deferred, estimated_tokens=estimate.tokens
         )
@@ -350,6 +351,10 @@ class ContextWindow:
 
     def _names(self, model: str | None = None) -> Names:
         return Names(model or self._model, self._dialect, self._provider)
+
+    def _known_names(self, model: str | None = None) -> dict[str, Any]:
+        """The arguments of what looks up known conversations."""
+        return {**self._names(model).as_arguments(), "tenant": self._tenant}
 
     def _name(self, body: object) -> str:
         """The model of this window, or the one that the request names."""

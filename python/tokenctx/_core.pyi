@@ -72,6 +72,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         now_seconds: float,
     ) -> Estimate: ...
     def record(
@@ -80,6 +81,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -92,6 +94,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         now_seconds: float,
     ) -> tuple[int, Source, str]: ...
     def count(

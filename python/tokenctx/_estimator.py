@@ -126,16 +126,20 @@ class HybridTokenEstimator:
         model: str | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
     ) -> Estimate:
         """The input tokens that `body` is expected to be billed for.
 
         System prompt and tools count too. `model` and `dialect` override what the body says.
         `provider` is who answers, where the model's name does not say it (`vertex_ai/...`) and it
         makes a difference: `"vertex"`, `"bedrock"`, `"groq"`, ...; litellm's words will do.
+        `tenant` is whose request it is, any name: tenants never see what another has recorded.
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
-        estimate: Estimate = self._engine.estimate(body, model, dialect, provider, self._clock())
+        estimate: Estimate = self._engine.estimate(
+            body, model, dialect, provider, _tenant(tenant), self._clock()
+        )
         return self._corrected(estimate)
 
     def record(
@@ -147,10 +151,11 @@ class HybridTokenEstimator:
         model: str | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on; see `record_event`."""
         names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
-        return self.record_event(body, usage, reply=reply, **names) is not None
+        return self.record_event(body, usage, reply=reply, tenant=tenant, **names) is not None
 
     def record_event(
         self,
@@ -161,6 +166,7 @@ class HybridTokenEstimator:
         model: str | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
     ) -> AccuracyEvent | None:
         """Know the billed tokens of `body` from now on: the bill, and the estimate before it.
 
@@ -181,7 +187,7 @@ class HybridTokenEstimator:
         if reply is None and isinstance(usage, UsageReader):
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
-        names, now = (model, dialect, provider), self._clock()
+        names, now = (model, dialect, provider, _tenant(tenant)), self._clock()
         expected = self._engine.expected(body, *names, now) if billed.input_tokens > 0 else None
         is_known: bool = self._engine.record(body, *names, *tokens, reply, now)
         if not is_known or expected is None:
@@ -202,7 +208,7 @@ class HybridTokenEstimator:
         """
         name = _model_name(model)
         estimate: Estimate = self._engine.estimate(
-            {"messages": messages}, name, None, None, self._clock()
+            {"messages": messages}, name, None, None, None, self._clock()
         )
         return self._extended(messages, name, estimate)
 
@@ -256,8 +262,11 @@ class HybridTokenEstimator:
         """What was asked so far and what is kept.
 
         `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
-        only the new part of a body, `recorded` recorded calls, `known_prefixes` and
-        `learned_models` what is kept now.
+        only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes` and
+        `learned_models`; prefixes take `used_bytes` of `capacity_bytes`. `lookup_hits` and
+        `lookup_misses` are searches for a known prefix, by `record` too; `superseded`, `evicted` and
+        `expired` are prefixes that went: later ones of their conversation made them needless,
+        room was needed, or their time was over.
         """
         return dict(self._engine.stats())
 
@@ -321,6 +330,10 @@ class HybridTokenEstimator:
             low=math.floor(estimate.low * self._correction),
             high=math.ceil(estimate.high * self._correction),
         )
+
+
+def _tenant(tenant: str | bytes | None) -> bytes | None:
+    return tenant.encode(errors="surrogatepass") if isinstance(tenant, str) else tenant
 
 
 def _milli(characters_per_token: float) -> int:
