@@ -51,6 +51,9 @@ impl Digester {
         form.nested(b'x', |form| {
             request.tools.iter().for_each(|tool| form.tool(tool))
         });
+        if request.is_raw {
+            form.field(b'w', [1]);
+        }
         self.digest(&form.bytes)
     }
 

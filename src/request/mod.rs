@@ -62,8 +62,9 @@ pub fn read_request<'d>(
         dialect: dialect.unwrap_or_else(|| dialect::detect_dialect(body)),
         model: named.into(),
         system: read_system(fields, &mut assumptions),
+        is_raw: is_raw_prompt(fields),
         has_system_role: !system_value(fields).is_some_and(lacks_role),
-        tools: tool::read_tools(tool_list(fields), &mut assumptions),
+        tools: tool::read_tools(tool_list(fields), fields, &mut assumptions),
         messages: read_messages(body, fields, &mut assumptions),
         tool_choice: option::read_tool_choice(fields),
         response_schema: option::read_response_schema(fields),
@@ -136,6 +137,12 @@ fn system_value(fields: Value<'_>) -> Option<Value<'_>> {
         "preamble",
     ];
     first(fields, &keys)
+}
+
+/// Whether a body is for completions; Ollama, which has options, lays a template around.
+fn is_raw_prompt(fields: Value<'_>) -> bool {
+    let is_chat = first(fields, &["messages", "contents", "input", "options"]).is_some();
+    !is_chat && present(fields.get("prompt")).is_some()
 }
 
 /// Whether a value is Gemini's content without a role.

@@ -62,6 +62,8 @@ pub struct Request<'d> {
     pub model: Cow<'d, str>,
     /// The system prompt that stands outside of the messages.
     pub system: Vec<Part<'d>>,
+    /// Whether the messages are a prompt as the model reads it, without a chat template.
+    pub is_raw: bool,
     /// False where Gemini's system prompt does not say whose it is.
     pub has_system_role: bool,
     /// Tool definitions in their order.
@@ -103,6 +105,7 @@ impl<'d> Request<'d> {
             dialect: self.dialect,
             model: self.model.clone(),
             system: self.system.clone(),
+            is_raw: self.is_raw,
             has_system_role: self.has_system_role,
             tools: self.tools.clone(),
             messages: self.messages.first().cloned().into_iter().collect(),

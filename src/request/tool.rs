@@ -3,6 +3,7 @@ use super::data::{Data, is_unbilled};
 use super::field::{array, first, object, present, string};
 use super::model::{Assumptions, Tool};
 use crate::json::{Kind, Value};
+use std::collections::BTreeSet;
 
 /// Where Gemini lists definitions.
 const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
@@ -20,21 +21,56 @@ const SCHEMA_KEYS: [&str; 6] = [
 /// Where Gemini has it as JSON Schema.
 const JSON_SCHEMA_KEYS: [&str; 2] = ["parametersJsonSchema", "parameters_json_schema"];
 
-/// Tool definitions in their order.
+/// Tool definitions in their order, without those that are not loaded yet.
 pub(super) fn read_tools<'d>(
     value: Option<Value<'d>>,
+    fields: Value<'d>,
     assumptions: &mut Assumptions,
 ) -> Vec<Tool<'d>> {
     let mut tools = Vec::new();
-    match (array(value), value) {
-        (Some(list), _) => list.items().for_each(|item| read_tool(item, &mut tools)),
-        (None, Some(item)) => read_tool(item, &mut tools),
-        (None, None) => {}
+    let list = array(value);
+    let items = list.into_iter().flat_map(Value::items);
+    let items: Vec<_> = items.chain(value.filter(|_| list.is_none())).collect();
+    let has_deferred = items.iter().any(|item| is_deferred(*item));
+    let loaded = has_deferred.then(|| loaded_names(fields));
+    for item in items {
+        let is_loaded = |names: &BTreeSet<_>| names.contains(string(item.get("name")));
+        if !is_deferred(item) || loaded.as_ref().is_some_and(is_loaded) {
+            read_tool(item, &mut tools);
+        }
     }
     if tools.iter().any(|tool| tool.builtin.is_some()) {
         assumptions.insert("builtin_tool");
     }
     tools
+}
+
+/// Whether the model sees a tool only once a message refers to it.
+fn is_deferred(item: Value<'_>) -> bool {
+    item.get("defer_loading").and_then(Value::as_bool) == Some(true)
+}
+
+/// Names of deferred tools that a result or a message of the system refers to.
+fn loaded_names(fields: Value<'_>) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    let messages = array(fields.get("messages")).into_iter();
+    for block in messages.flat_map(Value::items).flat_map(content_blocks) {
+        for inner in std::iter::once(block).chain(content_blocks(block)) {
+            if string(inner.get("type")) == "tool_reference" {
+                found.insert(string(inner.get("tool_name")));
+            }
+        }
+        if let Some(tool) = object(block.get("tool")) {
+            found.insert(string(tool.get("name")));
+        }
+    }
+    found
+}
+
+/// The blocks in the content of a message or of a block.
+fn content_blocks(owner: Value<'_>) -> impl Iterator<Item = Value<'_>> {
+    let content = array(owner.get("content"));
+    content.into_iter().flat_map(Value::items)
 }
 
 /// Appends the definitions in one element of a tool list.

@@ -75,7 +75,8 @@ def context_digest(key: bytes, family: str, request: Request) -> bytes:
     """Identity of all that stands before the messages: family, system prompt, tool set."""
     tools = b"".join(map(tool_bytes, request.tools))
     system = field("s", parts_bytes(request.system))
-    return _digest(key, field("f", family) + system + field("x", tools))
+    raw = field("w", b"\x01") if request.is_raw else b""
+    return _digest(key, field("f", family) + system + field("x", tools) + raw)
 
 
 def tool_bytes(tool: Tool) -> bytes:

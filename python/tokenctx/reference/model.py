@@ -119,6 +119,8 @@ class Request:
     dialect: Dialect
     model: str
     system: tuple[Part, ...] = ()
+    is_raw: bool = False
+    """Whether the messages are a prompt as the model reads it, without a chat template."""
     has_system_role: bool = True
     """False where Gemini's system prompt does not say whose it is."""
     tools: tuple[Tool, ...] = ()

@@ -83,6 +83,7 @@ class Profile:
     tool_text: str = "parts"
     tools_without_system_tokens: int = 0
     none_choice_drops_tools: bool = False
+    tools_after_result_tokens: int | None = None
     tools_permille: int = 1000
     required_choice_tokens: int = 0
     forced_choice_tokens: int = 0
