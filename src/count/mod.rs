@@ -165,7 +165,7 @@ impl<'p> Counter<'p> {
             self.tally.tools = after;
             tokens += after;
         } else if !request.tools.is_empty() && !self.drops_tools(request) {
-            let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
+            let tools = self.tools(request) + self.choice(&request.tool_choice);
             let more = i64::from(!has_system) * profile.tools_without_system_tokens;
             let serial = prompt.map_or(0, Prompt::serial_tokens);
             self.tally.tools = plus(tools, serial.saturating_add(more));
@@ -406,11 +406,13 @@ impl<'p> Counter<'p> {
         (tokens * self.profile.text_numerator).div_ceil(self.profile.text_denominator)
     }
 
-    fn tools(&mut self, tools: &[Tool<'_>]) -> u64 {
+    fn tools(&mut self, request: &Request<'_>) -> u64 {
         self.counted_only_text = false;
         let profile = self.profile;
+        let deferred = request.deferred_tools.iter();
+        let deferred = deferred.filter(|_| profile.lists_deferred_tools);
         let mut tokens = profile.tools_header_tokens;
-        for tool in tools {
+        for tool in request.tools.iter().chain(deferred) {
             tokens = plus(tokens + self.scaled(self.tool(tool)), profile.tool_tokens);
         }
         profile.tools_tokens + permille(tokens, profile.tools_permille)

@@ -28,12 +28,9 @@ pub(super) fn read_tools<'d>(
     assumptions: &mut Assumptions,
 ) -> Vec<Tool<'d>> {
     let mut tools = Vec::new();
-    let list = array(value);
-    let items = list.into_iter().flat_map(Value::items);
-    let items: Vec<_> = items.chain(value.filter(|_| list.is_none())).collect();
-    let has_deferred = items.iter().any(|item| is_deferred(*item));
+    let has_deferred = elements(value).any(is_deferred);
     let loaded = has_deferred.then(|| loaded_names(fields));
-    for item in items {
+    for item in elements(value) {
         let is_loaded = |names: &BTreeSet<_>| names.contains(string(item.get("name")));
         if !is_deferred(item) || loaded.as_ref().is_some_and(is_loaded) {
             read_tool(item, &mut tools);
@@ -43,6 +40,34 @@ pub(super) fn read_tools<'d>(
         assumptions.insert("builtin_tool");
     }
     tools
+}
+
+/// Definitions of deferred tools in their order.
+pub(super) fn read_deferred_tools(value: Option<Value<'_>>) -> Vec<Tool<'_>> {
+    let mut tools = Vec::new();
+    let deferred = elements(value).filter(|item| is_deferred(*item));
+    deferred.for_each(|item| read_tool(item, &mut tools));
+    tools
+}
+
+/// Definitions in items that add tools.
+pub(super) fn read_added_tools(items: Option<Value<'_>>) -> Vec<Tool<'_>> {
+    let mut tools = Vec::new();
+    for item in array(items).into_iter().flat_map(Value::items) {
+        if string(item.get("type")) == "additional_tools" {
+            let list = array(item.get("tools")).into_iter();
+            list.flat_map(Value::items)
+                .for_each(|tool| read_tool(tool, &mut tools));
+        }
+    }
+    tools
+}
+
+/// The elements of a list, or the value that stands in place of one.
+fn elements(value: Option<Value<'_>>) -> impl Iterator<Item = Value<'_>> {
+    let list = array(value);
+    let items = list.into_iter().flat_map(Value::items);
+    items.chain(value.filter(|_| list.is_none()))
 }
 
 /// Whether the model sees a tool only once a message refers to it.

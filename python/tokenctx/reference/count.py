@@ -118,7 +118,8 @@ class Counter:
             tokens += after
         elif request.tools and not self._drops_tools(request):
             more = self.serial() + (0 if has_system else profile.tools_without_system_tokens)
-            tools = self.tools(request.tools) + self.choice(request.tool_choice)
+            deferred = request.deferred_tools if profile.lists_deferred_tools else ()
+            tools = self.tools((*request.tools, *deferred)) + self.choice(request.tool_choice)
             self.tools_tokens = max(0, tools + more)
             tokens += self.tools_tokens
         if request.response_schema:
@@ -208,12 +209,11 @@ class Counter:
             self.only_text = False
             tokens += rule.pro_tokens
         own = [tool for tool in request.tools if not tool.builtin]
+        added = [tool for tool in request.added_tools if not tool.builtin]
         system = leading_system(request)
         blocks = []
         if own:
-            texts = [(tool.name, tool.description, tool.schema) for tool in own]
-            is_2023 = self.profile.layout == "openai-2023"
-            blocks.append(layout.tools_text(texts, is_2023=is_2023))
+            blocks.append(self._tools_text(own))
             tokens += rule.tools_tokens if system is None else rule.tools_with_system_tokens
             tokens += rule.described_tokens if own[0].description else 0
             tokens += self._layout_choice(rule, own)
@@ -226,6 +226,10 @@ class Counter:
                 tokens += rule.schema_tokens if system is None else rule.schema_with_system_tokens
             tokens += self.reply_schema_tokens if rule.prompt_has_reply_schema else 0
         text = sum(self.text(tool.name) for tool in request.tools if tool.builtin)
+        if added:
+            self.only_text = False
+            text += self.text(self._tools_text(added))
+            tokens += rule.added_tools_tokens
         self.only_text &= not request.tools and not blocks
         if blocks:
             block = "\n\n".join(blocks)
@@ -236,6 +240,11 @@ class Counter:
                 text += self.text(block)
                 tokens += self.profile.message_tokens
         return self.scaled(text) + tokens
+
+    def _tools_text(self, tools: list[Tool]) -> str:
+        """The block that shows tools in the OpenAI layout."""
+        texts = [(tool.name, tool.description, tool.schema) for tool in tools]
+        return layout.tools_text(texts, is_2023=self.profile.layout == "openai-2023")
 
     def _layout_choice(self, rule: LayoutRule, own: list[Tool]) -> int:
         choice = self.request.tool_choice

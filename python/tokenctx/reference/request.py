@@ -122,6 +122,7 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
     tools = first(fields, "tools", "functions")
     if tools is None and isinstance(tool_config, dict):
         tools = tool_config.get("tools")
+    items = message_list(fields, assumptions)
     return Request(
         dialect=found,
         model=named,
@@ -129,7 +130,9 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
         is_raw=is_raw_prompt(fields),
         has_system_role=not lacks_role(system_value(fields)),
         tools=read_tools(tools, fields, assumptions),
-        messages=read_messages(message_list(fields, assumptions), assumptions),
+        deferred_tools=read_deferred_tools(tools),
+        added_tools=read_added_tools(items),
+        messages=read_messages(items, assumptions),
         tool_choice=read_tool_choice(fields),
         response_schema=read_response_schema(fields),
         json_schema=has_json_schema(fields),
@@ -386,6 +389,23 @@ def read_tools(value: Any, fields: dict[str, Any], assumptions: set[str]) -> tup
     if any(tool.builtin for tool in tools):
         assumptions.add("builtin_tool")
     return tuple(tools)
+
+
+def read_deferred_tools(value: Any) -> tuple[Tool, ...]:
+    """Definitions of deferred tools in their order."""
+    items = value if isinstance(value, list) else [value]
+    return tuple(tool for item in items if is_deferred(item) for tool in read_tool(item))
+
+
+def read_added_tools(items: list[Any]) -> tuple[Tool, ...]:
+    """Definitions in items that add tools."""
+    lists = [
+        item.get("tools")
+        for item in items
+        if isinstance(item, dict) and item.get("type") == "additional_tools"
+    ]
+    found = [tool for tools in lists if isinstance(tools, list) for tool in tools]
+    return tuple(tool for item in found for tool in read_tool(item))
 
 
 def is_deferred(item: Any) -> bool:
