@@ -11,6 +11,7 @@ pub mod count;
 pub mod cut;
 pub mod digest;
 pub mod encoding;
+pub mod engine;
 mod error;
 pub mod estimate;
 pub mod json;
@@ -24,7 +25,10 @@ pub mod request;
 pub mod resolve;
 pub mod resume;
 pub mod scale;
+pub mod scope;
+mod shard;
 pub mod sse;
+mod total;
 pub mod tracker;
 pub mod usage;
 

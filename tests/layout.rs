@@ -1,7 +1,7 @@
 //! The published token counts of OpenAI requests; one that is not met has a reason.
 use std::fs;
 use std::time::Duration;
-use tokenctx::estimate::{Engine, Settings};
+use tokenctx::engine::{Engine, Settings};
 use tokenctx::json::{Document, Limits, Value};
 use tokenctx::prefix::PrefixStore;
 use tokenctx::request::read_request;
@@ -13,7 +13,11 @@ fn count(body: &str) -> u64 {
     let engine = Engine::new(&[0; 32], Settings::default(), store);
     let document = Document::parse(body, &Limits::default()).expect("valid JSON");
     engine
-        .count(&engine.read(read_request(&document, None, None), None))
+        .count(&engine.read(
+            read_request(&document, None, None),
+            None,
+            engine.scope(None),
+        ))
         .tokens
 }
 
