@@ -30,7 +30,7 @@ from tokenctx.convert.model import (
     Unknown,
     rest,
 )
-from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer
+from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer, is_text
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
@@ -439,8 +439,8 @@ def write_message(message: Message, writer: Writer) -> Any:
 
 def plain_or_list(message: Message, parts: list[Any]) -> Any:
     """One text that was a string, or that is a system prompt, as a string; else the list."""
-    is_text = len(parts) == 1 and isinstance(parts[0], dict) and set(parts[0]) == {"type", "text"}
-    if is_text and (message.is_plain or (message.role == "assistant" and len(message.parts) > 1)):
+    is_single = len(parts) == 1 and is_text(parts[0])
+    if is_single and (message.is_plain or (message.role == "assistant" and len(message.parts) > 1)):
         return parts[0]["text"]
     return parts or ""
 
