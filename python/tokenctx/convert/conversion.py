@@ -38,6 +38,8 @@ RULES: Final[Mapping[Dialect, Rules]] = {
     for module in (openai_chat, openai_responses, anthropic, gemini, ai_sdk)
 }
 
+DEFAULT_OPTIONS: Final = ConversionOptions()
+
 
 class Conversion:
     """A request, or the answer to one, in another dialect.
@@ -154,7 +156,7 @@ def _conversion(
     to: Dialect,
     options: ConversionOptions | None,
 ) -> Conversion:
-    notes = Notes(options or ConversionOptions())
+    notes = Notes(options or DEFAULT_OPTIONS)
     written = _or_too_deep(convert, body, source, to, notes)
     notes.log(f"{source} to {to}")
     compare = partial(_compare, convert, body, written, source, to, notes)

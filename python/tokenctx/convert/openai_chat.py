@@ -169,13 +169,12 @@ def read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
         path: Path = ("tools", index)
         function = item.get("function") if isinstance(item, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str):
-            rest = {key: function[key] for key in function.keys() - _TOOL_KEYS}
-            rest |= {key: item[key] for key in item.keys() - {"type", "function", "cache_control"}}
+            more = {**rest(function, _FUNCTION_KEYS), **rest(item, _TOOL_KEYS)}
             tools.append(
                 Tool(
                     path,
                     item,
-                    rest,
+                    more,
                     item.get("cache_control"),
                     function["name"],
                     function.get("description"),
@@ -190,7 +189,8 @@ def read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-_TOOL_KEYS: Final = frozenset({"name", "description", "parameters", "strict"})
+_TOOL_KEYS: Final = frozenset({"type", "function", "cache_control"})
+_FUNCTION_KEYS: Final = frozenset({"name", "description", "parameters", "strict"})
 _CALL_KEYS: Final = frozenset({"id", "type", "function", "custom", "index"})
 _MESSAGE_KEYS: Final = frozenset(
     "role content name tool_calls function_call tool_call_id refusal cache_control".split()

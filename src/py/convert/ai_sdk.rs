@@ -2,7 +2,7 @@
 use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object, text};
-use super::message::{Answer, Arguments, Call, Message, Part, Role, Texts};
+use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -45,12 +45,12 @@ fn read_part<'py>(part: &Bound<'py, PyAny>) -> Plain<Part<'py>> {
     let mut fields = Fields::of(part)?;
     let part = match fields.text(intern!(py, "type"))?.to_str()? {
         "text" => Part::text(fields.text(intern!(py, "text"))?)?,
-        "tool-call" => Part::Call(Call {
+        "tool-call" => Part::Call(ToolCall {
             id: fields.text(intern!(py, "toolCallId"))?,
             name: fields.text(intern!(py, "toolName"))?,
             arguments: Arguments::Object(fields.dict(intern!(py, "input"))?),
         }),
-        "tool-result" => Part::Result(Answer {
+        "tool-result" => Part::Result(ToolResult {
             call_id: fields.text(intern!(py, "toolCallId"))?,
             name: Some(fields.text(intern!(py, "toolName"))?),
             texts: read_output(&fields.dict(intern!(py, "output"))?)?,
@@ -87,7 +87,7 @@ fn write<'py>(
         Role::Assistant => intern!(py, "assistant"),
         Role::Tool => intern!(py, "tool"),
     };
-    let content = match message.only_text().filter(|_| message.is_plain) {
+    let content = match message.string() {
         Some(text) => text.clone().into_any(),
         None => {
             let parts = PyList::empty(py);

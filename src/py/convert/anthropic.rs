@@ -2,7 +2,7 @@
 use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object};
-use super::message::{Answer, Arguments, Call, Message, Part, Role, Texts, is_blank};
+use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult, is_blank};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -36,7 +36,7 @@ fn read_block<'py>(block: &Bound<'py, PyAny>) -> Plain<Part<'py>> {
     let mut fields = Fields::of(block)?;
     let part = match fields.text(intern!(py, "type"))?.to_str()? {
         "text" => Part::text(fields.text(intern!(py, "text"))?)?,
-        "tool_use" => Part::Call(Call {
+        "tool_use" => Part::Call(ToolCall {
             id: fields.text(intern!(py, "id"))?,
             name: fields.text(intern!(py, "name"))?,
             arguments: Arguments::Object(fields.dict(intern!(py, "input"))?),
@@ -48,7 +48,7 @@ fn read_block<'py>(block: &Bound<'py, PyAny>) -> Plain<Part<'py>> {
     Ok(part)
 }
 
-fn read_result<'py>(fields: &mut Fields<'_, 'py>) -> Plain<Answer<'py>> {
+fn read_result<'py>(fields: &mut Fields<'_, 'py>) -> Plain<ToolResult<'py>> {
     let py = fields.py();
     let call_id = fields.text(intern!(py, "tool_use_id"))?;
     let content = fields.take(intern!(py, "content"))?;
@@ -63,7 +63,7 @@ fn read_result<'py>(fields: &mut Fields<'_, 'py>) -> Plain<Answer<'py>> {
             is_plain: true,
         },
     };
-    Ok(Answer {
+    Ok(ToolResult {
         call_id,
         name: None,
         texts,
@@ -80,7 +80,7 @@ fn write<'py>(
         Role::Assistant => intern!(py, "assistant"),
         Role::User | Role::Tool => intern!(py, "user"),
     };
-    let content = match message.only_text().filter(|_| message.is_plain) {
+    let content = match message.string() {
         Some(text) => text.clone().into_any(),
         None => {
             let blocks = PyList::empty(py);
@@ -109,7 +109,7 @@ fn write_block<'py>(py: Python<'py>, part: &Part<'py>) -> Plain<Bound<'py, PyDic
 }
 
 /// Empty texts are left out; white space alone is refused, which is not plain.
-fn write_result<'py>(py: Python<'py>, result: &Answer<'py>) -> Plain<Bound<'py, PyDict>> {
+fn write_result<'py>(py: Python<'py>, result: &ToolResult<'py>) -> Plain<Bound<'py, PyDict>> {
     let kind = intern!(py, "tool_result");
     let block = object!(py, "type": kind, "tool_use_id": &result.call_id);
     let mut texts = Vec::with_capacity(result.texts.items.len());

@@ -2,7 +2,7 @@
 use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object, text};
-use super::message::{Answer, Arguments, Call, Message, Part, Role, Texts};
+use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -67,7 +67,7 @@ fn read_answer<'py>(
     Message::new(Role::Assistant, parts, is_plain)
 }
 
-fn read_call<'py>(call: &Bound<'py, PyAny>) -> Plain<Call<'py>> {
+fn read_call<'py>(call: &Bound<'py, PyAny>) -> Plain<ToolCall<'py>> {
     let py = call.py();
     let mut fields = Fields::of(call)?;
     let id = fields.text(intern!(py, "id"))?;
@@ -78,7 +78,7 @@ fn read_call<'py>(call: &Bound<'py, PyAny>) -> Plain<Call<'py>> {
     let name = fields.text(intern!(py, "name"))?;
     let arguments = Arguments::Text(fields.text(intern!(py, "arguments"))?);
     fields.end()?;
-    Ok(Call {
+    Ok(ToolCall {
         id,
         name,
         arguments,
@@ -93,7 +93,7 @@ fn read_result<'py>(
     let call_id = fields.text(intern!(py, "tool_call_id"))?;
     let name = fields.take(intern!(py, "name"))?.map(text).transpose()?;
     let texts = texts(content)?;
-    let result = Answer {
+    let result = ToolResult {
         call_id,
         name,
         texts,
@@ -154,7 +154,7 @@ fn write_answer<'py>(py: Python<'py>, message: &Message<'py>) -> Plain<Bound<'py
     Ok(answer)
 }
 
-fn write_result<'py>(py: Python<'py>, result: &Answer<'py>) -> Plain<Bound<'py, PyDict>> {
+fn write_result<'py>(py: Python<'py>, result: &ToolResult<'py>) -> Plain<Bound<'py, PyDict>> {
     let texts = &result.texts;
     let content = match texts.string() {
         Some(text) => text.clone().into_any(),

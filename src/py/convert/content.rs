@@ -1,6 +1,6 @@
 //! Content that is a string or a list of parts with a `type`, as all but Gemini have it.
 use super::fields::{Fields, NotPlain, Plain, Stop, object};
-use super::message::{Message, Part, Texts};
+use super::message::{Part, Texts};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
@@ -65,14 +65,4 @@ pub(super) fn text_list<'a, 'py: 'a>(
         list.append(object!(py, "type": kind, "text": text))?;
     }
     Ok(list)
-}
-
-impl<'py> Message<'py> {
-    /// The texts among the parts.
-    pub(super) fn texts(&self) -> impl Iterator<Item = &Bound<'py, PyString>> {
-        self.parts.iter().filter_map(|part| match part {
-            Part::Text(text) => Some(text),
-            _ => None,
-        })
-    }
 }

@@ -1,7 +1,7 @@
 //! Google Gemini, generateContent, as on the wire and with the ids of calls.
 use super::Dialect;
 use super::fields::{Fields, NotPlain, Plain, Stop, object, text};
-use super::message::{Answer, Arguments, Call, Message, Part, Role, Texts};
+use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -46,21 +46,21 @@ fn read_part<'py>(part: &Bound<'py, PyAny>) -> Plain<Part<'py>> {
     Ok(part)
 }
 
-fn read_call<'py>(call: &Bound<'py, PyAny>) -> Plain<Call<'py>> {
+fn read_call<'py>(call: &Bound<'py, PyAny>) -> Plain<ToolCall<'py>> {
     let py = call.py();
     let mut fields = Fields::of(call)?;
     let id = fields.text(intern!(py, "id"))?;
     let name = fields.text(intern!(py, "name"))?;
     let arguments = Arguments::Object(fields.dict(intern!(py, "args"))?);
     fields.end()?;
-    Ok(Call {
+    Ok(ToolCall {
         id,
         name,
         arguments,
     })
 }
 
-fn read_response<'py>(response: &Bound<'py, PyAny>) -> Plain<Answer<'py>> {
+fn read_response<'py>(response: &Bound<'py, PyAny>) -> Plain<ToolResult<'py>> {
     let py = response.py();
     let mut fields = Fields::of(response)?;
     let call_id = fields.text(intern!(py, "id"))?;
@@ -70,7 +70,7 @@ fn read_response<'py>(response: &Bound<'py, PyAny>) -> Plain<Answer<'py>> {
     let mut fields = Fields::of(&response)?;
     let texts = Texts::one(fields.text(intern!(py, "output"))?);
     fields.end()?;
-    Ok(Answer {
+    Ok(ToolResult {
         call_id,
         name,
         texts,
@@ -101,7 +101,7 @@ fn write<'py>(
     Ok(())
 }
 
-fn write_call<'py>(py: Python<'py>, call: &Call<'py>) -> Plain<Bound<'py, PyDict>> {
+fn write_call<'py>(py: Python<'py>, call: &ToolCall<'py>) -> Plain<Bound<'py, PyDict>> {
     let arguments = call.arguments.as_object(py)?;
     let value = object!(py, "name": &call.name, "args": arguments);
     write_id(&value, &call.id)?;
@@ -111,7 +111,7 @@ fn write_call<'py>(py: Python<'py>, call: &Call<'py>) -> Plain<Bound<'py, PyDict
 /// One text at most: how several become one is not plain.
 fn write_response<'py>(
     py: Python<'py>,
-    result: &Answer<'py>,
+    result: &ToolResult<'py>,
     names: &Bound<'py, PyDict>,
 ) -> Plain<Bound<'py, PyDict>> {
     let value = object!(py, "name": result.tool_name(names)?);

@@ -24,24 +24,24 @@ pub(super) struct Message<'py> {
 pub(super) enum Part<'py> {
     /// It is not empty and not white space alone.
     Text(Bound<'py, PyString>),
-    Call(Call<'py>),
-    Result(Answer<'py>),
+    Call(ToolCall<'py>),
+    Result(ToolResult<'py>),
 }
 
-pub(super) struct Call<'py> {
+pub(super) struct ToolCall<'py> {
     pub(super) id: Bound<'py, PyString>,
     pub(super) name: Bound<'py, PyString>,
     pub(super) arguments: Arguments<'py>,
 }
 
 /// What a tool answered.
-pub(super) struct Answer<'py> {
+pub(super) struct ToolResult<'py> {
     pub(super) call_id: Bound<'py, PyString>,
     pub(super) name: Option<Bound<'py, PyString>>,
     pub(super) texts: Texts<'py>,
 }
 
-impl<'py> Answer<'py> {
+impl<'py> ToolResult<'py> {
     /// The name of the tool; `names` has those of the calls.
     pub(super) fn tool_name(&self, names: &Bound<'py, PyDict>) -> Plain<Bound<'py, PyAny>> {
         match &self.name {
@@ -85,6 +85,19 @@ impl<'py> Message<'py> {
         Message::new(role, parts, false)
     }
 
+    /// The texts among the parts.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &Bound<'py, PyString>> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    /// The only part, if it is a text that was a string.
+    pub(super) fn string(&self) -> Option<&Bound<'py, PyString>> {
+        self.only_text().filter(|_| self.is_plain)
+    }
+
     /// The only part, if it is a text.
     pub(super) fn only_text(&self) -> Option<&Bound<'py, PyString>> {
         match self.parts.as_slice() {
@@ -126,10 +139,10 @@ pub(super) enum Arguments<'py> {
 
 impl<'py> Arguments<'py> {
     /// JSON text; that of a call which came with text is kept as it is.
-    pub(super) fn as_text(&self, py: Python<'py>) -> Plain<Bound<'py, PyAny>> {
+    pub(super) fn as_text(&self, py: Python<'py>) -> Plain<Bound<'py, PyString>> {
         match self {
-            Arguments::Text(text) => Ok(text.clone().into_any()),
-            Arguments::Object(object) => Ok(dumps(py, valid(object)?)?),
+            Arguments::Text(text) => Ok(text.clone()),
+            Arguments::Object(object) => Ok(PyString::new(py, &dumps(valid(object)?)?)),
         }
     }
 

@@ -2,7 +2,7 @@
 use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object, text};
-use super::message::{Answer, Arguments, Call, Message, Part, Role, Texts};
+use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -69,7 +69,7 @@ fn read_message<'py>(fields: &mut Fields<'_, 'py>) -> Plain<Message<'py>> {
 
 fn read_call<'py>(fields: &mut Fields<'_, 'py>) -> Plain<Message<'py>> {
     let py = fields.py();
-    let call = Call {
+    let call = ToolCall {
         id: fields.text(intern!(py, "call_id"))?,
         name: fields.text(intern!(py, "name"))?,
         arguments: Arguments::Text(fields.text(intern!(py, "arguments"))?),
@@ -79,7 +79,7 @@ fn read_call<'py>(fields: &mut Fields<'_, 'py>) -> Plain<Message<'py>> {
 
 fn read_output<'py>(fields: &mut Fields<'_, 'py>) -> Plain<Message<'py>> {
     let py = fields.py();
-    let result = Answer {
+    let result = ToolResult {
         call_id: fields.text(intern!(py, "call_id"))?,
         name: None,
         texts: texts(fields.take(intern!(py, "output"))?.ok_or(NotPlain)?)?,
@@ -94,7 +94,7 @@ fn write<'py>(
 ) -> Plain<()> {
     let py = items.py();
     if message.role == Role::User {
-        let content = match message.only_text().filter(|_| message.is_plain) {
+        let content = match message.string() {
             Some(text) => text.clone().into_any(),
             None => text_list(py, message.texts(), intern!(py, "input_text"))?.into_any(),
         };
