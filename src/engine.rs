@@ -8,11 +8,12 @@ use crate::digest::{Digest, Digester};
 use crate::estimate::{self, Count, Estimate, RequestCount, Source};
 use crate::learn::{Learner, Learners, Lesson};
 use crate::model_name::ModelName;
-use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
+use crate::prefix::{Boundary, KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::Profile;
 use crate::request::{Message, Part, Request};
 use crate::resolve::Table;
 use crate::resume::{Start, Starts};
+use crate::scope::Scope;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -48,6 +49,8 @@ pub enum Method {
 pub struct Reading<'d> {
     /// What was read.
     pub request: Request<'d>,
+    /// Whose it is.
+    pub scope: Scope,
     /// What it is counted with.
     pub profile: Cow<'d, Profile>,
     pub(crate) is_known_model: bool,
@@ -119,7 +122,7 @@ pub struct Engine {
     vocabularies: Vocabularies,
     is_learning: bool,
     table: Cow<'static, Table>,
-    store: Mutex<PrefixStore>,
+    store: PrefixStore,
     learners: Mutex<Learners>,
     starts: Mutex<Starts>,
 }
@@ -135,15 +138,20 @@ impl Engine {
             table: settings
                 .table
                 .map_or(Cow::Borrowed(Table::bundled()), Cow::Owned),
-            store: Mutex::new(store),
+            store,
             learners: Mutex::default(),
             starts: Mutex::new(Starts::new(settings.starts_bytes)),
         }
     }
 
-    /// Runs `action` on the store, alone.
-    pub fn with_store<T>(&self, action: impl FnOnce(&mut PrefixStore) -> T) -> T {
-        action(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
+    /// What is known.
+    pub fn store(&self) -> &PrefixStore {
+        &self.store
+    }
+
+    /// The scope of `tenant`; `None` is one too.
+    pub fn scope(&self, tenant: Option<&[u8]>) -> Scope {
+        Scope::new(&self.digester, tenant)
     }
 
     /// Runs `action` on what was learned, alone.
@@ -156,14 +164,14 @@ impl Engine {
         action(&mut self.starts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Beginnings of recorded bodies that `body` may share, the longest first.
-    pub fn starts(&self, body: &[u8]) -> Vec<Start> {
-        self.with_starts(|starts| starts.candidates(&self.digester, body))
+    /// Beginnings of recorded bodies of `scope` that `body` may share, the longest first.
+    pub fn starts(&self, scope: &Scope, body: &[u8]) -> Vec<Start> {
+        self.with_starts(|starts| starts.candidates(&scope.digester, body))
     }
 
-    /// `body` without known messages, if it begins as `start` says. Linear in `body`.
-    pub fn short(&self, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
-        start.short(&self.digester, body)
+    /// `body` without known messages, if it begins as `start` of `scope` says. Linear in `body`.
+    pub fn short(&self, scope: &Scope, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
+        start.short(&scope.digester, body)
     }
 
     /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
@@ -176,7 +184,7 @@ impl Engine {
         let new = |counter: &mut Counter<'_>| {
             let reasoning = |message: &Message<'_>| counter.reasoning(message);
             Start::new(
-                &self.digester,
+                &reading.scope.digester,
                 body,
                 request.dialect,
                 messages,
@@ -187,31 +195,37 @@ impl Engine {
         self.counted(reading, new).0
     }
 
-    /// Remembers the beginning of `body`.
-    pub fn record_start(&self, body: &[u8], start: Start) {
-        self.with_starts(|starts| starts.record(&self.digester, body, start));
+    /// Remembers the beginning of `body`, recorded in `scope`.
+    pub fn record_start(&self, scope: &Scope, body: &[u8], start: Start) {
+        self.with_starts(|starts| starts.record(&scope.digester, body, start));
     }
 
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
         self.with_starts(Starts::clear);
-        self.with_store(PrefixStore::clear);
+        self.store.clear();
         self.with_learners(Learners::clear);
     }
 
-    /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
-    /// in the request.
-    pub fn read<'d>(&'d self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+    /// The profile and prefix digests of `request` of `scope`, asked of `provider` if that is known.
+    /// Linear in the request.
+    pub fn read<'d>(
+        &'d self,
+        request: Request<'d>,
+        provider: Option<&str>,
+        scope: Scope,
+    ) -> Reading<'d> {
         let resolved = self
             .table
             .resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
-        let prefixes = self.digester.prefixes(&family, &request);
-        let options = self.digester.options(&request);
+        let prefixes = scope.digester.prefixes(&family, &request);
+        let options = scope.digester.options(&request);
         Reading {
             request,
+            scope,
             profile,
             is_known_model,
             prefixes,
@@ -228,15 +242,15 @@ impl Engine {
         &'d self,
         request: Request<'d>,
         provider: Option<&str>,
+        scope: Scope,
         start: &Start,
     ) -> Option<Reading<'d>> {
         let dialect = request.dialect;
-        let mut reading = self.read(request, provider);
+        let mut reading = self.read(request, provider, scope);
         let is_same = dialect == start.dialect && reading.prefixes[0] == start.context;
         let new = reading.request.messages.get(1..).filter(|_| is_same)?;
-        let rest = self
-            .digester
-            .chain(start.prefix, self.digester.messages(new));
+        let digester = &reading.scope.digester;
+        let rest = digester.chain(start.prefix, digester.messages(new));
         reading.left_out_reasoning = start.reasoning_tokens;
         reading.prefixes.truncate(1);
         reading.prefixes.extend(rest);
@@ -247,7 +261,7 @@ impl Engine {
     pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
         let model = self.model(reading);
         Known {
-            prefix: self.with_store(|store| store.deepest(&reading.prefixes, now_seconds)),
+            prefix: self.store.deepest(&reading.prefixes, now_seconds),
             learner: model.and_then(|model| self.with_learners(|learners| learners.get(&model))),
         }
     }
@@ -389,14 +403,14 @@ impl Engine {
         (work(&mut counter), counter)
     }
 
-    /// The identity of an answer. Linear in its size.
-    pub fn read_reply(&self, messages: &[Message<'_>]) -> Reply {
+    /// The identity of an answer in `scope`. Linear in its size.
+    pub fn read_reply(&self, scope: &Scope, messages: &[Message<'_>]) -> Reply {
         let is_reasoning = |part: &Part<'_>| match part {
             Part::ToolCall(call) => call.signature_bytes > 0,
             part => matches!(part, Part::Reasoning { .. }),
         };
         Reply {
-            digests: self.digester.messages(messages).collect(),
+            digests: scope.digester.messages(messages).collect(),
             has_reasoning: messages
                 .iter()
                 .flat_map(|message| &message.parts)
@@ -404,15 +418,15 @@ impl Engine {
         }
     }
 
-    /// The prefixes that a billed call makes known: the request, and the request with its reply.
+    /// The boundaries that a billed call makes known: the request, and the request with its reply.
     ///
     /// None for an input of 0 tokens (a failed call) and for a request without messages.
-    pub fn entries(
+    pub fn boundaries(
         &self,
         reading: &Reading<'_>,
         billed: Billed,
         reply: &Reply,
-    ) -> Vec<(Digest, KnownTotal)> {
+    ) -> Vec<Boundary> {
         let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
             return Vec::new();
         };
@@ -423,27 +437,37 @@ impl Engine {
             digest: reading.options,
             tokens: self.options_tokens(reading),
         };
-        let total = KnownTotal {
-            tokens: billed.input_tokens,
-            derived_tokens: 0,
-            options,
+        let request = Boundary {
+            message_count: reading.prefixes.len() - 1,
+            digest: last,
+            total: KnownTotal {
+                tokens: billed.input_tokens,
+                derived_tokens: 0,
+                options,
+            },
         };
-        let mut entries = vec![(last, total)];
-        if !reply.digests.is_empty() && billed.output_tokens > 0 {
-            let link = |prefix, &digest| self.digester.link(prefix, digest);
-            let derived_tokens = reply_tokens(&reading.profile, billed, reply);
-            let tokens = billed.input_tokens.saturating_add(derived_tokens);
-            let prefix = reply.digests.iter().fold(last, link);
-            entries.push((
-                prefix,
-                KnownTotal {
-                    tokens,
-                    derived_tokens,
-                    options,
-                },
-            ));
+        if reply.digests.is_empty() || billed.output_tokens == 0 {
+            return vec![request];
         }
-        entries
+        let link = |prefix, &digest| reading.scope.digester.link(prefix, digest);
+        let derived_tokens = reply_tokens(&reading.profile, billed, reply);
+        let with_reply = Boundary {
+            message_count: request.message_count + reply.digests.len(),
+            digest: reply.digests.iter().fold(last, link),
+            total: KnownTotal {
+                tokens: billed.input_tokens.saturating_add(derived_tokens),
+                derived_tokens,
+                options,
+            },
+        };
+        vec![request, with_reply]
+    }
+
+    /// Remembers what [`Engine::boundaries`] gave for what was read in whole.
+    pub fn record(&self, reading: &Reading<'_>, boundaries: &[Boundary], now_seconds: f64) {
+        let tenant = reading.scope.tenant;
+        self.store
+            .record(tenant, &reading.prefixes, boundaries, now_seconds);
     }
 
     /// What shares its constants; `None` if nothing is learned.
@@ -455,7 +479,9 @@ impl Engine {
             .of(&reading.request.model, &reading.profile);
         let own = own.map(|own| format!("/{}", own.name()));
         let own = own.unwrap_or_default();
-        (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
+        let suffix = &reading.scope.suffix;
+        let profile = &reading.profile.name;
+        (self.is_learning && is_name).then(|| format!("{profile}/{name}{own}{suffix}"))
     }
 
     fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {

@@ -16,10 +16,12 @@ from tokenctx.reference.digest import (
     message_digest,
     options_digest,
     prefix_digests,
+    tenant_key,
+    tenant_name,
 )
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
-from tokenctx.reference.prefix import KnownTotal, PrefixStore
+from tokenctx.reference.prefix import Boundary, KnownTotal, PrefixStore
 from tokenctx.reference.profile import (
     Profile,
     Table,
@@ -51,12 +53,21 @@ MAX_MODEL_BYTES = 200
 
 
 @dataclass(frozen=True)
+class Scope:
+    """One tenant, or all who name none: the key of its digests, and a suffix of its models."""
+
+    key: bytes
+    suffix: str = ""
+
+
+@dataclass(frozen=True)
 class Reading:
     """A request, what it is counted with, and its prefix digests."""
 
     request: Request
     profile: Profile
     is_known_model: bool
+    scope: Scope
     digests: list[bytes]
     options: bytes = b""
 
@@ -119,10 +130,11 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        reading = self._read(body, model, dialect, provider)
+        reading = self._read(body, model, dialect, provider, tenant)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
         count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
@@ -142,6 +154,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -150,17 +163,19 @@ class Engine:
     ) -> bool:
         """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
         messages = () if reply is None else read_reply(reply)
-        reading = self._read(body, model, dialect, provider)
-        count = self._count(reading, self._store.deepest(reading.digests[1:], now_seconds))
+        reading = self._read(body, model, dialect, provider, tenant)
+        digests = reading.digests[1:]
+        count = self._count(reading, self._store.deepest(digests, now_seconds))
+        self._learn(reading, count, input_tokens)
         if input_tokens <= 0 or not reading.request.messages:
-            self._learn(reading, count, input_tokens)
             return False
-        prefix = reading.digests[-1]
         options = reading.options, self._options_tokens(reading)
-        self._store.record(prefix, KnownTotal(input_tokens, 0, *options), now_seconds)
+        known = KnownTotal(input_tokens, 0, *options)
+        boundaries = [Boundary(len(digests), digests[-1], known)]
         if messages and output_tokens > 0:
+            prefix, key = digests[-1], reading.scope.key
             for message in messages:
-                prefix = link(self._key, prefix, message_digest(self._key, message))
+                prefix = link(key, prefix, message_digest(key, message))
             parts = [part for message in messages for part in message.parts]
             comes_back = any(
                 isinstance(part, Reasoning)
@@ -170,15 +185,15 @@ class Engine:
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
             known = KnownTotal(input_tokens + derived, derived, *options)
-            self._store.record(prefix, known, now_seconds)
-        self._learn(reading, count, input_tokens)
+            boundaries.append(Boundary(len(digests) + len(messages), prefix, known))
+        self._store.record(digests, boundaries, now_seconds)
         self._counts["recorded"] += 1
         return True
 
     def stats(self) -> list[tuple[str, int]]:
         """Names and numbers; nothing is ever resumed here."""
-        kept = {"known_prefixes": len(self._store), "learned_models": len(self._learners)}
-        return [*self._counts.items(), *kept.items()]
+        learned = "learned_models", len(self._learners)
+        return [*self._counts.items(), learned, *self._store.stats().items()]
 
     def learned(self) -> list[tuple[str, int, list[float]]]:
         """Lead, corrections and covariance by model."""
@@ -212,7 +227,12 @@ class Engine:
         )
 
     def _read(
-        self, body: object, model: str | None, dialect: str | None, provider: str | None
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None = None,
     ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
         profile, is_known = self._table.resolve(request.model, request.dialect, provider)
@@ -221,9 +241,16 @@ class Engine:
         elif self._method == "characters":
             milli = self._milli_by_provider.get(profile.provider, self._milli)
             profile = characters(profile, milli, self._factor_permille)
-        reading = Reading(request, profile, is_known, [])
-        digests = prefix_digests(self._key, self._family(reading), request)
-        return replace(reading, digests=digests, options=options_digest(self._key, request))
+        scope = self._scope(tenant)
+        reading = Reading(request, profile, is_known, scope, [])
+        digests = prefix_digests(scope.key, self._family(reading), request)
+        return replace(reading, digests=digests, options=options_digest(scope.key, request))
+
+    def _scope(self, tenant: bytes | None) -> Scope:
+        if tenant is None:
+            return Scope(self._key)
+        key = tenant_key(self._key, tenant)
+        return Scope(key, "@" + tenant_name(key).hex())
 
     def _counted(self, reading: Reading, work: Callable[[Counter], T]) -> tuple[T, Counter]:
         """What `work` counts, with the user's vocabulary if there is one that does not fail."""
@@ -267,7 +294,7 @@ class Engine:
         name = model_name(reading.request.model).own
         is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
         own = self._vocabulary(reading)
-        suffix = "" if own is None else f"/{own.name}"
+        suffix = reading.scope.suffix if own is None else f"/{own.name}{reading.scope.suffix}"
         return f"{reading.profile.name}/{name}{suffix}" if self._is_learning and is_name else ""
 
     def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:
