@@ -282,11 +282,11 @@ impl PyEngine {
         now_seconds: f64,
     ) -> PyResult<(u64, &'static str, String)> {
         let dialect = self::dialect(dialect)?;
-        let scope = self.0.scope(tenant);
+        let tenant = self.0.tenant(tenant);
         interruptible(|| {
             body.read(py, &Limits::default(), |document| {
                 let request = read_request(document, model, dialect);
-                let reading = self.0.read(request, provider, scope.clone());
+                let reading = self.0.read(request, provider, tenant.clone());
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 let estimate = self.0.answer(&reading, &known);
                 let profile = About::new(&reading).profile;
