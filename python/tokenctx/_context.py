@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._compaction import Compaction, is_stalled
-from tokenctx._context_parts import Names, count_briefly, count_parts, without_deferred
+from tokenctx._context_parts import Names, count_briefly, count_parts
 from tokenctx._context_usage import ContextCounts, ContextUsage, balanced
 from tokenctx._estimator import HybridTokenEstimator
 from tokenctx._last_call import LastCall
@@ -157,8 +157,7 @@ class ContextWindow:
 
     def fit(self, body: object, model: str, *, output_tokens: int = 0) -> ModelFit:
         """How `body` and `output_tokens` fit into `model`, counted as that model does."""
-        sent = without_deferred(outline(body))
-        tokens = self.estimator.estimate(sent, **self._known_names(model)).tokens
+        tokens = self.estimator.estimate(body, **self._known_names(model)).tokens
         limits = self.limits(model)
         if not limits.window_tokens:
             return ModelFit(model, tokens, limits, 0, None)
@@ -179,9 +178,8 @@ class ContextWindow:
         Call it after every successful step of a turn. A failed, cancelled or cut call has no final
         usage: it changes nothing, and what came of its answer counts as new.
         """
-        sent = without_deferred(outline(body))
         names = self._known_names()
-        event = self.estimator.record_event(sent, usage, reply=reply, **names)
+        event = self.estimator.record_event(body, usage, reply=reply, **names)
         if event is None:
             return False
         threshold = self._last.threshold
@@ -218,9 +216,7 @@ class ContextWindow:
         if found.limit_tokens:
             self._seen_window = found.limit_tokens
         if found.actual_tokens and body is not None:
-            names = self._known_names()
-            sent = without_deferred(outline(body))
-            self.estimator.record(sent, found.actual_tokens, **names)
+            self.estimator.record(body, found.actual_tokens, **self._known_names())
         return found
 
     def compacted(self, before: ContextUsage | int, after: ContextUsage | int) -> Compaction:
@@ -309,7 +305,7 @@ class ContextWindow:
             parts = count_parts(
                 self.estimator, read, names, marked=marked, server_of=self._server_of
             )
-        estimate = self.estimator.estimate(without_deferred(read), **self._known_names())
+        estimate = self.estimator.estimate(body, **self._known_names())
         counts = ContextCounts(
             parts.fixed, parts.messages, parts.deferred, estimated_tokens=estimate.tokens
         )

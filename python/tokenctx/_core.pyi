@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Final, final
+from typing import Any, Final, final
 
 from tokenctx._models import (
     ClaudeFamilyName,
@@ -14,6 +14,8 @@ from tokenctx._models import (
     Source,
 )
 from tokenctx._vocabularies import TextCounter
+from tokenctx.convert.model import Source
+from tokenctx.convert.rules import Rules
 
 __all__ = [
     "Encoding",
@@ -22,7 +24,9 @@ __all__ = [
     "Scale",
     "Tracker",
     "__version__",
+    "_convert_plain",
     "_debug_build",
+    "_is_json",
     "_json_anomalies",
     "_json_canonical",
     "_json_compact",
@@ -289,5 +293,9 @@ def _json_anomalies(body: object) -> list[str]: ...
 def _json_canonical(body: object) -> str: ...
 def _json_compact(body: object) -> str: ...
 def _panic() -> None: ...
+def _convert_plain(
+    messages: list[Any], source: Source, rules: Rules
+) -> tuple[int, list[Any]] | None: ...
+def _is_json(value: object) -> bool: ...
 def _reply_view(body: object) -> str: ...
 def _request_view(body: object, *, model: str | None = None, dialect: str | None = None) -> str: ...

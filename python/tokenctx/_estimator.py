@@ -264,8 +264,8 @@ class HybridTokenEstimator:
         `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
         only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes` and
         `learned_models`; prefixes take `used_bytes` of `capacity_bytes`. `lookup_hits` and
-        `lookup_misses` are searches for a known prefix, by `record` too; `superseded`, `evicted` and
-        `expired` are prefixes that went: later ones of their conversation made them needless,
+        `lookup_misses` are searches for a known prefix, by `record` too. `superseded`, `evicted`
+        and `expired` are prefixes that went: later ones of their conversation made them needless,
         room was needed, or their time was over.
         """
         return dict(self._engine.stats())

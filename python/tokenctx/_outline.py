@@ -112,9 +112,11 @@ class Outline:
 
     Attributes:
         list_field: The field that `messages` is in.
-        fields: The whole body.
+        body: As the caller has it.
+        fields: The same as JSON values.
     """
 
+    body: object
     fields: dict[str, Any]
     list_field: str
     raw_messages: Sequence[Any]
@@ -126,6 +128,12 @@ class Outline:
         configs = (self.fields.get(name) for name in ("toolConfig", "tool_config"))
         config = next((it for it in configs if isinstance(it, dict)), {})
         return list(_tools(self.fields.get("tools") or config.get("tools")))
+
+    @property
+    def loaded_tools(self) -> set[str]:
+        """Names of tools that a message refers to, so that they are sent though deferred."""
+        found = (part.get("tool_name") for part in _dicts(self.raw_messages) if _is_reference(part))
+        return {name for name in found if isinstance(name, str)}
 
     def with_messages(self, messages: Sequence[Any]) -> dict[str, Any]:
         """The body with other messages."""
@@ -150,7 +158,7 @@ def outline(body: object) -> Outline:
     if isinstance(messages, str | dict):
         messages = [messages]
     raw = messages if isinstance(messages, list) else []
-    return Outline(fields, list_field, raw, tuple(_message(message) for message in raw))
+    return Outline(body, fields, list_field, raw, tuple(_message(message) for message in raw))
 
 
 def _message(message: Any) -> MessageOutline:
@@ -235,6 +243,10 @@ def _paired(kind: Literal["call", "result"], about: Any, named: Any) -> Piece:
 def _id(about: dict[str, Any]) -> str | None:
     found = (about[name] for name in IDS if isinstance(about.get(name), str))
     return next(found, None)
+
+
+def _is_reference(part: dict[str, Any]) -> bool:
+    return part.get("type") == "tool_reference"
 
 
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:
