@@ -11,8 +11,8 @@ from tokenctx._models import (
     Estimate,
     KnownConversationState,
     RequestCount,
-    Source,
 )
+from tokenctx._models import Source as EstimateSource
 from tokenctx._vocabularies import TextCounter
 from tokenctx.convert.model import Source
 from tokenctx.convert.rules import Rules
@@ -100,7 +100,7 @@ class Engine:
         provider: str | None,
         tenant: bytes | None,
         now_seconds: float,
-    ) -> tuple[int, Source, str]: ...
+    ) -> tuple[int, EstimateSource, str]: ...
     def count(
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> RequestCount: ...
