@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tokenctx._core import _json_compact
 from tokenctx.convert.source import plain
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ def outline(body: object) -> Outline:
 
     Linear in the body, no copy of a dict. Raises RequestError for text that is not JSON.
     """
-    value = plain(body)
+    is_text = isinstance(body, str | bytes | bytearray | memoryview)
+    value = plain(_json_compact(body) if is_text else body)  # what the core repairs is repaired
     fields = value if isinstance(value, dict) else {"messages": value}
     inner = fields.get("generateContentRequest")
     fields = inner if isinstance(inner, dict) else fields
@@ -187,7 +189,8 @@ def _pieces(message: dict[str, Any], speaker: Speaker) -> Iterator[Piece]:
             yield Piece("reasoning", message[name])
     content = message.get("content", message.get("parts"))
     if speaker == "tool" and not _holds_results(content):
-        yield Piece("result", content, _id(message), str(message.get("name") or ""))
+        name = message.get("name")
+        yield Piece("result", content, _id(message), name if isinstance(name, str) else "")
     else:
         parts = content if isinstance(content, list) else [content]
         yield from (_piece(part) for part in parts if part is not None)
@@ -269,13 +272,14 @@ def _tools(tools: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(declared, list):
             for one in declared:
                 name = one.get("name") if isinstance(one, dict) else None
-                yield str(name or "function"), {"functionDeclarations": [one]}
+                yield name if isinstance(name, str) else "tool", {"functionDeclarations": [one]}
             continue
         inner: Any = next(
             (about[key] for key in ("function", "custom", "toolSpec") if key in about), {}
         )
         name = about.get("name") or (inner.get("name") if isinstance(inner, dict) else None)
-        yield str(name or about.get("server_label") or about.get("type") or "tool"), tool
+        names = (name, about.get("server_label"), about.get("type"), "tool")
+        yield next(it for it in names if isinstance(it, str) and it), tool
 
 
 def _pairs(messages: Sequence[MessageOutline]) -> Iterator[tuple[int, int]]:
