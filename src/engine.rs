@@ -6,6 +6,7 @@
 use crate::count::{Counter, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::estimate::{self, Count, Estimate, RequestCount, Source};
+use crate::export::{self, ExportError};
 use crate::learn::{Learner, Learners, Lesson};
 use crate::model_name::ModelName;
 use crate::prefix::{Boundary, KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
@@ -147,6 +148,21 @@ impl Engine {
     /// What is known.
     pub fn store(&self) -> &PrefixStore {
         &self.store
+    }
+
+    /// What is known as bytes; see [`export::export`].
+    pub fn export(&self, now_seconds: f64, locked: impl Fn(&mut dyn FnMut())) -> Vec<u8> {
+        export::export(&self.store, &self.digester, now_seconds, locked)
+    }
+
+    /// Takes over what another engine of the same secret has exported; see [`export::import`].
+    pub fn import(
+        &self,
+        bytes: &[u8],
+        now_seconds: f64,
+        locked: impl Fn(&mut dyn FnMut()),
+    ) -> Result<usize, ExportError> {
+        export::import(&self.store, &self.digester, bytes, now_seconds, locked)
     }
 
     /// The tenant of this name; all who name none are one.

@@ -13,6 +13,7 @@ use crate::resolve::Table;
 use crate::tenant::Tenant;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The dialect of this name; `None` to detect it.
@@ -244,6 +245,20 @@ impl PyEngine {
             ("evicted", store.evicted),
             ("expired", store.expired),
         ]
+    }
+
+    /// What is known, for an engine of the same secret.
+    fn export_known<'py>(&self, py: Python<'py>, now_seconds: f64) -> Bound<'py, PyBytes> {
+        let locked = |step: &mut dyn FnMut()| Python::attach(|_| step());
+        let bytes = py.detach(|| self.0.export(now_seconds, locked));
+        PyBytes::new(py, &bytes)
+    }
+
+    /// Number of prefixes that were not known before.
+    fn import_known(&self, py: Python<'_>, data: &[u8], now_seconds: f64) -> PyResult<usize> {
+        let locked = |step: &mut dyn FnMut()| Python::attach(|_| step());
+        let count = py.detach(|| self.0.import(data, now_seconds, locked));
+        count.map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// Lead, corrections and covariance by model.
