@@ -327,12 +327,13 @@ impl PyEngine {
         tenant: &Tenant,
         now_seconds: f64,
     ) -> Option<(Estimate, About)> {
-        let bytes = body.as_bytes()?;
+        let limits = Limits::default();
+        let is_allowed = |bytes: &&[u8]| bytes.len() <= limits.max_bytes;
+        let bytes = body.as_bytes().filter(is_allowed)?;
         let starts = self.0.starts(tenant, bytes);
         if starts.is_empty() {
             return None;
         }
-        let limits = Limits::default();
         py.detach(|| {
             starts.iter().find_map(|start| {
                 let short = self.0.short(tenant, start, bytes)?;
