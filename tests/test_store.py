@@ -153,9 +153,7 @@ class TightStoreMachine(StoreMachine):
 
 @pytest.mark.parametrize("machine", [StoreMachine, TightStoreMachine])
 def test_the_store_is_right_whatever_happens(machine: type[StoreMachine]) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        machine, settings=settings(max_examples=40, stateful_step_count=40)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=40))
     assert steps[machine.kind] >= STEPS_AT_LEAST // 2
 
 
