@@ -134,6 +134,32 @@ class Engine:
         now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
+        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
+        self._counts[estimate.source] += 1
+        return estimate
+
+    def expected(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+    ) -> tuple[int, Source, str]:
+        """Tokens, source and profile of the estimate, which is in no statistics."""
+        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
+        return estimate.tokens, estimate.source, estimate.profile
+
+    def _estimate(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+    ) -> Estimate:
         reading = self._read(body, model, dialect, provider, tenant)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
         count = self._count(reading, prefix)
@@ -145,7 +171,6 @@ class Engine:
         is_known = count.new_message_count == 0 and not count.has_other_options
         if prefix is not None and is_known and count.known.is_billed:
             source = "exact"
-        self._counts[source] += 1
         return self._answer(reading, count, source, counted)
 
     def record(
