@@ -11,6 +11,7 @@ from tokenctx._models import (
     Estimate,
     KnownConversationState,
     RequestCount,
+    Source,
 )
 from tokenctx._vocabularies import TextCounter
 from tokenctx.convert.model import Source
@@ -91,6 +92,15 @@ class Engine:
         reply: object | None,
         now_seconds: float,
     ) -> bool: ...
+    def expected(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+    ) -> tuple[int, Source, str]: ...
     def count(
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> RequestCount: ...
