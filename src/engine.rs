@@ -275,9 +275,18 @@ impl Engine {
 
     /// What is known of what was read.
     pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
+        self.known_from(reading, self.store.deepest(&reading.prefixes, now_seconds))
+    }
+
+    /// As [`Engine::known`], in no statistics.
+    pub fn known_uncounted(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
+        self.known_from(reading, self.store.find(&reading.prefixes, now_seconds))
+    }
+
+    fn known_from(&self, reading: &Reading<'_>, prefix: Option<KnownPrefix>) -> Known {
         let model = self.model(reading);
         Known {
-            prefix: self.store.deepest(&reading.prefixes, now_seconds),
+            prefix,
             learner: model.and_then(|model| self.with_learners(|learners| learners.get(&model))),
         }
     }

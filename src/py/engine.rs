@@ -302,7 +302,7 @@ impl PyEngine {
             body.read(py, &Limits::default(), |document| {
                 let request = read_request(document, model, dialect);
                 let reading = self.0.read(request, provider, tenant.clone());
-                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                let known = Python::attach(|_| self.0.known_uncounted(&reading, now_seconds));
                 let estimate = self.0.answer(&reading, &known);
                 let profile = About::new(&reading).profile;
                 (estimate.tokens, estimate.source.name(), profile)

@@ -134,7 +134,8 @@ class Engine:
         now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
+        reading = self._read(body, model, dialect, provider, tenant)
+        estimate = self._estimate(reading, self._store.deepest(reading.digests[1:], now_seconds))
         self._counts[estimate.source] += 1
         return estimate
 
@@ -148,20 +149,11 @@ class Engine:
         now_seconds: float,
     ) -> tuple[int, Source, str]:
         """Tokens, source and profile of the estimate, which is in no statistics."""
-        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
+        reading = self._read(body, model, dialect, provider, tenant)
+        estimate = self._estimate(reading, self._store.find(reading.digests[1:], now_seconds))
         return estimate.tokens, estimate.source, estimate.profile
 
-    def _estimate(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
-    ) -> Estimate:
-        reading = self._read(body, model, dialect, provider, tenant)
-        prefix = self._store.deepest(reading.digests[1:], now_seconds)
+    def _estimate(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Estimate:
         count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
         counted = count.tokens
