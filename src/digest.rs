@@ -19,6 +19,14 @@ const CONTEXT: &str = "tokenctx 2026-11-21 message and prefix digests";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 16]);
 
+impl Digest {
+    /// Its first 8 bytes as a number.
+    pub fn number(self) -> u64 {
+        let bytes = self.0.iter().take(8);
+        bytes.fold(0, |all, byte| all << 8 | u64::from(*byte))
+    }
+}
+
 /// Makes digests under one secret; those of another secret never match.
 #[derive(Clone)]
 pub struct Digester {
@@ -77,12 +85,7 @@ impl Digester {
             b'h',
             [u8::from(request.has_thinking), u8::from(request.is_pro)],
         );
-        let digest = self.digest(&form.bytes);
-        digest
-            .0
-            .iter()
-            .take(8)
-            .fold(0, |all, byte| all << 8 | u64::from(*byte))
+        self.digest(&form.bytes).number()
     }
 
     /// Identity of the context (index 0) and of the first k messages (index k).

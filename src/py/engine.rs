@@ -109,6 +109,8 @@ impl PyEngine {
                 Ok(table.transpose()?)
             })?,
             starts_bytes: capacity_bytes / 8,
+            shapes_bytes: capacity_bytes / 8,
+            ttl_seconds,
         };
         let engine = Engine::new(secret, settings, store);
         Ok(PyEngine(engine, Counters::default()))
@@ -186,7 +188,7 @@ impl PyEngine {
             reasoning_tokens,
         };
         let bytes = body.as_bytes();
-        let (entries, lesson, start) = guard(|| {
+        let (recorded, start) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&read_reply(document))
@@ -197,12 +199,12 @@ impl PyEngine {
                 let reading = self
                     .0
                     .read(read_request(document, model, dialect), provider);
-                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                let lesson = self.0.lesson(&reading, &known, billed);
+                let known = Python::attach(|_| self.0.known_before(&reading, now_seconds));
                 let start = bytes.and_then(|bytes| self.0.start(bytes, &reading));
-                (self.0.entries(&reading, billed, &reply), lesson, start)
+                (self.0.recorded(&reading, &known, billed, &reply), start)
             })
         })?;
+        let entries = recorded.entries;
         self.0.with_store(|store| {
             for (digest, total) in &entries {
                 store.record(*digest, *total, now_seconds);
@@ -214,7 +216,10 @@ impl PyEngine {
         if !entries.is_empty() {
             self.1.recorded.fetch_add(1, Ordering::Relaxed);
         }
-        if let Some(lesson) = lesson {
+        if let Some(shape) = recorded.shape {
+            self.0.record_shape(shape, now_seconds);
+        }
+        if let Some(lesson) = recorded.lesson {
             self.0.with_learners(|learners| learners.learn(&lesson));
         }
         Ok(!entries.is_empty())
@@ -231,6 +236,10 @@ impl PyEngine {
             ("resumed", count(&self.1.resumed)),
             ("recorded", count(&self.1.recorded)),
             ("known_prefixes", self.__len__() as u64),
+            (
+                "known_shapes",
+                self.0.with_shapes(|shapes| shapes.len()) as u64,
+            ),
             (
                 "learned_models",
                 self.0.with_learners(|it| it.iter().count()) as u64,
@@ -316,7 +325,7 @@ impl PyEngine {
                 let request = read_request(&document, model, dialect);
                 let reading = self.0.read_short(request, provider, start)?;
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                known.prefix?;
+                known.prefix.filter(|_| known.near.is_empty())?;
                 self.1.resumed.fetch_add(1, Ordering::Relaxed);
                 Some((self.0.answer(&reading, &known), About::new(&reading)))
             })
