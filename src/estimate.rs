@@ -195,7 +195,17 @@ fn bounds(
     // What is not billed yet may be as wrong as a count.
     let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
     let tokens = known.tokens.saturating_add(estimated_tokens);
-    Bounds::of(&reading.profile, reading.is_known_model, scope, stratum).interval(tokens, uncertain)
+    let interval = |scope| {
+        let bounds = Bounds::of(&reading.profile, reading.is_known_model, scope, stratum);
+        bounds.interval(tokens, uncertain)
+    };
+    let (low, high) = interval(scope);
+    if count.edit.is_none() {
+        return (low, high);
+    }
+    // Replies are among what left, and the least is known of what they are billed for.
+    let reply = interval(Scope::Reply);
+    (low.min(reply.0), high.max(reply.1))
 }
 
 pub(crate) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {

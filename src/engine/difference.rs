@@ -164,6 +164,11 @@ impl Engine {
         }
         if Stratum::is_guessed(&estimate::assumptions(reading, &counter)) {
             counted.came.stratum = Stratum::Undetermined;
+            counted.context_stratum = Stratum::Undetermined;
+        }
+        // What is not counted well may be what changed.
+        if near.has_other_context && counted.context_stratum == Stratum::Undetermined {
+            return None;
         }
         let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
         let learner = known.learner.as_ref().filter(|_| is_learned);

@@ -172,7 +172,13 @@ def is_narrower(
     *,
     is_known_model: bool,
 ) -> bool:
-    """Whether the bounds of `edit` are no wider than those of a count beyond the known prefix."""
+    """Whether the bounds of `edit` are no wider than those of a count beyond the known prefix.
+
+    If what stands before the messages changed, it must have been counted well.
+    """
+    is_guess = edit.is_guessed or near.shape.context_stratum == "undetermined"
+    if near.has_other_context and is_guess:
+        return False
     names = row_names(profile.name, profile.provider, is_known_model=is_known_model)
     beyond = edit.came.tokens + near.overlap.kept.tokens
     strata = [edit.came.stratum, near.overlap.kept.stratum]
@@ -181,7 +187,8 @@ def is_narrower(
     if prefix is None:
         scope = "whole"
         beyond += near.shape.context_tokens if context_tokens is None else context_tokens
-        strata += [near.shape.context_stratum, stratum_of_context(request)]
+        own = "undetermined" if edit.is_guessed else stratum_of_context(request)
+        strata += [near.shape.context_stratum, own]
     else:
         beyond += prefix.derived_tokens
     stratum = max(strata, key=STRATA.index)

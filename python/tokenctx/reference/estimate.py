@@ -520,7 +520,12 @@ class Engine:
         names = row_names(profile.name, profile.provider, is_known_model=is_known_model)
         # What is not billed yet may be as wrong as a count.
         uncertain = counted + min(known.derived_tokens, known.tokens)
-        return interval(tokens, uncertain, bounds_permille(names, scope, stratum))
+        low, high = interval(tokens, uncertain, bounds_permille(names, scope, stratum))
+        if count.edit is None:
+            return low, high
+        # Replies are among what left, and the least is known of what they are billed for.
+        reply = interval(tokens, uncertain, bounds_permille(names, "reply", stratum))
+        return min(low, reply[0]), max(high, reply[1])
 
     def _quality(self, reading: Reading, counter: Counter) -> Quality:
         guesses = self._assumptions(reading, counter)
