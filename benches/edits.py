@@ -2,16 +2,16 @@
 
     python3 dev.py edits calls.jsonl.gz sessions.jsonl.gz
 
-**Recorded**: pairs of calls of one project that share messages, of which the later does not extend
-the earlier one. The one, and its own earlier turns, are recorded; the other is estimated; its bill is
-the truth. Of several such calls the one that shares most is taken.
+**Recorded**: pairs of calls of one project that share messages, of which the later does not
+extend the earlier one. The one, and its own earlier turns, are recorded; the other is estimated; its
+bill is the truth. Of several such calls the one that shares most is taken.
 
 **Made** from recorded sessions, out of their own steps. A step is what came between two calls: the
-reply, results, what the user said. What it was billed for is the difference of the two bills. So a
+reply, results, what the user said. What it was billed for is the difference of the two bills, so a
 conversation with steps taken out or exchanged has a bill without any count of ours. What a cleared
-result had cost is its step less the output of the reply; the cleared one, and an added system prompt
-or tool, are counted. The logs lack system prompt and tools; to be fair, plain counting is told what
-they cost: the bill of the first call less its count.
+result had cost is its step less the output of the reply; the cleared one, and an added system
+prompt or tool, are counted. The logs lack system prompt and tools; to be fair, plain counting is
+told what they cost: the bill of the first call less its count.
 
 Three ways on the same requests, those that were estimated by difference: that estimate; the deepest
 known prefix and a count; a count of all. Errors are absolute, in percent of the bill.

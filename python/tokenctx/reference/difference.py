@@ -187,8 +187,7 @@ def is_narrower(
     if prefix is None:
         scope = "whole"
         beyond += near.shape.context_tokens if context_tokens is None else context_tokens
-        own = "undetermined" if edit.is_guessed else stratum_of_context(request)
-        strata += [near.shape.context_stratum, own]
+        strata += [near.shape.context_stratum, stratum_of_context(request)]
     else:
         beyond += prefix.derived_tokens
     stratum = max(strata, key=STRATA.index)
