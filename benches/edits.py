@@ -3,8 +3,8 @@
     python3 dev.py edits calls.jsonl.gz sessions.jsonl.gz
 
 **Recorded**: pairs of calls of one project that share messages, of which the later does not
-extend the earlier one. The one, and its own earlier turns, are recorded; the other is estimated; its
-bill is the truth. Of several such calls the one that shares most is taken.
+extend the earlier one. The one, and its own earlier turns, are recorded; the other is estimated;
+its bill is the truth. Of several such calls the one that shares most is taken.
 
 **Made** from recorded sessions, out of their own steps. A step is what came between two calls: the
 reply, results, what the user said. What it was billed for is the difference of the two bills, so a

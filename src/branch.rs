@@ -66,7 +66,7 @@ impl Seen {
 
 /// 40 bits of a digest.
 fn name(digest: Digest) -> u64 {
-    digest.number() >> COUNT_BITS
+    digest.word() >> COUNT_BITS
 }
 
 /// What was billed for a recorded call, and what its messages were counted as.

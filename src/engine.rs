@@ -13,11 +13,12 @@ use crate::digest::{Digest, Digester};
 use crate::estimate::{self, Count, Estimate, RequestCount, Source};
 use crate::learn::{Learner, Learners};
 use crate::model_name::ModelName;
-use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
+use crate::prefix::{Boundary, KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::Profile;
 use crate::request::{Message, Part, Request};
 use crate::resolve::Table;
 use crate::resume::{Start, Starts};
+use crate::scope::Scope;
 pub use recorded::Recorded;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,6 +55,8 @@ pub enum Method {
 pub struct Reading<'d> {
     /// What was read.
     pub request: Request<'d>,
+    /// Whose it is.
+    pub scope: Scope,
     /// What it is counted with.
     pub profile: Cow<'d, Profile>,
     pub(crate) is_known_model: bool,
@@ -138,7 +141,7 @@ pub struct Engine {
     vocabularies: Vocabularies,
     is_learning: bool,
     table: Cow<'static, Table>,
-    store: Mutex<PrefixStore>,
+    store: PrefixStore,
     learners: Mutex<Learners>,
     starts: Mutex<Starts>,
     shapes: Mutex<Shapes>,
@@ -155,16 +158,21 @@ impl Engine {
             table: settings
                 .table
                 .map_or(Cow::Borrowed(Table::bundled()), Cow::Owned),
-            store: Mutex::new(store),
+            store,
             learners: Mutex::default(),
             starts: Mutex::new(Starts::new(settings.starts_bytes)),
             shapes: Mutex::new(Shapes::new(settings.shapes_bytes, settings.ttl_seconds)),
         }
     }
 
-    /// Runs `action` on the store, alone.
-    pub fn with_store<T>(&self, action: impl FnOnce(&mut PrefixStore) -> T) -> T {
-        action(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
+    /// What is known.
+    pub fn store(&self) -> &PrefixStore {
+        &self.store
+    }
+
+    /// The scope of `tenant`; `None` is one too.
+    pub fn scope(&self, tenant: Option<&[u8]>) -> Scope {
+        Scope::new(&self.digester, tenant)
     }
 
     /// Runs `action` on what was learned, alone.
@@ -182,14 +190,14 @@ impl Engine {
         action(&mut self.shapes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Beginnings of recorded bodies that `body` may share, the longest first.
-    pub fn starts(&self, body: &[u8]) -> Vec<Start> {
-        self.with_starts(|starts| starts.candidates(&self.digester, body))
+    /// Beginnings of recorded bodies of `scope` that `body` may share, the longest first.
+    pub fn starts(&self, scope: &Scope, body: &[u8]) -> Vec<Start> {
+        self.with_starts(|starts| starts.candidates(&scope.digester, body))
     }
 
-    /// `body` without known messages, if it begins as `start` says. Linear in `body`.
-    pub fn short(&self, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
-        start.short(&self.digester, body)
+    /// `body` without known messages, if it begins as `start` of `scope` says. Linear in `body`.
+    pub fn short(&self, scope: &Scope, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
+        start.short(&scope.digester, body)
     }
 
     /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
@@ -202,7 +210,7 @@ impl Engine {
         let new = |counter: &mut Counter<'_>| {
             let reasoning = |message: &Message<'_>| counter.reasoning(message);
             Start::new(
-                &self.digester,
+                &reading.scope.digester,
                 body,
                 request.dialect,
                 messages,
@@ -213,39 +221,47 @@ impl Engine {
         self.counted(reading, new).0
     }
 
-    /// Remembers the beginning of `body`.
-    pub fn record_start(&self, body: &[u8], start: Start) {
-        self.with_starts(|starts| starts.record(&self.digester, body, start));
+    /// Remembers the beginning of `body`, recorded in `scope`.
+    pub fn record_start(&self, scope: &Scope, body: &[u8], start: Start) {
+        self.with_starts(|starts| starts.record(&scope.digester, body, start));
     }
 
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
         self.with_starts(Starts::clear);
         self.with_shapes(Shapes::clear);
-        self.with_store(PrefixStore::clear);
+        self.store.clear();
         self.with_learners(Learners::clear);
     }
 
-    /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
-    /// in the request.
-    pub fn read<'d>(&'d self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+    /// The profile and prefix digests of `request` of `scope`, asked of `provider` if that is known.
+    /// Linear in the request.
+    pub fn read<'d>(
+        &'d self,
+        request: Request<'d>,
+        provider: Option<&str>,
+        scope: Scope,
+    ) -> Reading<'d> {
         let resolved = self
             .table
             .resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
-        let digests: Vec<_> = self.digester.messages(&request.messages).collect();
-        let context = self.digester.context(&family, &request);
-        let prefixes = self.digester.chain(context, digests.iter().copied());
-        let options = self.digester.options(&request);
+        let digester = &scope.digester;
+        let digests: Vec<_> = digester.messages(&request.messages).collect();
+        let context = digester.context(&family, &request);
+        let prefixes = digester.chain(context, digests.iter().copied());
+        let options = digester.options(&request);
+        let family = digester.bytes(family.as_bytes()).word();
         Reading {
             request,
+            scope,
             profile,
             is_known_model,
             prefixes,
             digests,
-            family: self.digester.bytes(family.as_bytes()).number(),
+            family,
             options,
             left_out_reasoning: 0,
         }
@@ -259,13 +275,15 @@ impl Engine {
         &'d self,
         request: Request<'d>,
         provider: Option<&str>,
+        scope: Scope,
         start: &Start,
     ) -> Option<Reading<'d>> {
         let dialect = request.dialect;
-        let mut reading = self.read(request, provider);
+        let mut reading = self.read(request, provider, scope);
         let is_same = dialect == start.dialect && reading.prefixes[0] == start.context;
         let new = reading.digests.get(1..).filter(|_| is_same)?;
-        let rest = self.digester.chain(start.prefix, new.iter().copied());
+        let digester = &reading.scope.digester;
+        let rest = digester.chain(start.prefix, new.iter().copied());
         reading.left_out_reasoning = start.reasoning_tokens;
         reading.prefixes.truncate(1);
         reading.prefixes.extend(rest);
@@ -275,7 +293,7 @@ impl Engine {
     /// What is known of what was read.
     pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
         let model = self.model(reading);
-        let prefix = self.with_store(|store| store.deepest(&reading.prefixes, now_seconds));
+        let prefix = self.store.deepest(&reading.prefixes, now_seconds);
         let start = prefix.map_or(0, |prefix| prefix.message_count);
         Known {
             prefix,
@@ -286,7 +304,7 @@ impl Engine {
 
     /// What is known of what was read before it is recorded: its prefix, and its shape so far.
     pub fn known_before(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
-        let prefix = self.with_store(|store| store.deepest(&reading.prefixes, now_seconds));
+        let prefix = self.store.deepest(&reading.prefixes, now_seconds);
         let digests = prefix.map(|prefix| &reading.digests[..prefix.message_count]);
         let (family, context) = (reading.family, reading.prefixes[0]);
         let shape = digests.and_then(|digests| {
@@ -438,14 +456,14 @@ impl Engine {
         (work(&mut counter), counter)
     }
 
-    /// The identity of an answer. Linear in its size.
-    pub fn read_reply(&self, messages: &[Message<'_>]) -> Reply {
+    /// The identity of an answer in `scope`. Linear in its size.
+    pub fn read_reply(&self, scope: &Scope, messages: &[Message<'_>]) -> Reply {
         let is_reasoning = |part: &Part<'_>| match part {
             Part::ToolCall(call) => call.signature_bytes > 0,
             part => matches!(part, Part::Reasoning { .. }),
         };
         Reply {
-            digests: self.digester.messages(messages).collect(),
+            digests: scope.digester.messages(messages).collect(),
             strata: messages.iter().map(Stratum::of_message).collect(),
             has_reasoning: messages
                 .iter()
@@ -454,15 +472,15 @@ impl Engine {
         }
     }
 
-    /// The prefixes that a billed call makes known: the request, and the request with its reply.
+    /// The boundaries that a billed call makes known: the request, and the request with its reply.
     ///
     /// None for an input of 0 tokens (a failed call) and for a request without messages.
-    pub fn entries(
+    pub fn boundaries(
         &self,
         reading: &Reading<'_>,
         billed: Billed,
         reply: &Reply,
-    ) -> Vec<(Digest, KnownTotal)> {
+    ) -> Vec<Boundary> {
         let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
             return Vec::new();
         };
@@ -473,27 +491,37 @@ impl Engine {
             digest: reading.options,
             tokens: self.options_tokens(reading),
         };
-        let total = KnownTotal {
-            tokens: billed.input_tokens,
-            derived_tokens: 0,
-            options,
+        let request = Boundary {
+            message_count: reading.prefixes.len() - 1,
+            digest: last,
+            total: KnownTotal {
+                tokens: billed.input_tokens,
+                derived_tokens: 0,
+                options,
+            },
         };
-        let mut entries = vec![(last, total)];
-        if !reply.digests.is_empty() && billed.output_tokens > 0 {
-            let link = |prefix, &digest| self.digester.link(prefix, digest);
-            let derived_tokens = reply_tokens(&reading.profile, billed, reply);
-            let tokens = billed.input_tokens.saturating_add(derived_tokens);
-            let prefix = reply.digests.iter().fold(last, link);
-            entries.push((
-                prefix,
-                KnownTotal {
-                    tokens,
-                    derived_tokens,
-                    options,
-                },
-            ));
+        if reply.digests.is_empty() || billed.output_tokens == 0 {
+            return vec![request];
         }
-        entries
+        let link = |prefix, &digest| reading.scope.digester.link(prefix, digest);
+        let derived_tokens = reply_tokens(&reading.profile, billed, reply);
+        let with_reply = Boundary {
+            message_count: request.message_count + reply.digests.len(),
+            digest: reply.digests.iter().fold(last, link),
+            total: KnownTotal {
+                tokens: billed.input_tokens.saturating_add(derived_tokens),
+                derived_tokens,
+                options,
+            },
+        };
+        vec![request, with_reply]
+    }
+
+    /// Remembers what [`Engine::boundaries`] gave for what was read in whole.
+    pub fn record(&self, reading: &Reading<'_>, boundaries: &[Boundary], now_seconds: f64) {
+        let tenant = reading.scope.tenant;
+        self.store
+            .record(tenant, &reading.prefixes, boundaries, now_seconds);
     }
 
     /// What shares its constants; `None` if nothing is learned.
@@ -505,7 +533,9 @@ impl Engine {
             .of(&reading.request.model, &reading.profile);
         let own = own.map(|own| format!("/{}", own.name()));
         let own = own.unwrap_or_default();
-        (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
+        let suffix = &reading.scope.suffix;
+        let profile = &reading.profile.name;
+        (self.is_learning && is_name).then(|| format!("{profile}/{name}{own}{suffix}"))
     }
 
     fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {

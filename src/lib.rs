@@ -26,7 +26,10 @@ pub mod request;
 pub mod resolve;
 pub mod resume;
 pub mod scale;
+pub mod scope;
+mod shard;
 pub mod sse;
+mod total;
 pub mod tracker;
 pub mod usage;
 

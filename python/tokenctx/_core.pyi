@@ -71,6 +71,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         now_seconds: float,
     ) -> Estimate: ...
     def record(
@@ -79,6 +80,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,

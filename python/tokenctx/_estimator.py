@@ -118,16 +118,20 @@ class HybridTokenEstimator:
         model: str | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
     ) -> Estimate:
         """The input tokens that `body` is expected to be billed for.
 
         System prompt and tools count too. `model` and `dialect` override what the body says.
         `provider` is who answers, where the model's name does not say it (`vertex_ai/...`) and it
         makes a difference: `"vertex"`, `"bedrock"`, `"groq"`, ...; litellm's words will do.
+        `tenant` is whose request it is, any name: tenants never see what another has recorded.
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
-        estimate: Estimate = self._engine.estimate(body, model, dialect, provider, self._clock())
+        estimate: Estimate = self._engine.estimate(
+            body, model, dialect, provider, _tenant(tenant), self._clock()
+        )
         return self._corrected(estimate)
 
     def record(
@@ -139,6 +143,7 @@ class HybridTokenEstimator:
         model: str | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on.
 
@@ -158,7 +163,7 @@ class HybridTokenEstimator:
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
         is_known: bool = self._engine.record(
-            body, model, dialect, provider, *tokens, reply, self._clock()
+            body, model, dialect, provider, _tenant(tenant), *tokens, reply, self._clock()
         )
         return is_known
 
@@ -169,7 +174,7 @@ class HybridTokenEstimator:
         """
         name = _model_name(model)
         estimate: Estimate = self._engine.estimate(
-            {"messages": messages}, name, None, None, self._clock()
+            {"messages": messages}, name, None, None, None, self._clock()
         )
         return self._extended(messages, name, estimate)
 
@@ -223,8 +228,12 @@ class HybridTokenEstimator:
         """What was asked so far and what is kept.
 
         `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
-        only the new part of a body, `recorded` recorded calls, `known_prefixes` and
-        `learned_models` what is kept now.
+        only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes`,
+        `known_shapes` (conversations that edits are compared with) and `learned_models`; prefixes
+        take `used_bytes` of `capacity_bytes`. `lookup_hits` and `lookup_misses` are searches for a
+        known prefix, by `record` too; `superseded`, `evicted` and `expired` are prefixes that went:
+        later ones of their conversation made them needless, room was needed, or their time was
+        over.
         """
         return dict(self._engine.stats())
 
@@ -287,6 +296,10 @@ class HybridTokenEstimator:
             low=math.floor(estimate.low * self._correction),
             high=math.ceil(estimate.high * self._correction),
         )
+
+
+def _tenant(tenant: str | bytes | None) -> bytes | None:
+    return tenant.encode(errors="surrogatepass") if isinstance(tenant, str) else tenant
 
 
 def _milli(characters_per_token: float) -> int:

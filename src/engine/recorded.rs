@@ -3,17 +3,16 @@ use super::{Billed, Engine, FAILED_VOCABULARY, Known, Reading, Reply, UNTOLD, si
 use crate::bounds::Stratum;
 use crate::branch::{Seen, Shape};
 use crate::count::{Counter, last_user_index};
-use crate::digest::Digest;
 use crate::estimate::{self, Count};
 use crate::learn::Lesson;
-use crate::prefix::KnownTotal;
+use crate::prefix::{Boundary, KnownTotal};
 use crate::request::Assumptions;
 
 /// What a billed call makes known.
 #[derive(Debug, Default)]
 pub struct Recorded {
     /// Known prefixes; none if nothing was billed.
-    pub entries: Vec<(Digest, KnownTotal)>,
+    pub boundaries: Vec<Boundary>,
     /// What later edits of the conversation are compared with.
     pub shape: Option<Shape>,
     /// What the call teaches about its model.
@@ -30,26 +29,24 @@ impl Engine {
         billed: Billed,
         reply: &Reply,
     ) -> Recorded {
-        let entries = self.entries(reading, billed, reply);
-        let is_shaped = !entries.is_empty() && (known.prefix.is_none() || !known.near.is_empty());
+        let boundaries = self.boundaries(reading, billed, reply);
+        let is_shaped =
+            !boundaries.is_empty() && (known.prefix.is_none() || !known.near.is_empty());
         let model = self.model(reading);
         if !is_shaped && model.is_none() {
             return Recorded {
-                entries,
+                boundaries,
                 ..Recorded::default()
             };
         }
         let (count, counter) = self.count_beyond(reading, known.prefix);
         let assumptions = estimate::assumptions(reading, &counter);
         let has_guess = Stratum::is_guessed(&assumptions);
-        let total = entries
-            .last()
-            .filter(|_| is_shaped)
-            .map(|(_, total)| *total);
+        let total = boundaries.last().filter(|_| is_shaped).map(|it| it.total);
         let shape = total.and_then(|it| self.shape(reading, known, &count, has_guess, it, reply));
         let lesson = model.and_then(|it| lesson(it, reading, &count, &assumptions, billed));
         Recorded {
-            entries,
+            boundaries,
             shape,
             lesson,
         }

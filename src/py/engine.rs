@@ -10,6 +10,7 @@ use crate::learn::Learner;
 use crate::prefix::PrefixStore;
 use crate::request::{Dialect, read_reply, read_request};
 use crate::resolve::Table;
+use crate::scope::Scope;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,13 +118,14 @@ impl PyEngine {
     }
 
     fn __len__(&self) -> usize {
-        self.0.with_store(|store| store.len())
+        self.0.store().len()
     }
 
     fn clear(&self) {
         self.0.clear();
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn estimate<'py>(
         &self,
         py: Python<'py>,
@@ -131,23 +133,23 @@ impl PyEngine {
         model: Option<&str>,
         dialect: Option<&str>,
         provider: Option<&str>,
+        tenant: Option<&[u8]>,
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (estimate, about) =
-            interruptible(
-                || match self.short(py, &body, model, dialect, provider, now_seconds) {
-                    Some(found) => Ok(found),
-                    None => body.read(py, &Limits::default(), |document| {
-                        let reading = self
-                            .0
-                            .read(read_request(document, model, dialect), provider);
-                        // The store is locked only while attached, so that no fork can copy it locked.
-                        let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                        (self.0.answer(&reading, &known), About::new(&reading))
-                    }),
-                },
-            )?;
+        let scope = self.0.scope(tenant);
+        let (estimate, about) = interruptible(|| {
+            match self.short(py, &body, model, dialect, provider, &scope, now_seconds) {
+                Some(found) => Ok(found),
+                None => body.read(py, &Limits::default(), |document| {
+                    let request = read_request(document, model, dialect);
+                    let reading = self.0.read(request, provider, scope.clone());
+                    // The store is locked only while attached, so that no fork can copy it locked.
+                    let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                    (self.0.answer(&reading, &known), About::new(&reading))
+                }),
+            }
+        })?;
         self.1.of(estimate.source).fetch_add(1, Ordering::Relaxed);
         let arguments = (
             estimate.tokens,
@@ -174,6 +176,7 @@ impl PyEngine {
         model: Option<&str>,
         dialect: Option<&str>,
         provider: Option<&str>,
+        tenant: Option<&[u8]>,
         input_tokens: u64,
         output_tokens: u64,
         reasoning_tokens: u64,
@@ -188,32 +191,29 @@ impl PyEngine {
             reasoning_tokens,
         };
         let bytes = body.as_bytes();
+        let scope = self.0.scope(tenant);
         let (recorded, start) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
-                    self.0.read_reply(&read_reply(document))
+                    self.0.read_reply(&scope, &read_reply(document))
                 })?,
                 None => Reply::default(),
             };
             body.read(py, &limits, |document| {
-                let reading = self
-                    .0
-                    .read(read_request(document, model, dialect), provider);
+                let request = read_request(document, model, dialect);
+                let reading = self.0.read(request, provider, scope.clone());
                 let known = Python::attach(|_| self.0.known_before(&reading, now_seconds));
                 let start = bytes.and_then(|bytes| self.0.start(bytes, &reading));
-                (self.0.recorded(&reading, &known, billed, &reply), start)
+                let recorded = self.0.recorded(&reading, &known, billed, &reply);
+                Python::attach(|_| self.0.record(&reading, &recorded.boundaries, now_seconds));
+                (recorded, start)
             })
         })?;
-        let entries = recorded.entries;
-        self.0.with_store(|store| {
-            for (digest, total) in &entries {
-                store.record(*digest, *total, now_seconds);
-            }
-        });
-        if let (Some(bytes), Some(start), false) = (bytes, start, entries.is_empty()) {
-            self.0.record_start(bytes, start);
+        let is_known = !recorded.boundaries.is_empty();
+        if let (Some(bytes), Some(start), true) = (bytes, start, is_known) {
+            self.0.record_start(&scope, bytes, start);
         }
-        if !entries.is_empty() {
+        if is_known {
             self.1.recorded.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(shape) = recorded.shape {
@@ -222,20 +222,20 @@ impl PyEngine {
         if let Some(lesson) = recorded.lesson {
             self.0.with_learners(|learners| learners.learn(&lesson));
         }
-        Ok(!entries.is_empty())
+        Ok(is_known)
     }
 
     /// Names and numbers: answers by source, those that read only what was new, recorded calls,
     /// and what is kept.
     fn stats(&self) -> Vec<(&'static str, u64)> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let store = self.0.store().stats();
         vec![
             ("exact", count(&self.1.exact)),
             ("delta", count(&self.1.delta)),
             ("estimated", count(&self.1.estimated)),
             ("resumed", count(&self.1.resumed)),
             ("recorded", count(&self.1.recorded)),
-            ("known_prefixes", self.__len__() as u64),
             (
                 "known_shapes",
                 self.0.with_shapes(|shapes| shapes.len()) as u64,
@@ -244,6 +244,14 @@ impl PyEngine {
                 "learned_models",
                 self.0.with_learners(|it| it.iter().count()) as u64,
             ),
+            ("known_prefixes", store.entries as u64),
+            ("used_bytes", store.used_bytes as u64),
+            ("capacity_bytes", store.capacity_bytes as u64),
+            ("lookup_hits", store.hits),
+            ("lookup_misses", store.misses),
+            ("superseded", store.superseded),
+            ("evicted", store.evicted),
+            ("expired", store.expired),
         ]
     }
 
@@ -280,9 +288,8 @@ impl PyEngine {
         let dialect = self::dialect(dialect)?;
         let (count, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self
-                    .0
-                    .read(read_request(document, model, dialect), provider);
+                let request = read_request(document, model, dialect);
+                let reading = self.0.read(request, provider, self.0.scope(None));
                 (self.0.count(&reading), About::new(&reading))
             })
         })?;
@@ -303,6 +310,7 @@ impl PyEngine {
 
 impl PyEngine {
     /// The estimate for a body that begins as a recorded one; `None` if it must be read in whole.
+    #[allow(clippy::too_many_arguments)]
     fn short(
         &self,
         py: Python<'_>,
@@ -310,20 +318,21 @@ impl PyEngine {
         model: Option<&str>,
         dialect: Option<Dialect>,
         provider: Option<&str>,
+        scope: &Scope,
         now_seconds: f64,
     ) -> Option<(Estimate, About)> {
         let bytes = body.as_bytes()?;
-        let starts = self.0.starts(bytes);
+        let starts = self.0.starts(scope, bytes);
         if starts.is_empty() {
             return None;
         }
         let limits = Limits::default();
         py.detach(|| {
             starts.iter().find_map(|start| {
-                let short = self.0.short(start, bytes)?;
+                let short = self.0.short(scope, start, bytes)?;
                 let document = Document::from_bytes(&short, &limits).ok()?;
                 let request = read_request(&document, model, dialect);
-                let reading = self.0.read_short(request, provider, start)?;
+                let reading = self.0.read_short(request, provider, scope.clone(), start)?;
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 known.prefix.filter(|_| known.near.is_empty())?;
                 self.1.resumed.fetch_add(1, Ordering::Relaxed);

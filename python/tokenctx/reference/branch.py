@@ -29,7 +29,7 @@ ODD: Final = 0x9E37_79B9_7F4A_7C15
 
 def name_of(digest: bytes) -> int:
     """40 bits of a digest."""
-    return int.from_bytes(digest[:5], "big")
+    return int.from_bytes(digest[3:8], "little")
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class Shapes:
 
 
 def _key(family: bytes, name: int) -> int:
-    return int.from_bytes(family, "big") ^ (name * ODD % 2**64)
+    return int.from_bytes(family, "little") ^ (name * ODD % 2**64)
 
 
 def _bytes(shape: Shape, keys: list[int]) -> int:

@@ -26,10 +26,12 @@ from tokenctx.reference.digest import (
     message_digest,
     options_digest,
     prefix_digests,
+    tenant_key,
+    tenant_name,
 )
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
-from tokenctx.reference.prefix import KnownTotal, PrefixStore
+from tokenctx.reference.prefix import Boundary, KnownTotal, PrefixStore
 from tokenctx.reference.profile import (
     Profile,
     Table,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
     from tokenctx._models import Quality, Source
     from tokenctx._vocabularies import TextCounter
-    from tokenctx.reference.bounds import Scope
+    from tokenctx.reference.bounds import Scope as Unbilled
     from tokenctx.reference.difference import Edit
     from tokenctx.reference.learn import Learner
     from tokenctx.reference.model import Message, Request
@@ -63,12 +65,21 @@ MAX_MODEL_BYTES = 200
 
 
 @dataclass(frozen=True)
+class Scope:
+    """One tenant, or all who name none: the key of its digests, and a suffix of its models."""
+
+    key: bytes
+    suffix: str = ""
+
+
+@dataclass(frozen=True)
 class Reading:
     """A request, what it is counted with, and its prefix digests."""
 
     request: Request
     profile: Profile
     is_known_model: bool
+    scope: Scope
     digests: list[bytes]
     """Of the context, and of the first k messages."""
     message_digests: list[bytes]
@@ -143,10 +154,11 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        reading = self._read(body, model, dialect, provider)
+        reading = self._read(body, model, dialect, provider, tenant)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
         learner = self._learners.used(self._model(reading))
         count = self._difference(reading, prefix, learner, now_seconds)
@@ -169,6 +181,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -177,20 +190,19 @@ class Engine:
     ) -> bool:
         """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
         messages = () if reply is None else read_reply(reply)
-        reading = self._read(body, model, dialect, provider)
-        known_prefix = self._store.deepest(reading.digests[1:], now_seconds)
-        count = self._count(reading, known_prefix)
+        reading = self._read(body, model, dialect, provider, tenant)
+        digests = reading.digests[1:]
+        count = self._count(reading, self._store.deepest(digests, now_seconds))
         if input_tokens <= 0 or not reading.request.messages:
-            self._learn(reading, count, input_tokens)
             return False
-        prefix = reading.digests[-1]
         options = reading.options, self._options_tokens(reading)
         known = KnownTotal(input_tokens, 0, *options)
-        self._store.record(prefix, known, now_seconds)
-        reply = ()
+        reply_messages: tuple[Message, ...] = ()
+        boundaries = [Boundary(len(digests), digests[-1], known)]
         if messages and output_tokens > 0:
+            prefix, key = digests[-1], reading.scope.key
             for message in messages:
-                prefix = link(self._key, prefix, message_digest(self._key, message))
+                prefix = link(key, prefix, message_digest(key, message))
             parts = [part for message in messages for part in message.parts]
             comes_back = any(
                 isinstance(part, Reasoning)
@@ -200,9 +212,10 @@ class Engine:
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
             known = KnownTotal(input_tokens + derived, derived, *options)
-            self._store.record(prefix, known, now_seconds)
-            reply = messages
-        if shape := self._shape(reading, count, known, reply):
+            boundaries.append(Boundary(len(digests) + len(messages), prefix, known))
+            reply_messages = messages
+        self._store.record(digests, boundaries, now_seconds)
+        if shape := self._shape(reading, count, known, reply_messages):
             self._shapes.record(shape, now_seconds)
         self._learn(reading, count, input_tokens)
         self._counts["recorded"] += 1
@@ -210,9 +223,8 @@ class Engine:
 
     def stats(self) -> list[tuple[str, int]]:
         """Names and numbers; nothing is ever resumed here."""
-        kept = {"known_prefixes": len(self._store), "known_shapes": len(self._shapes)}
-        kept["learned_models"] = len(self._learners)
-        return [*self._counts.items(), *kept.items()]
+        kept = {"known_shapes": len(self._shapes), "learned_models": len(self._learners)}
+        return [*self._counts.items(), *kept.items(), *self._store.stats().items()]
 
     def learned(self) -> list[tuple[str, int, list[float]]]:
         """Lead, corrections and covariance by model."""
@@ -246,7 +258,12 @@ class Engine:
         )
 
     def _read(
-        self, body: object, model: str | None, dialect: str | None, provider: str | None
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None = None,
     ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
         profile, is_known = self._table.resolve(request.model, request.dialect, provider)
@@ -255,16 +272,24 @@ class Engine:
         elif self._method == "characters":
             milli = self._milli_by_provider.get(profile.provider, self._milli)
             profile = characters(profile, milli, self._factor_permille)
+        scope, key = self._scope(tenant), self._scope(tenant).key
         family = self._family(request, profile, is_known_model=is_known)
         return Reading(
             request,
             profile,
             is_known,
-            prefix_digests(self._key, family, request),
-            [message_digest(self._key, message) for message in request.messages],
-            family_digest(self._key, family),
-            options_digest(self._key, request),
+            scope,
+            prefix_digests(key, family, request),
+            [message_digest(key, message) for message in request.messages],
+            family_digest(key, family),
+            options_digest(key, request),
         )
+
+    def _scope(self, tenant: bytes | None) -> Scope:
+        if tenant is None:
+            return Scope(self._key)
+        key = tenant_key(self._key, tenant)
+        return Scope(key, "@" + tenant_name(key).hex())
 
     def _counted(self, reading: Reading, work: Callable[[Counter], T]) -> tuple[T, Counter]:
         """What `work` counts, with the user's vocabulary if there is one that does not fail."""
@@ -311,7 +336,7 @@ class Engine:
         name = model_name(reading.request.model).own
         is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
         own = self._vocabulary(reading)
-        suffix = "" if own is None else f"/{own.name}"
+        suffix = reading.scope.suffix if own is None else f"/{own.name}{reading.scope.suffix}"
         return f"{reading.profile.name}/{name}{suffix}" if self._is_learning and is_name else ""
 
     def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:
@@ -416,7 +441,7 @@ class Engine:
             zip(request.messages[start:], count.messages, strict=True),
             reply,
             total.derived_tokens,
-            [*reading.message_digests, *(message_digest(self._key, it) for it in reply)],
+            [*reading.message_digests, *(message_digest(reading.scope.key, it) for it in reply)],
             has_guess=has_guess,
         )
         if messages is None:
@@ -510,7 +535,7 @@ class Engine:
         if source == "exact":
             return tokens, tokens
         has_reply = not known.is_billed and not count.has_other_options
-        scope: Scope = "whole" if source == "estimated" else "reply" if has_reply else "new"
+        scope: Unbilled = "whole" if source == "estimated" else "reply" if has_reply else "new"
         if count.edit is None:
             start = len(reading.request.messages) - count.new_message_count
             stratum = stratum_of(reading.request, start, guesses)
