@@ -35,7 +35,7 @@ def tenant_key(key: bytes, tenant: bytes) -> bytes:
     return blake3(key + tenant, derive_key_context=TENANT_CONTEXT).digest()
 
 
-def tenant_name(key: bytes) -> bytes:
+def public_name(key: bytes) -> bytes:
     """8 bytes that stand for the tenant of this key."""
     return _digest(key, b"name")[:8]
 
@@ -91,7 +91,10 @@ def context_digest(key: bytes, family: str, request: Request) -> bytes:
     """Identity of all that stands before the messages: family, system prompt, tool set."""
     tools = b"".join(map(tool_bytes, request.tools))
     system = field("s", parts_bytes(request.system))
-    return _digest(key, field("f", family) + system + field("x", tools))
+    later = b"".join(map(tool_bytes, (*request.deferred_tools, *request.added_tools)))
+    form = field("f", family) + system + field("x", tools)
+    form += field("l", later) if later else b""
+    return _digest(key, form + (field("w", b"\x01") if request.is_raw else b""))
 
 
 def tool_bytes(tool: Tool) -> bytes:
