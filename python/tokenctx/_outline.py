@@ -189,8 +189,8 @@ def _pieces(message: dict[str, Any], speaker: Speaker) -> Iterator[Piece]:
             yield Piece("reasoning", message[name])
     content = message.get("content", message.get("parts"))
     if speaker == "tool" and not _holds_results(content):
-        name = message.get("name")
-        yield Piece("result", content, _id(message), name if isinstance(name, str) else "")
+        tool = message.get("name")
+        yield Piece("result", content, _id(message), tool if isinstance(tool, str) else "")
     else:
         parts = content if isinstance(content, list) else [content]
         yield from (_piece(part) for part in parts if part is not None)
