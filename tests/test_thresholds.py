@@ -221,6 +221,20 @@ def test_a_fallback_with_a_smaller_window_is_asked_first() -> None:
     assert context.fits(request, "nobody-knows")
 
 
+def test_limits_of_the_caller_are_those_of_one_model() -> None:
+    request = {"messages": [{"role": "user", "content": "word " * 5_000}]}
+    context = ContextWindow("gpt-4o", limits=1_000)
+    assert not context.fits(request)
+    assert context.fits(request, "gpt-4o-mini")
+    context.switch_model("gpt-4o-mini")
+    assert context.limits().window_tokens == 128_000
+    context.switch_model("house", limits=ModelLimits(2_000))
+    assert context.limits().window_tokens == 2_000
+    named = ContextWindow("gpt-4o", limits={"gpt-4o": 1_000, "house": 3_000})
+    named.switch_model("house")
+    assert named.limits().window_tokens == 3_000
+
+
 def test_limits_of_the_caller_come_first(tmp_path: Path) -> None:
     mine = {"house-": 9_000, "house-large": {"window_tokens": 90_000, "max_output_tokens": 1_000}}
     assert model_limits("house-1", mine) == ModelLimits(9_000)

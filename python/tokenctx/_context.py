@@ -109,18 +109,27 @@ class ContextWindow:
         return tuple(self._compactions)
 
     def limits(self, model: str | None = None) -> ModelLimits:
-        """The limits of `model`, by default of this window's, as corrected by overflow errors."""
-        name = model or self._model or ""
+        """The limits of `model`, by default of this window's own, as corrected by an error."""
+        if model is None or model == self._model:
+            return self._limits_as(self._model or "")
+        return self._found_limits(model)
+
+    def _limits_as(self, name: str) -> ModelLimits:
+        """The limits of this window, whose model the request calls `name`."""
         own = self._own_limits
-        if isinstance(own, ModelLimits):
-            found = own
-        elif self._preset and own is None and (of_preset := preset_limits(self._preset, name)):
-            found = of_preset
-        else:
-            found = model_limits(name, own) if name else UNKNOWN_LIMITS
-        if self._seen_window is not None and name == (self._model or name):
-            found = replace(found, window_tokens=self._seen_window, source="error")
-        return found
+        found = own if isinstance(own, ModelLimits) else self._found_limits(name)
+        if self._seen_window is None:
+            return found
+        return replace(found, window_tokens=self._seen_window, source="error")
+
+    def _found_limits(self, name: str) -> ModelLimits:
+        """The limits of any model: by the caller's overrides, the preset, or the table."""
+        overrides = None if isinstance(self._own_limits, ModelLimits) else self._own_limits
+        if self._preset and overrides is None:
+            of_preset = preset_limits(self._preset, name)
+            if of_preset is not None:
+                return of_preset
+        return model_limits(name, overrides) if name else UNKNOWN_LIMITS
 
     def usage(
         self, body: object, *, marked: Mapping[str, Mapping[str, str]] | None = None
@@ -151,14 +160,14 @@ class ContextWindow:
 
     def fits(self, body: object, model: str | None = None, *, output_tokens: int = 0) -> bool:
         """Whether `body` and `output_tokens` fit into `model`; True if its window is unknown."""
-        return (
-            self.fit(body, model or self._name(body), output_tokens=output_tokens).fits is not False
-        )
+        fit = self.fit(body, model or self._name(body), output_tokens=output_tokens)
+        return fit.fits is not False
 
     def fit(self, body: object, model: str, *, output_tokens: int = 0) -> ModelFit:
         """How `body` and `output_tokens` fit into `model`, counted as that model does."""
         tokens = self.estimator.estimate(body, **self._known_names(model)).tokens
-        limits = self.limits(model)
+        is_own = model == self._name(body)
+        limits = self._limits_as(model) if is_own else self._found_limits(model)
         if not limits.window_tokens:
             return ModelFit(model, tokens, limits, 0, None)
         missing = tokens + max(0, output_tokens) - limits.window_tokens
@@ -230,9 +239,14 @@ class ContextWindow:
         self._last = LastCall()
         return done
 
-    def switch_model(self, model: str) -> None:
-        """Go on with another model: its limits, and nothing known of the last call."""
+    def switch_model(self, model: str, *, limits: ModelLimits | int | None = None) -> None:
+        """Go on with another model: its limits, and nothing known of the last call.
+
+        `limits` of the model before it are not those of this one; overrides by name stay.
+        """
         self._model = model
+        if limits is not None or isinstance(self._own_limits, ModelLimits):
+            self._own_limits = _checked_limits(limits)
         self._seen_window = None
         self._last = LastCall()
 
@@ -313,7 +327,7 @@ class ContextWindow:
         return Measured(usage, read, parts)
 
     def _usage(self, counts: ContextCounts, model: str) -> ContextUsage:
-        limits = self.limits(model)
+        limits = self._limits_as(model)
         reserve = self._reserve_of(limits)
         parts, warnings = balanced(counts)
         tools = sum(part.tokens for part in counts.fixed if part.name == "tools")
