@@ -12,6 +12,7 @@ from tokenctx import (
     ContextCategory,
     ContextCounts,
     ContextWindow,
+    HybridTokenEstimator,
     ModelLimits,
     model_limits,
 )
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PRESETS: Any = get_args(PresetName)
+PDF = "data:application/pdf;base64," + "AAAA" * 1_000
 
 
 def decided(window: ContextWindow, total: int, **fixed: int) -> str:
@@ -112,6 +114,25 @@ def test_the_electron_starter_has_a_table_of_models(
     assert decided(context, tokens) == "continue"
     assert decided(context, tokens + 1) == "compact"
     assert context.retention_tokens() == retention
+
+
+@pytest.mark.parametrize(
+    ("content", "least", "most"),
+    [
+        (None, 0, 0),
+        ("Hi there!", 1, 9),
+        ("Please summarise what was said so far.", 5, 19),
+        ([{"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}}], 1, 19),
+    ],
+)
+def test_the_electron_starter_counts_in_one_vocabulary(content: Any, least: int, most: int) -> None:
+    """Its facts: empty 0, a greeting below 10, a simple message below 20, files by their names."""
+    messages = [] if content is None else [{"role": "user", "content": content}]
+    estimator = HybridTokenEstimator(method="universal")
+    context = ContextWindow("gpt-4o", preset="electron-starter", estimator=estimator)
+    usage = context.usage({"messages": messages})
+    assert least <= usage.total_tokens <= most
+    assert not usage.should_compact
 
 
 def test_copilot_begins_in_the_background_and_then_blocks() -> None:
