@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 import strategies
 from generated_conversations import DIALECTS, conversation
-from tokenctx import ContextWindow, HybridTokenEstimator, ModelLimits, PrunePlan, TrimPlan
+from tokenctx import (
+    ContextWindow,
+    HybridTokenEstimator,
+    ModelLimits,
+    PrunePlan,
+    TrimPlan,
+    reference,
+)
 from tokenctx._outline import outline
 from tokenctx._plans import prune_plan, retention_plan, trim_plan
 from tokenctx._quarter import quarter_tokens
@@ -124,6 +131,18 @@ def test_the_laws_hold_for_20_000_conversations(dialect: str) -> None:
         if seed % 2:
             context.record(request, {"input_tokens": 1 + seed * 7 % 9_000})
         check_the_laws(request, context, budget=seed % 1_500)
+
+
+def test_both_implementations_say_and_plan_the_same() -> None:
+    for seed in range(60):
+        request = conversation(seed)
+        found = []
+        for estimator in (HybridTokenEstimator(), reference.HybridTokenEstimator()):
+            context = window(request["model"], estimator=estimator)
+            before = context.usage(request)
+            context.record(request, {"input_tokens": 500 + seed})
+            found.append((before, context.usage(request), context.trim(request, 300)))
+        assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
