@@ -275,6 +275,13 @@ def test_whole_turns_stay_while_one_fits() -> None:
     assert context.retain(request, 0).kept == ()
 
 
+def test_a_window_without_a_model_keeps_by_that_of_the_request() -> None:
+    request = long_work(30, 1_000)
+    plan = ContextWindow().retain(request)
+    assert 11_000 < plan.kept_tokens <= 12_800
+    assert plan == ContextWindow("gpt-4o").retain(request)
+
+
 def test_system_prompts_stay_and_an_impossible_budget_is_said() -> None:
     context = ContextWindow("gpt-4o")
     request = long_work(3, 100)

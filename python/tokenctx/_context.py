@@ -258,19 +258,21 @@ class ContextWindow:
         self._compactions.clear()
         self._last = LastCall()
 
-    def retention_tokens(self) -> int:
+    def retention_tokens(self, model: str | None = None) -> int:
         """The newest tokens to keep: what the preset says, else a tenth of the window."""
-        model = self._model or ""
-        kept = preset_retention(self._preset, model) if self._preset else None
-        return kept or (self.limits().window_tokens or 0) // 10
+        name = model or self._model or ""
+        kept = preset_retention(self._preset, name) if self._preset else None
+        return kept or (self._limits_as(name).window_tokens or 0) // 10
 
     def retain(self, body: object, budget: int | None = None) -> RetentionPlan:
         """What to keep word for word when the rest is summarised: the newest whole turns.
 
         `budget` is tokens of messages, by default `retention_tokens`.
         """
-        budget = self.retention_tokens() if budget is None else budget
-        return retention_plan(self._measured(body, is_brief=True), budget)
+        measured = self._measured(body, is_brief=True)
+        if budget is None:
+            budget = self.retention_tokens(measured.usage.model)
+        return retention_plan(measured, budget)
 
     def prune(
         self,

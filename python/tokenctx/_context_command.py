@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import zlib
+from collections import deque
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -131,17 +132,14 @@ def measured(file: str, window: ContextWindow) -> tuple[ContextUsage, Plans]:
 
 
 def _last_turn(path: Path, window: ContextWindow) -> bytes:
-    """The last request of the first conversation; all calls before it are recorded."""
+    """The last request of the first conversation; the two calls before it are recorded."""
     conversation = next(read_recording(path).conversations, None)
-    body = None
-    for turn in conversation.turns if conversation is not None else ():
-        if body is not None:
-            window.usage(body.body)
-            window.record(body.body, body.billed, reply=body.reply)
-        body = turn
-    if body is None:
+    turns = deque(conversation.turns if conversation is not None else (), maxlen=3)
+    if not turns:
         raise RecordingError("no call is in this file")
-    return body.body
+    for turn in list(turns)[:-1]:
+        window.record(turn.body, turn.billed, reply=turn.reply)
+    return turns[-1].body
 
 
 def _changes(file: str) -> Iterator[bool]:
