@@ -5,6 +5,7 @@
 //! without any lock and the short one ([`Engine::known`]) in between.
 use crate::count::{Counter, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
+use crate::entry::Sealer;
 use crate::estimate::{self, Count, Estimate, RequestCount, Source};
 use crate::learn::{Learner, Learners, Lesson};
 use crate::model_name::ModelName;
@@ -51,7 +52,7 @@ pub struct Reading<'d> {
     /// What it is counted with.
     pub profile: Cow<'d, Profile>,
     pub(crate) is_known_model: bool,
-    prefixes: Vec<Digest>,
+    pub(crate) prefixes: Vec<Digest>,
     options: u64,
     /// Reasoning in messages that were left out behind the first one.
     left_out_reasoning: u64,
@@ -115,6 +116,7 @@ impl Default for Settings {
 /// Estimates and records.
 pub struct Engine {
     digester: Digester,
+    sealer: Sealer,
     method: Method,
     vocabularies: Vocabularies,
     is_learning: bool,
@@ -129,6 +131,7 @@ impl Engine {
     pub fn new(secret: &[u8], settings: Settings, store: PrefixStore) -> Engine {
         Engine {
             digester: Digester::new(secret),
+            sealer: Sealer::new(secret),
             is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
             method: settings.method,
             vocabularies: settings.vocabularies,
@@ -139,6 +142,11 @@ impl Engine {
             learners: Mutex::default(),
             starts: Mutex::new(Starts::new(settings.starts_bytes)),
         }
+    }
+
+    /// Packs known totals for elsewhere.
+    pub fn sealer(&self) -> &Sealer {
+        &self.sealer
     }
 
     /// Runs `action` on the store, alone.

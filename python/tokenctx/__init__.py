@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         convert_messages,
         convert_response,
     )
+    from tokenctx.stores.protocol import PrefixStore
+    from tokenctx.stores.redis import RedisPrefixStore
 
 __all__ = [
     "ContextWindowScaler",
@@ -54,6 +56,8 @@ __all__ = [
     "HybridTokenEstimator",
     "InternalError",
     "KnownConversationState",
+    "PrefixStore",
+    "RedisPrefixStore",
     "RequestCount",
     "RequestError",
     "ScaledUsage",
@@ -82,6 +86,8 @@ _LOADED_WHEN_USED = {
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
+    "PrefixStore": "stores.protocol",
+    "RedisPrefixStore": "stores.redis",
     "ScaledUsage": "_scaling",
     "SessionUsage": "_usage",
     "Usage": "_usage",

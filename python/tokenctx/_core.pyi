@@ -72,7 +72,8 @@ class Engine:
         dialect: str | None,
         provider: str | None,
         now_seconds: float,
-    ) -> Estimate: ...
+        wanted: int = 0,
+    ) -> Estimate | list[bytes]: ...
     def record(
         self,
         body: object,
@@ -84,6 +85,10 @@ class Engine:
         reasoning_tokens: int,
         reply: object | None,
         now_seconds: float,
+        unix_seconds: int,
+    ) -> list[tuple[bytes, bytes, bytes]]: ...
+    def insert(
+        self, digest: bytes, sealed: bytes, now_seconds: float, unix_seconds: int
     ) -> bool: ...
     def count(
         self, body: object, model: str | None, dialect: str | None, provider: str | None

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from tokenctx._models import Dialect, Estimate, RequestCount
     from tokenctx._profiles import Profiles
     from tokenctx._vocabularies import TextCounter
+    from tokenctx.stores.protocol import PrefixStore
 
 Method = Literal["profile", "universal", "characters"]
 
 RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
 LEARNED_VERSION: Final = 1
+WANTED_PREFIXES: Final = 16
+"""Asked of a shared store at once: the borders of the last eight answers."""
+MIN_SECRET_BYTES: Final = 16
 RFC_006_SMOOTHING: Final = 0.3
 """Weight of the newest correction in `calibrate`."""
 
@@ -61,6 +65,11 @@ class HybridTokenEstimator:
 
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
+
+    `shared` is a store that several processes share, such as `RedisPrefixStore(client)`: what one
+    of them records, all of them know. It needs the same `secret` in all of them, 16 bytes or more,
+    and costs an estimate at most its deadline; a failure of it costs accuracy only. With an
+    asynchronous client use `aestimate`; `estimate` then knows what this process knows.
     """
 
     _core: ClassVar[Any] = Engine
@@ -78,6 +87,7 @@ class HybridTokenEstimator:
         vocabularies: Mapping[str, TextCounter] | None = None,
         profiles: Profiles | None = None,
         learning: bool = True,
+        shared: PrefixStore | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         named = []
@@ -90,6 +100,12 @@ class HybridTokenEstimator:
             from tokenctx._profiles import profile_rows
 
             rows = profile_rows(profiles)
+        self._shared = None
+        if shared is not None:
+            from tokenctx.stores.shared import SharedPrefixes
+
+            _require_common(secret)
+            self._shared = SharedPrefixes(shared, ttl_seconds, self._insert)
         self._method = method
         self._clock = clock
         self._engine = self._core(
@@ -127,8 +143,23 @@ class HybridTokenEstimator:
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
-        estimate: Estimate = self._engine.estimate(body, model, dialect, provider, self._clock())
-        return self._corrected(estimate)
+        return self._corrected(self._estimated(body, model, dialect, provider))
+
+    async def aestimate(
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+    ) -> Estimate:
+        """As `estimate`, without blocking the loop while the shared store is asked."""
+        request = (body, model, dialect, provider)
+        found = self._first(*request)
+        if self._shared is not None and isinstance(found, list):
+            await self._shared.alookup(found[0], found[1:])
+            found = self._local(*request)
+        return self._corrected(found)
 
     def record(
         self,
@@ -157,10 +188,42 @@ class HybridTokenEstimator:
         if reply is None and isinstance(usage, UsageReader):
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
-        is_known: bool = self._engine.record(
-            body, model, dialect, provider, *tokens, reply, self._clock()
+        entries: list[tuple[bytes, bytes, bytes]] = self._engine.record(
+            body, model, dialect, provider, *tokens, reply, self._clock(), int(time.time())
         )
-        return is_known
+        if self._shared is not None and entries:
+            self._shared.put(entries)
+        return bool(entries)
+
+    async def arecord(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+    ) -> bool:
+        """As `record`, for an asynchronous shared store: it is written to by a task of the loop.
+
+        Nothing is waited for. `record` does the same when it is called on the loop.
+        """
+        return self.record(
+            body, usage, reply=reply, model=model, dialect=dialect, provider=provider
+        )
+
+    def flush(self, timeout_seconds: float = 1.0) -> bool:
+        """Whether all that was recorded is in the shared store now; waits for it, on shutdown.
+
+        True without one. False if time has run out, and always as long as something waits for an
+        asynchronous client: use `aflush`.
+        """
+        return self._shared is None or self._shared.flush(timeout_seconds)
+
+    async def aflush(self, timeout_seconds: float = 1.0) -> bool:
+        """As `flush`, without blocking the loop."""
+        return self._shared is None or await self._shared.aflush(timeout_seconds)
 
     def estimate_conversation(self, messages: object, model: object) -> Estimate:
         """The input tokens of a list of messages, without system prompt and tools (RFC 029).
@@ -168,9 +231,7 @@ class HybridTokenEstimator:
         `model` is a name, or an object or mapping with `family`, `id` or `name`.
         """
         name = _model_name(model)
-        estimate: Estimate = self._engine.estimate(
-            {"messages": messages}, name, None, None, self._clock()
-        )
+        estimate = self._estimated({"messages": messages}, name, None, None)
         return self._extended(messages, name, estimate)
 
     def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
@@ -226,7 +287,7 @@ class HybridTokenEstimator:
         only the new part of a body, `recorded` recorded calls, `known_prefixes` and
         `learned_models` what is kept now.
         """
-        return dict(self._engine.stats())
+        return {**dict(self._engine.stats()), **(self._shared.stats() if self._shared else {})}
 
     def learned(self) -> dict[str, Any]:
         """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
@@ -258,6 +319,32 @@ class HybridTokenEstimator:
         self._correction = 1.0
         self._last_call = 0, 0
 
+    def _estimated(self, *request: Any) -> Estimate:
+        """The estimate with what is known here or in the shared store."""
+        found = self._first(*request)
+        if self._shared is not None and isinstance(found, list):
+            self._shared.lookup(found[0], found[1:])
+            return self._local(*request)
+        return found
+
+    def _first(self, *request: Any) -> Estimate | list[bytes]:
+        """The estimate; or root and prefixes to ask the shared store for, if it is to be asked."""
+        if self._shared is None or not self._shared.is_asked():
+            return self._local(*request)
+        found: Estimate | list[bytes] = self._engine.estimate(
+            *request, self._clock(), WANTED_PREFIXES
+        )
+        return found
+
+    def _local(self, *request: Any) -> Estimate:
+        estimate: Estimate = self._engine.estimate(*request, self._clock())
+        return estimate
+
+    def _insert(self, digest: bytes, sealed: bytes) -> bool:
+        """Whether `sealed` is the total of `digest`, which is known from now on."""
+        is_taken: bool = self._engine.insert(digest, sealed, self._clock(), int(time.time()))
+        return is_taken
+
     def _extended(self, messages: object, model: str, estimate: Estimate) -> Estimate:
         """`estimate` as an extension of the calibrated call, where it is longer (RFC 006)."""
         known_tokens, known_count = self._last_call
@@ -286,6 +373,16 @@ class HybridTokenEstimator:
             estimated_tokens=tokens,
             low=math.floor(estimate.low * self._correction),
             high=math.ceil(estimate.high * self._correction),
+        )
+
+
+def _require_common(secret: bytes | None) -> None:
+    if secret is None or len(secret) < MIN_SECRET_BYTES:
+        given = "there is none" if secret is None else f"it has {len(secret)} bytes"
+        raise ValueError(
+            f"a shared store needs secret=, at least {MIN_SECRET_BYTES} bytes, and {given}: keys "
+            "and values are made with it, so every process must be given the same, from where "
+            "its other secrets come from; make one with secrets.token_bytes(32)"
         )
 
 

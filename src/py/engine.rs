@@ -3,15 +3,19 @@ use super::document::Body;
 use super::errors::guard;
 use super::models;
 use super::vocabulary::{interruptible, vocabularies};
+use crate::digest::Digest;
 use crate::engine::{Billed, Engine, Method, Reading, Reply, Settings};
+use crate::entry::Entry;
 use crate::estimate::{Estimate, Source};
 use crate::json::{Document, Limits};
 use crate::learn::Learner;
-use crate::prefix::PrefixStore;
+use crate::prefix::{KnownTotal, PrefixStore};
 use crate::request::{Dialect, read_reply, read_request};
 use crate::resolve::Table;
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The dialect of this name; `None` to detect it.
@@ -47,6 +51,19 @@ impl About {
 
 #[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
 pub(super) struct PyEngine(Engine, Counters);
+
+/// An estimate, or the root and the prefixes to ask others for.
+enum Answer {
+    Estimate((Estimate, About)),
+    Wanted(Digest, Vec<Digest>),
+}
+
+/// Root, prefix and sealed total of what was recorded.
+type Recorded<'py> = (
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+);
 
 /// What an engine was asked for.
 #[derive(Default)]
@@ -122,6 +139,10 @@ impl PyEngine {
         self.0.clear();
     }
 
+    /// The estimate; or, if others may know more than this process, at most `wanted` prefixes to
+    /// ask them for, behind the root of their conversation.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (body, model, dialect, provider, now_seconds, wanted=0))]
     fn estimate<'py>(
         &self,
         py: Python<'py>,
@@ -130,22 +151,37 @@ impl PyEngine {
         dialect: Option<&str>,
         provider: Option<&str>,
         now_seconds: f64,
+        wanted: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let (estimate, about) =
-            interruptible(
-                || match self.short(py, &body, model, dialect, provider, now_seconds) {
-                    Some(found) => Ok(found),
-                    None => body.read(py, &Limits::default(), |document| {
-                        let reading = self
-                            .0
-                            .read(read_request(document, model, dialect), provider);
-                        // The store is locked only while attached, so that no fork can copy it locked.
-                        let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                        (self.0.answer(&reading, &known), About::new(&reading))
-                    }),
-                },
-            )?;
+        let answer = interruptible(|| {
+            if let Some(found) =
+                self.short(py, &body, model, dialect, provider, now_seconds, wanted)
+            {
+                return Ok(Answer::Estimate(found));
+            }
+            body.read(py, &Limits::default(), |document| {
+                let reading = self
+                    .0
+                    .read(read_request(document, model, dialect), provider);
+                // The store is locked only while attached, so that no fork can copy it locked.
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                match self.0.wanted(&reading, &known, wanted) {
+                    Some((root, digests)) => Answer::Wanted(root, digests),
+                    None => {
+                        Answer::Estimate((self.0.answer(&reading, &known), About::new(&reading)))
+                    }
+                }
+            })
+        })?;
+        let (estimate, about) = match answer {
+            Answer::Estimate(found) => found,
+            Answer::Wanted(root, digests) => {
+                let all = std::iter::once(root).chain(digests);
+                let all: Vec<_> = all.map(|digest| PyBytes::new(py, &digest.0)).collect();
+                return all.into_bound_py_any(py);
+            }
+        };
         self.1.of(estimate.source).fetch_add(1, Ordering::Relaxed);
         let arguments = (
             estimate.tokens,
@@ -177,7 +213,8 @@ impl PyEngine {
         reasoning_tokens: u64,
         reply: Option<Body<'py>>,
         now_seconds: f64,
-    ) -> PyResult<bool> {
+        unix_seconds: u64,
+    ) -> PyResult<Vec<Recorded<'py>>> {
         let dialect = self::dialect(dialect)?;
         let limits = Limits::default();
         let billed = Billed {
@@ -186,7 +223,7 @@ impl PyEngine {
             reasoning_tokens,
         };
         let bytes = body.as_bytes();
-        let (entries, lesson, start) = guard(|| {
+        let (root, entries, lesson, start) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&read_reply(document))
@@ -200,7 +237,8 @@ impl PyEngine {
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 let lesson = self.0.lesson(&reading, &known, billed);
                 let start = bytes.and_then(|bytes| self.0.start(bytes, &reading));
-                (self.0.entries(&reading, billed, &reply), lesson, start)
+                let entries = self.0.entries(&reading, billed, &reply);
+                (reading.root(), entries, lesson, start)
             })
         })?;
         self.0.with_store(|store| {
@@ -217,7 +255,22 @@ impl PyEngine {
         if let Some(lesson) = lesson {
             self.0.with_learners(|learners| learners.learn(&lesson));
         }
-        Ok(!entries.is_empty())
+        let sealed = |(digest, total): &(Digest, KnownTotal)| {
+            let entry = Entry {
+                total: *total,
+                recorded_seconds: unix_seconds,
+            };
+            let value = self.0.sealer().seal(*digest, &entry);
+            let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+            (bytes(&root.0), bytes(&digest.0), bytes(&value))
+        };
+        Ok(entries.iter().map(sealed).collect())
+    }
+
+    /// Takes over what another process has sealed for `digest`; `False` if it has not.
+    fn insert(&self, digest: [u8; 16], sealed: &[u8], now_seconds: f64, unix_seconds: u64) -> bool {
+        self.0
+            .insert(Digest(digest), sealed, now_seconds, unix_seconds)
     }
 
     /// Names and numbers: answers by source, those that read only what was new, recorded calls,
@@ -294,6 +347,7 @@ impl PyEngine {
 
 impl PyEngine {
     /// The estimate for a body that begins as a recorded one; `None` if it must be read in whole.
+    #[allow(clippy::too_many_arguments)]
     fn short(
         &self,
         py: Python<'_>,
@@ -302,6 +356,7 @@ impl PyEngine {
         dialect: Option<Dialect>,
         provider: Option<&str>,
         now_seconds: f64,
+        wanted: usize,
     ) -> Option<(Estimate, About)> {
         let bytes = body.as_bytes()?;
         let starts = self.0.starts(bytes);
@@ -317,6 +372,9 @@ impl PyEngine {
                 let reading = self.0.read_short(request, provider, start)?;
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 known.prefix?;
+                if self.0.wanted(&reading, &known, wanted).is_some() {
+                    return None;
+                }
                 self.1.resumed.fetch_add(1, Ordering::Relaxed);
                 Some((self.0.answer(&reading, &known), About::new(&reading)))
             })

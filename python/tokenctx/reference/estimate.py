@@ -17,6 +17,7 @@ from tokenctx.reference.digest import (
     options_digest,
     prefix_digests,
 )
+from tokenctx.reference.entry import Sealer
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import KnownTotal, PrefixStore
@@ -94,6 +95,7 @@ class Engine:
         if method not in METHODS:
             raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
         self._key = derive_key(secret)
+        self._sealer = Sealer(secret)
         self._store = PrefixStore(capacity_bytes, ttl_seconds)
         self._method = method
         self._milli = milli_characters_per_token
@@ -120,10 +122,16 @@ class Engine:
         dialect: str | None,
         provider: str | None,
         now_seconds: float,
-    ) -> Estimate:
-        """The estimate for `body` with what is known at `now_seconds`."""
+        wanted: int = 0,
+    ) -> Estimate | list[bytes]:
+        """The estimate for `body` with what is known at `now_seconds`.
+
+        Or, if others may know more, at most `wanted` prefixes to ask them for, behind the root.
+        """
         reading = self._read(body, model, dialect, provider)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
+        if digests := _wanted(reading, prefix[0] + 1 if prefix else 0, wanted):
+            return [_root(reading), *digests]
         count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
         counted = count.tokens
@@ -147,17 +155,18 @@ class Engine:
         reasoning_tokens: int,
         reply: object | None,
         now_seconds: float,
-    ) -> bool:
-        """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
+        unix_seconds: int,
+    ) -> list[tuple[bytes, bytes, bytes]]:
+        """What is known from now on: root, prefix and sealed total, of `body` and with `reply`."""
         messages = () if reply is None else read_reply(reply)
         reading = self._read(body, model, dialect, provider)
         count = self._count(reading, self._store.deepest(reading.digests[1:], now_seconds))
         if input_tokens <= 0 or not reading.request.messages:
             self._learn(reading, count, input_tokens)
-            return False
+            return []
         prefix = reading.digests[-1]
         options = reading.options, self._options_tokens(reading)
-        self._store.record(prefix, KnownTotal(input_tokens, 0, *options), now_seconds)
+        entries = [(prefix, KnownTotal(input_tokens, 0, *options))]
         if messages and output_tokens > 0:
             for message in messages:
                 prefix = link(self._key, prefix, message_digest(self._key, message))
@@ -169,10 +178,23 @@ class Engine:
             )
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
-            known = KnownTotal(input_tokens + derived, derived, *options)
-            self._store.record(prefix, known, now_seconds)
+            entries.append((prefix, KnownTotal(input_tokens + derived, derived, *options)))
+        for digest, known in entries:
+            self._store.record(digest, known, now_seconds)
         self._learn(reading, count, input_tokens)
         self._counts["recorded"] += 1
+        root = _root(reading)
+        seal = self._sealer.seal
+        return [(root, digest, seal(digest, known, unix_seconds)) for digest, known in entries]
+
+    def insert(self, digest: bytes, sealed: bytes, now_seconds: float, unix_seconds: int) -> bool:
+        """Take over what another process has sealed for `digest`; False if it has not."""
+        opened = self._sealer.open(digest, sealed)
+        if opened is None:
+            return False
+        known, recorded_seconds = opened
+        age_seconds = max(0, unix_seconds - recorded_seconds)
+        self._store.record(digest, known, now_seconds - age_seconds)
         return True
 
     def stats(self) -> list[tuple[str, int]]:
@@ -398,3 +420,21 @@ class Engine:
         if reading.profile.runs_tools:
             more.add("server_tools")
         return tuple(sorted(reading.request.assumptions | counter.assumptions | more))
+
+
+def _wanted(reading: Reading, known: int, limit: int) -> list[bytes]:
+    """The last prefixes with which another process may have recorded more than `known` messages."""
+    is_answer = [message.role == "assistant" for message in reading.request.messages]
+    count = len(is_answer)
+    if limit == 0 or not any(is_answer[known:]):
+        return []
+    borders = (end for end in range(1, count) if is_answer[end] != is_answer[end - 1])
+    ends = [end for end in (*borders, count) if end > known]
+    return [reading.digests[end] for end in ends[-limit:]]
+
+
+def _root(reading: Reading) -> bytes:
+    """What all requests of a conversation share: the prefix with the user's first message."""
+    roles = [message.role for message in reading.request.messages]
+    end = roles.index("user") + 1 if "user" in roles else min(1, len(roles))
+    return reading.digests[end]
