@@ -155,11 +155,12 @@ class HybridTokenEstimator:
     ) -> Estimate:
         """As `estimate`, without blocking the loop while the shared store is asked."""
         request = (body, model, dialect, provider)
-        found = self._first(*request)
-        if self._shared is not None and isinstance(found, list):
+        if self._shared is not None and self._shared.is_asked():
+            found = self._estimate_or_wanted(*request)
+            if not isinstance(found, list):
+                return self._corrected(found)
             await self._shared.alookup(found[0], found[1:])
-            found = self._local(*request)
-        return self._corrected(found)
+        return self._corrected(self._local(*request))
 
     def record(
         self,
@@ -321,16 +322,15 @@ class HybridTokenEstimator:
 
     def _estimated(self, *request: Any) -> Estimate:
         """The estimate with what is known here or in the shared store."""
-        found = self._first(*request)
-        if self._shared is not None and isinstance(found, list):
+        if self._shared is not None and self._shared.is_asked():
+            found = self._estimate_or_wanted(*request)
+            if not isinstance(found, list):
+                return found
             self._shared.lookup(found[0], found[1:])
-            return self._local(*request)
-        return found
+        return self._local(*request)
 
-    def _first(self, *request: Any) -> Estimate | list[bytes]:
-        """The estimate; or root and prefixes to ask the shared store for, if it is to be asked."""
-        if self._shared is None or not self._shared.is_asked():
-            return self._local(*request)
+    def _estimate_or_wanted(self, *request: Any) -> Estimate | list[bytes]:
+        """The estimate; or root and prefixes to ask for, if others may know more than we."""
         found: Estimate | list[bytes] = self._engine.estimate(
             *request, self._clock(), WANTED_PREFIXES
         )

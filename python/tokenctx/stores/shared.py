@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from tokenctx.stores.outbox import Entries
     from tokenctx.stores.protocol import PrefixStore, Values
 
-THREADS: Final = 10
-"""Calls that may be stuck at once, one each half second: enough for a socket timeout of 5 s."""
+THREADS: Final = 16
+"""Calls that may be stuck at once: those that open a breaker, then one each half second, for a
+client that gives up after 5 s. So after an outage one of them is always about to try again."""
 PROBE_CALLS: Final = 3
 """A probe opens a connection first, so its first call may be slow."""
 ASYNC_SECONDS: Final = 0.5
