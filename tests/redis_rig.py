@@ -204,15 +204,20 @@ DEFAULTS = "redis with its own timeouts"
 ASYNC = ("redis.asyncio", "valkey.asyncio", "coredis", "glide")
 
 
+def _glide_configuration(glide: Any, kind: str, port: int) -> Any:
+    """One that connects again soon: 10, 20, ... 160 ms."""
+    soon = glide.BackoffStrategy(num_of_retries=5, factor=5, exponent_base=2)
+    make = getattr(glide, f"{kind}Configuration")
+    return make([glide.NodeAddress(HOST, port)], reconnect_strategy=soon)
+
+
 @contextlib.contextmanager
 def sync_client(name: str, port: int, *, is_cluster: bool = False) -> Iterator[Any]:
     """A client of the package `name`, as a gateway would make it, with a socket timeout."""
     if name == "glide_sync":
         glide = pytest.importorskip("glide_sync")
         kind = "GlideClusterClient" if is_cluster else "GlideClient"
-        client = getattr(glide, kind).create(
-            getattr(glide, f"{kind}Configuration")([glide.NodeAddress(HOST, port)])
-        )
+        client = getattr(glide, kind).create(_glide_configuration(glide, kind, port))
     elif name == DEFAULTS:
         client = pytest.importorskip("redis").Redis(host=HOST, port=port)
     else:
@@ -233,9 +238,7 @@ async def async_client(name: str, port: int, *, is_cluster: bool = False) -> Asy
     if name == "glide":
         glide = pytest.importorskip("glide")
         kind = "GlideClusterClient" if is_cluster else "GlideClient"
-        client = await getattr(glide, kind).create(
-            getattr(glide, f"{kind}Configuration")([glide.NodeAddress(HOST, port)])
-        )
+        client = await getattr(glide, kind).create(_glide_configuration(glide, kind, port))
         try:
             yield client
         finally:

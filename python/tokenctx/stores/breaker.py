@@ -11,7 +11,7 @@ from typing import Final
 FAILURES: Final = 5
 """It opens when so many more calls have failed than succeeded."""
 PROBE_SECONDS: Final = 0.5
-"""Between two probes; up to a fifth more, so that workers do not come all at once."""
+"""Between two probes; up to a fifth less, so that workers do not come all at once."""
 _logger = logging.getLogger("tokenctx")
 
 
@@ -74,4 +74,4 @@ class Breaker:
             _logger.warning("shared store: %s go on after %.1f s", self._what, seconds)
 
     def _plan_probe(self) -> None:
-        self._next_probe = time.monotonic() + PROBE_SECONDS * random.uniform(1, 1.2)  # noqa: S311
+        self._next_probe = time.monotonic() + PROBE_SECONDS * random.uniform(0.8, 1)  # noqa: S311

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES: Final = 10_000
 """The oldest beyond it are dropped: about 3 MB."""
-BATCH_ENTRIES: Final = 64
+BATCH_ENTRIES: Final = 16
 Entries = list[tuple[str, str]]
 
 
@@ -64,7 +64,7 @@ class Outbox:
         with self._lock:
             if writer != self._writer:
                 return []
-            count = min(len(self._entries), BATCH_ENTRIES)
+            count = min(len(self._entries), 1 if self.breaker.is_open else BATCH_ENTRIES)
             self._since = time.monotonic() if count else None
             return [self._entries.popleft() for _ in range(count)]
 
