@@ -205,10 +205,13 @@ ASYNC = ("redis.asyncio", "valkey.asyncio", "coredis", "glide")
 
 
 def _glide_configuration(glide: Any, kind: str, port: int) -> Any:
-    """One that connects again soon: 10, 20, ... 160 ms."""
+    """One that connects again soon: after 10, 20, ... 160 ms, and not for 2 s in vain."""
     soon = glide.BackoffStrategy(num_of_retries=5, factor=5, exponent_base=2)
+    patience = getattr(glide, f"Advanced{kind}Configuration")(
+        connection_timeout=int(1000 * TIMEOUT_SECONDS)
+    )
     make = getattr(glide, f"{kind}Configuration")
-    return make([glide.NodeAddress(HOST, port)], reconnect_strategy=soon)
+    return make([glide.NodeAddress(HOST, port)], reconnect_strategy=soon, advanced_config=patience)
 
 
 @contextlib.contextmanager
@@ -246,7 +249,8 @@ async def async_client(name: str, port: int, *, is_cluster: bool = False) -> Asy
     elif name == "coredis":
         coredis = pytest.importorskip("coredis")
         kind = coredis.RedisCluster if is_cluster else coredis.Redis
-        async with kind(host=HOST, port=port) as client:
+        limits = {"stream_timeout": TIMEOUT_SECONDS, "connect_timeout": TIMEOUT_SECONDS}
+        async with kind(host=HOST, port=port, **limits) as client:
             yield client
     else:
         pytest.importorskip(name.partition(".")[0])

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytest.importorskip("redis")
-pytestmark = pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
-"""What coredis leaves behind when a cluster is closed."""
 
 CONVERSATIONS = 60
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from tokenctx.stores.breaker import PROBE_SECONDS, Breaker
@@ -19,23 +18,28 @@ Entries = list[tuple[str, str]]
 
 
 class Outbox:
-    """A bounded queue with one writer at a time, who may get stuck and is replaced then."""
+    """Entries by key, bounded, with one writer at a time, who may get stuck and is replaced then.
+
+    The newest are written first: after an outage it is their conversations that go on.
+    """
 
     def __init__(self) -> None:
         self.breaker = Breaker("writes")
         self.written = 0
         self.dropped = 0
         self._lock = threading.Lock()
-        self._entries: deque[tuple[str, str]] = deque()
+        self._entries: dict[str, str] = {}
         self._writer = 0
         self._since: float | None = None
 
     def put(self, entries: Iterable[tuple[str, str]]) -> None:
         """Add entries, at the cost of the oldest."""
         with self._lock:
-            self._entries.extend(entries)
+            for key, value in entries:
+                self._entries.pop(key, None)
+                self._entries[key] = value
             while len(self._entries) > MAX_ENTRIES:
-                self._entries.popleft()
+                del self._entries[next(iter(self._entries))]
                 self.dropped += 1
 
     @property
@@ -66,7 +70,7 @@ class Outbox:
                 return []
             count = min(len(self._entries), 1 if self.breaker.is_open else BATCH_ENTRIES)
             self._since = time.monotonic() if count else None
-            return [self._entries.popleft() for _ in range(count)]
+            return [self._entries.popitem() for _ in range(count)]
 
     def done(self, entries: Entries) -> None:
         """Count `entries` as written."""
@@ -81,10 +85,11 @@ class Outbox:
         """Whether `writer` shall go on; `entries` wait again, if there is room."""
         self.breaker.failed(why)
         with self._lock:
-            if len(self._entries) + len(entries) <= MAX_ENTRIES:
-                self._entries.extendleft(reversed(entries))
-            else:
-                self.dropped += len(entries)
+            for key, value in reversed(entries):
+                if len(self._entries) < MAX_ENTRIES:
+                    self._entries.setdefault(key, value)
+                else:
+                    self.dropped += 1
             if self.breaker.is_open and writer == self._writer:
                 self._since = None
             return not self.breaker.is_open
