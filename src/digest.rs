@@ -10,14 +10,22 @@
 //! in one pass. Accepted here: the remedy is to hash less, not a weaker hash.
 use crate::media;
 use crate::request::{Content, Data, Media, Message, Part, Request, Tool, ToolChoice};
-use std::hash::Hasher;
 
 /// BLAKE3 key derivation context; it changes with every change of the canonical form.
 const CONTEXT: &str = "tokenctx 2026-11-21 message and prefix digests";
 
+const TENANT_CONTEXT: &str = "tokenctx 2026-11-21 digests of a tenant";
+
 /// Keyed 128-bit identity of a message or of the first messages of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 16]);
+
+impl Digest {
+    /// Its first eight bytes: keyed and uniform already, so they are its hash.
+    pub(crate) fn word(&self) -> u64 {
+        self.0.first_chunk().map_or(0, |it| u64::from_le_bytes(*it))
+    }
+}
 
 /// Makes digests under one secret; those of another secret never match.
 #[derive(Clone)]
@@ -30,6 +38,17 @@ impl Digester {
     pub fn new(secret: &[u8]) -> Digester {
         Digester {
             key: blake3::derive_key(CONTEXT, secret),
+        }
+    }
+
+    /// A digester whose digests match those of no other `tenant`, nor of none. Its key is made of
+    /// this one's, so what another tenant recorded is looked up under digests that nobody has
+    /// recorded: a foreign conversation is an unknown one, in answer and in time.
+    pub fn of_tenant(&self, tenant: &[u8]) -> Digester {
+        let mut hasher = blake3::Hasher::new_derive_key(TENANT_CONTEXT);
+        hasher.update(&self.key).update(tenant);
+        Digester {
+            key: hasher.finalize().into(),
         }
     }
 
@@ -54,7 +73,8 @@ impl Digester {
         self.digest(&form.bytes)
     }
 
-    /// Identity of the options that are billed: tool choice, output schema, thinking; 0 if none.
+    /// Identity of the options that are billed, 40 bits: tool choice, output schema, thinking; 0 if
+    /// none.
     pub fn options(&self, request: &Request<'_>) -> u64 {
         if !request.has_options() {
             return 0;
@@ -81,7 +101,7 @@ impl Digester {
         digest
             .0
             .iter()
-            .take(8)
+            .take(5)
             .fold(0, |all, byte| all << 8 | u64::from(*byte))
     }
 
@@ -237,24 +257,5 @@ impl Form {
             if tool.builtin.is_some() { b'b' } else { b't' },
             tool.canonical(),
         );
-    }
-}
-
-/// Digests are keyed and uniform already: their first eight bytes are the hash.
-#[derive(Default)]
-pub(crate) struct DigestHasher(u64);
-
-impl Hasher for DigestHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(first) = bytes.first_chunk() {
-            self.0 = u64::from_le_bytes(*first);
-        }
-    }
-
-    /// The length of the array, the same for all.
-    fn write_usize(&mut self, _length: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }

@@ -9,11 +9,12 @@ use crate::entry::Sealer;
 use crate::estimate::{self, Count, Estimate, RequestCount, Source};
 use crate::learn::{Learner, Learners, Lesson};
 use crate::model_name::ModelName;
-use crate::prefix::{KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
+use crate::prefix::{Boundary, KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::Profile;
 use crate::request::{Message, Part, Request};
 use crate::resolve::Table;
 use crate::resume::{Start, Starts};
+use crate::tenant::Tenant;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -49,6 +50,8 @@ pub enum Method {
 pub struct Reading<'d> {
     /// What was read.
     pub request: Request<'d>,
+    /// Whose it is.
+    pub tenant: Tenant,
     /// What it is counted with.
     pub profile: Cow<'d, Profile>,
     pub(crate) is_known_model: bool,
@@ -121,7 +124,7 @@ pub struct Engine {
     vocabularies: Vocabularies,
     is_learning: bool,
     table: Cow<'static, Table>,
-    store: Mutex<PrefixStore>,
+    store: PrefixStore,
     learners: Mutex<Learners>,
     starts: Mutex<Starts>,
 }
@@ -138,7 +141,7 @@ impl Engine {
             table: settings
                 .table
                 .map_or(Cow::Borrowed(Table::bundled()), Cow::Owned),
-            store: Mutex::new(store),
+            store,
             learners: Mutex::default(),
             starts: Mutex::new(Starts::new(settings.starts_bytes)),
         }
@@ -149,9 +152,14 @@ impl Engine {
         &self.sealer
     }
 
-    /// Runs `action` on the store, alone.
-    pub fn with_store<T>(&self, action: impl FnOnce(&mut PrefixStore) -> T) -> T {
-        action(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
+    /// What is known.
+    pub fn store(&self) -> &PrefixStore {
+        &self.store
+    }
+
+    /// The tenant of this name; all who name none are one.
+    pub fn tenant(&self, name: Option<&[u8]>) -> Tenant {
+        Tenant::new(&self.digester, name)
     }
 
     /// Runs `action` on what was learned, alone.
@@ -164,14 +172,14 @@ impl Engine {
         action(&mut self.starts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Beginnings of recorded bodies that `body` may share, the longest first.
-    pub fn starts(&self, body: &[u8]) -> Vec<Start> {
-        self.with_starts(|starts| starts.candidates(&self.digester, body))
+    /// Beginnings of recorded bodies of `tenant` that `body` may share, the longest first.
+    pub fn starts(&self, tenant: &Tenant, body: &[u8]) -> Vec<Start> {
+        self.with_starts(|starts| starts.candidates(&tenant.digester, body))
     }
 
-    /// `body` without known messages, if it begins as `start` says. Linear in `body`.
-    pub fn short(&self, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
-        start.short(&self.digester, body)
+    /// `body` without known messages, if it begins as `start` of `tenant` says. Linear in `body`.
+    pub fn short(&self, tenant: &Tenant, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
+        start.short(&tenant.digester, body)
     }
 
     /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
@@ -184,7 +192,7 @@ impl Engine {
         let new = |counter: &mut Counter<'_>| {
             let reasoning = |message: &Message<'_>| counter.reasoning(message);
             Start::new(
-                &self.digester,
+                &reading.tenant.digester,
                 body,
                 request.dialect,
                 messages,
@@ -195,31 +203,37 @@ impl Engine {
         self.counted(reading, new).0
     }
 
-    /// Remembers the beginning of `body`.
-    pub fn record_start(&self, body: &[u8], start: Start) {
-        self.with_starts(|starts| starts.record(&self.digester, body, start));
+    /// Remembers the beginning of `body`, recorded by `tenant`.
+    pub fn record_start(&self, tenant: &Tenant, body: &[u8], start: Start) {
+        self.with_starts(|starts| starts.record(&tenant.digester, body, start));
     }
 
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
         self.with_starts(Starts::clear);
-        self.with_store(PrefixStore::clear);
+        self.store.clear();
         self.with_learners(Learners::clear);
     }
 
-    /// The profile and prefix digests of `request`, asked of `provider` if that is known. Linear
-    /// in the request.
-    pub fn read<'d>(&'d self, request: Request<'d>, provider: Option<&str>) -> Reading<'d> {
+    /// The profile and prefix digests of `request` of `tenant`, asked of `provider` if that is known.
+    /// Linear in the request.
+    pub fn read<'d>(
+        &'d self,
+        request: Request<'d>,
+        provider: Option<&str>,
+        tenant: Tenant,
+    ) -> Reading<'d> {
         let resolved = self
             .table
             .resolve(&request.model, request.dialect, provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
-        let prefixes = self.digester.prefixes(&family, &request);
-        let options = self.digester.options(&request);
+        let prefixes = tenant.digester.prefixes(&family, &request);
+        let options = tenant.digester.options(&request);
         Reading {
             request,
+            tenant,
             profile,
             is_known_model,
             prefixes,
@@ -236,15 +250,15 @@ impl Engine {
         &'d self,
         request: Request<'d>,
         provider: Option<&str>,
+        tenant: Tenant,
         start: &Start,
     ) -> Option<Reading<'d>> {
         let dialect = request.dialect;
-        let mut reading = self.read(request, provider);
+        let mut reading = self.read(request, provider, tenant);
         let is_same = dialect == start.dialect && reading.prefixes[0] == start.context;
         let new = reading.request.messages.get(1..).filter(|_| is_same)?;
-        let rest = self
-            .digester
-            .chain(start.prefix, self.digester.messages(new));
+        let digester = &reading.tenant.digester;
+        let rest = digester.chain(start.prefix, digester.messages(new));
         reading.left_out_reasoning = start.reasoning_tokens;
         reading.prefixes.truncate(1);
         reading.prefixes.extend(rest);
@@ -255,7 +269,7 @@ impl Engine {
     pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
         let model = self.model(reading);
         Known {
-            prefix: self.with_store(|store| store.deepest(&reading.prefixes, now_seconds)),
+            prefix: self.store.deepest(&reading.prefixes, now_seconds),
             learner: model.and_then(|model| self.with_learners(|learners| learners.get(&model))),
         }
     }
@@ -397,14 +411,14 @@ impl Engine {
         (work(&mut counter), counter)
     }
 
-    /// The identity of an answer. Linear in its size.
-    pub fn read_reply(&self, messages: &[Message<'_>]) -> Reply {
+    /// The identity of an answer by `tenant`. Linear in its size.
+    pub fn read_reply(&self, tenant: &Tenant, messages: &[Message<'_>]) -> Reply {
         let is_reasoning = |part: &Part<'_>| match part {
             Part::ToolCall(call) => call.signature_bytes > 0,
             part => matches!(part, Part::Reasoning { .. }),
         };
         Reply {
-            digests: self.digester.messages(messages).collect(),
+            digests: tenant.digester.messages(messages).collect(),
             has_reasoning: messages
                 .iter()
                 .flat_map(|message| &message.parts)
@@ -412,15 +426,15 @@ impl Engine {
         }
     }
 
-    /// The prefixes that a billed call makes known: the request, and the request with its reply.
+    /// The boundaries that a billed call makes known: the request, and the request with its reply.
     ///
     /// None for an input of 0 tokens (a failed call) and for a request without messages.
-    pub fn entries(
+    pub fn boundaries(
         &self,
         reading: &Reading<'_>,
         billed: Billed,
         reply: &Reply,
-    ) -> Vec<(Digest, KnownTotal)> {
+    ) -> Vec<Boundary> {
         let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
             return Vec::new();
         };
@@ -431,27 +445,37 @@ impl Engine {
             digest: reading.options,
             tokens: self.options_tokens(reading),
         };
-        let total = KnownTotal {
-            tokens: billed.input_tokens,
-            derived_tokens: 0,
-            options,
+        let request = Boundary {
+            message_count: reading.prefixes.len() - 1,
+            digest: last,
+            total: KnownTotal {
+                tokens: billed.input_tokens,
+                derived_tokens: 0,
+                options,
+            },
         };
-        let mut entries = vec![(last, total)];
-        if !reply.digests.is_empty() && billed.output_tokens > 0 {
-            let link = |prefix, &digest| self.digester.link(prefix, digest);
-            let derived_tokens = reply_tokens(&reading.profile, billed, reply);
-            let tokens = billed.input_tokens.saturating_add(derived_tokens);
-            let prefix = reply.digests.iter().fold(last, link);
-            entries.push((
-                prefix,
-                KnownTotal {
-                    tokens,
-                    derived_tokens,
-                    options,
-                },
-            ));
+        if reply.digests.is_empty() || billed.output_tokens == 0 {
+            return vec![request];
         }
-        entries
+        let link = |prefix, &digest| reading.tenant.digester.link(prefix, digest);
+        let derived_tokens = reply_tokens(&reading.profile, billed, reply);
+        let with_reply = Boundary {
+            message_count: request.message_count + reply.digests.len(),
+            digest: reply.digests.iter().fold(last, link),
+            total: KnownTotal {
+                tokens: billed.input_tokens.saturating_add(derived_tokens),
+                derived_tokens,
+                options,
+            },
+        };
+        vec![request, with_reply]
+    }
+
+    /// Remembers what [`Engine::boundaries`] gave for what was read in whole.
+    pub fn record(&self, reading: &Reading<'_>, boundaries: &[Boundary], now_seconds: f64) {
+        let number = reading.tenant.number;
+        self.store
+            .record(number, &reading.prefixes, boundaries, now_seconds);
     }
 
     /// What shares its constants; `None` if nothing is learned.
@@ -463,7 +487,9 @@ impl Engine {
             .of(&reading.request.model, &reading.profile);
         let own = own.map(|own| format!("/{}", own.name()));
         let own = own.unwrap_or_default();
-        (self.is_learning && is_name).then(|| format!("{}/{name}{own}", reading.profile.name))
+        let suffix = &reading.tenant.suffix;
+        let profile = &reading.profile.name;
+        (self.is_learning && is_name).then(|| format!("{profile}/{name}{own}{suffix}"))
     }
 
     fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {

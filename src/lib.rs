@@ -26,8 +26,11 @@ pub mod request;
 pub mod resolve;
 pub mod resume;
 pub mod scale;
+mod shard;
 mod shared;
 pub mod sse;
+pub mod tenant;
+mod total;
 pub mod tracker;
 pub mod usage;
 

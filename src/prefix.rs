@@ -1,42 +1,34 @@
 //! Known prefixes: the billed total at a prefix digest, bounded in bytes and in time.
 //!
-//! A store is a map with an order of last use. An entry is a digest and a few numbers, so it is
-//! charged a flat [`ENTRY_BYTES`]; nothing of a message is ever kept.
-use crate::digest::{Digest, DigestHasher};
-use lru::LruCache;
-use std::hash::BuildHasherDefault;
+//! A store is a number of shards, each with a lock of its own that is held for one entry. An entry
+//! is a digest and a few numbers; nothing of a message is ever kept.
+//!
+//! A conversation is known at its *boundaries*: the ends of its recorded requests and replies. Of
+//! the older ones few are kept, ever further apart, so that the store holds long conversations by a
+//! handful of entries and a branch still finds one near ([`superseded`]). Each entry says how far
+//! back the boundary before it is, so that the store can find them without knowing conversations.
+use crate::digest::Digest;
+use crate::shard::{Entry, Losses, Shard, Tick};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Memory that one entry is charged with: key, totals, expiry, links and table overhead.
-pub const ENTRY_BYTES: usize = 128;
+pub use crate::total::{KnownOptions, KnownTotal};
 
-/// Input tokens of a prefix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KnownTotal {
-    /// How many.
-    pub tokens: u64,
-    /// How many of them are the output of the call before, not yet billed as input; 0 if the
-    /// provider has billed them all.
-    pub derived_tokens: u64,
-    /// The options that the request was sent with.
-    pub options: KnownOptions,
-}
+/// Memory that one entry is charged with: itself and its part of the index.
+pub const ENTRY_BYTES: usize = 48;
 
-/// Options of a request: tool choice, output schema, thinking. They are billed and may change from
-/// turn to turn, so they are no part of the prefix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KnownOptions {
-    /// Their identity; 0 if there are none.
-    pub digest: u64,
-    /// What they were counted as; negative where they save tokens.
-    pub tokens: i64,
-}
+/// A store of fewer entries is one shard.
+const MIN_SHARDED_ENTRIES: usize = 1 << 16;
 
-impl KnownTotal {
-    /// Whether the provider has billed all of it as input.
-    pub fn is_billed(self) -> bool {
-        self.derived_tokens == 0
-    }
-}
+/// Larger stores have at least so many shards, and fewer than twice as many.
+const MIN_SHARDS: usize = 32;
+
+/// So many of the latest boundaries of a conversation are kept, whatever their distance.
+const LATEST_KEPT: usize = 3;
+
+/// An older boundary goes if those beside it are no further apart than this, as a ratio of their
+/// distances to the latest.
+const SPREAD: usize = 8;
 
 /// The deepest known prefix of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,84 +39,253 @@ pub struct KnownPrefix {
     pub total: KnownTotal,
 }
 
-#[derive(Clone, Copy)]
-struct Entry {
-    total: KnownTotal,
-    expires_seconds: f64,
+/// The end of a recorded request or of its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Boundary {
+    /// Number of messages up to it.
+    pub message_count: usize,
+    /// The prefix up to it.
+    pub digest: Digest,
+    /// Its input tokens.
+    pub total: KnownTotal,
 }
 
-/// Known totals by prefix digest; the least recently used goes first when the store is full.
+/// What a store was asked, has lost and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Lookups that found a known prefix.
+    pub hits: u64,
+    /// Lookups that found none.
+    pub misses: u64,
+    /// Entries that went for want of room.
+    pub evicted: u64,
+    /// Entries that were dropped because their time was over.
+    pub expired: u64,
+    /// Boundaries that later ones of the same conversation made needless.
+    pub superseded: u64,
+    /// Entries that are kept, expired ones that nobody has met among them.
+    pub entries: usize,
+    /// Memory that is taken for them.
+    pub used_bytes: usize,
+    /// Memory that may be taken.
+    pub capacity_bytes: usize,
+}
+
+/// Known totals by prefix digest, shared by threads.
 pub struct PrefixStore {
-    entries: LruCache<Digest, Entry, BuildHasherDefault<DigestHasher>>,
-    capacity: usize,
-    ttl_seconds: f64,
+    shards: Box<[Mutex<Shard>]>,
+    life: Tick,
+    capacity_bytes: usize,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    superseded: AtomicU64,
 }
 
 impl PrefixStore {
-    /// A store of at most `capacity_bytes`, at least one entry, each kept for `ttl_seconds`
-    /// after it was last recorded.
+    /// A store of at most `capacity_bytes`, at least one entry, each kept for `ttl_seconds` (to
+    /// the sixteenth of a second, two years at most) after it was last recorded.
     pub fn new(capacity_bytes: usize, ttl_seconds: f64) -> PrefixStore {
+        let (shards, entries) = layout((capacity_bytes / ENTRY_BYTES).max(1));
         PrefixStore {
-            entries: LruCache::unbounded_with_hasher(BuildHasherDefault::default()),
-            capacity: (capacity_bytes / ENTRY_BYTES).max(1),
-            ttl_seconds,
+            shards: (0..shards)
+                .map(|_| Mutex::new(Shard::new(entries)))
+                .collect(),
+            life: Tick::life(ttl_seconds),
+            capacity_bytes,
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            superseded: AtomicU64::new(0),
         }
     }
 
     /// Number of entries, expired ones that nobody asked for among them.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.locked().map(|shard| shard.entries().len()).sum()
     }
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.len() == 0
     }
 
     /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.entries.clear();
+    pub fn clear(&self) {
+        self.locked().for_each(|mut shard| shard.clear());
     }
 
-    /// Remembers `total` for a prefix; a billed total is not replaced by a derived one.
-    pub fn record(&mut self, digest: Digest, mut total: KnownTotal, now_seconds: f64) {
-        if let Some(found) = self.entries.peek(&digest)
-            && now_seconds < found.expires_seconds
-            && found.total.is_billed()
-            && !total.is_billed()
-        {
-            total = found.total;
+    /// What was asked so far and what is kept. Each number is right; together they are of one
+    /// moment only if nobody else uses the store.
+    pub fn stats(&self) -> StoreStats {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = StoreStats {
+            hits: count(&self.hits),
+            misses: count(&self.misses),
+            superseded: count(&self.superseded),
+            capacity_bytes: self.capacity_bytes,
+            ..StoreStats::default()
+        };
+        for shard in self.locked() {
+            let Losses { evicted, expired } = shard.losses;
+            stats.evicted += evicted;
+            stats.expired += expired;
+            stats.entries += shard.entries().len();
+            stats.used_bytes += shard.bytes();
         }
-        let expires_seconds = now_seconds + self.ttl_seconds;
-        self.entries.put(
-            digest,
-            Entry {
-                total,
-                expires_seconds,
-            },
-        );
-        if self.entries.len() > self.capacity {
-            self.entries.pop_lru();
+        stats
+    }
+
+    /// Remembers `total` for the prefix `digest` of `tenant`; a billed total is not replaced by a
+    /// derived one.
+    pub fn insert(&self, tenant: u8, digest: Digest, total: KnownTotal, now_seconds: f64) {
+        self.put(tenant, digest, total, 0, Tick::at(now_seconds));
+    }
+
+    /// Remembers the `boundaries` of a call of `tenant`, the shallowest first, and forgets those
+    /// of the same conversation that are no longer needed.
+    ///
+    /// `prefixes` are those of the request, index 0: no message. As [`PrefixStore::deepest`] but
+    /// for the few boundaries behind the one that it finds.
+    pub fn record(
+        &self,
+        tenant: u8,
+        prefixes: &[Digest],
+        boundaries: &[Boundary],
+        now_seconds: f64,
+    ) {
+        let now = Tick::at(now_seconds);
+        let Some(first) = boundaries.first() else {
+            return;
+        };
+        let known = prefixes.get(..first.message_count).unwrap_or(prefixes);
+        let mut counts: Vec<_> = boundaries.iter().rev().map(|it| it.message_count).collect();
+        counts.extend(self.known_before(known, now));
+        let is_needless = superseded(&counts);
+        let mut kept = Vec::with_capacity(counts.len());
+        for (&count, is_needless) in counts.iter().zip(is_needless) {
+            if is_needless && self.shard(&prefixes[count]).remove(&prefixes[count]) {
+                self.superseded.fetch_add(1, Ordering::Relaxed);
+            } else {
+                kept.push(count);
+            }
+        }
+        let back = |place: usize| kept.get(place + 1).map_or(0, |before| kept[place] - before);
+        for (place, boundary) in boundaries.iter().rev().enumerate() {
+            self.put(tenant, boundary.digest, boundary.total, back(place), now);
+        }
+        for place in boundaries.len()..kept.len() {
+            let digest = &prefixes[kept[place]];
+            if let Some(entry) = self.shard(digest).get(digest, now) {
+                entry.set_back(back(place));
+            }
         }
     }
 
     /// The last of `prefixes` (index 0: no message) that is known and not expired.
     ///
     /// Linear in the number of messages beyond it; an expired entry on the way is dropped.
-    pub fn deepest(&mut self, prefixes: &[Digest], now_seconds: f64) -> Option<KnownPrefix> {
+    pub fn deepest(&self, prefixes: &[Digest], now_seconds: f64) -> Option<KnownPrefix> {
+        let now = Tick::at(now_seconds);
         for (message_count, digest) in prefixes.iter().enumerate().skip(1).rev() {
-            let Some(entry) = self.entries.peek(digest).copied() else {
-                continue;
-            };
-            if now_seconds < entry.expires_seconds {
-                self.entries.promote(digest);
+            if let Some(entry) = self.shard(digest).get(digest, now) {
+                entry.touch();
+                self.hits.fetch_add(1, Ordering::Relaxed);
                 return Some(KnownPrefix {
                     message_count,
-                    total: entry.total,
+                    total: entry.total(),
                 });
             }
-            self.entries.pop(digest);
         }
+        self.misses.fetch_add(1, Ordering::Relaxed);
         None
     }
+
+    /// Message counts of the known boundaries of a conversation, the deepest first.
+    fn known_before(&self, prefixes: &[Digest], now: Tick) -> Vec<usize> {
+        let mut found = Vec::new();
+        let mut back = 1;
+        let mut count = prefixes.len();
+        while back < count {
+            count -= back;
+            let entry = self
+                .shard(&prefixes[count])
+                .get(&prefixes[count], now)
+                .copied();
+            match entry {
+                Some(entry) => {
+                    found.push(count);
+                    back = match entry.back() {
+                        0 => break,
+                        back => back,
+                    };
+                }
+                None if found.is_empty() => back = 1,
+                None => break,
+            }
+        }
+        found
+    }
+
+    /// Sets what is known of a prefix, and how far back the boundary before it is.
+    fn put(&self, tenant: u8, digest: Digest, total: KnownTotal, back: usize, now: Tick) {
+        let expires = now.after(self.life);
+        let mut shard = self.shard(&digest);
+        if let Some(entry) = shard.get(&digest, now) {
+            entry.renew(total, expires);
+            entry.set_back(back);
+        } else {
+            let mut entry = Entry::new(digest, total, tenant, expires);
+            entry.set_back(back);
+            shard.insert(entry, now);
+        }
+    }
+
+    /// The shard of `digest`, locked.
+    fn shard(&self, digest: &Digest) -> MutexGuard<'_, Shard> {
+        let [.., a, b, c, d] = digest.0;
+        let place = (u64::from(u32::from_le_bytes([a, b, c, d])) * self.shards.len() as u64) >> 32;
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "below the number of shards"
+        )]
+        let shard = &self.shards[place as usize];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The shards one after another, locked.
+    fn locked(&self) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
+        let shards = self.shards.iter();
+        shards.map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Number of shards for so many entries, and how many each holds: three quarters of a power of
+/// two, so that the index is as full as it may be. A small store is one shard, and its index may
+/// take some hundred kilobytes more than it is charged with.
+fn layout(entries: usize) -> (usize, usize) {
+    if entries < MIN_SHARDED_ENTRIES {
+        return (1, entries);
+    }
+    let power = (entries / MIN_SHARDS * 4 / 3).ilog2();
+    let in_shard = 3 << (power - 2);
+    (entries / in_shard, in_shard)
+}
+
+/// Which of the boundaries at `counts` messages, the deepest first, are needless.
+///
+/// The latest and the first stay. Between them one goes if its neighbours are near enough to each
+/// other; so their number grows with the logarithm of the conversation, and whoever leaves it at
+/// some distance from its end finds a boundary at most [`SPREAD`] times as far back.
+fn superseded(counts: &[usize]) -> Vec<bool> {
+    let mut last_kept = 0;
+    let is_needless = |(place, count): (usize, &usize)| {
+        let distance = counts[0] - count;
+        let next = counts.get(place + 1).map(|next| counts[0] - next);
+        let is_needless =
+            place >= LATEST_KEPT && next.is_some_and(|next| next <= last_kept * SPREAD);
+        if !is_needless {
+            last_kept = distance;
+        }
+        is_needless
+    };
+    counts.iter().enumerate().map(is_needless).collect()
 }

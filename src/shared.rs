@@ -1,7 +1,10 @@
 //! What an engine asks of a store that several processes share, and what it takes from one.
 use crate::digest::Digest;
 use crate::engine::{Engine, Known, Reading};
-use crate::entry::Entry;
+use crate::tenant::Tenant;
+
+/// Nothing is kept longer.
+const MAX_AGE_SECONDS: u64 = 2 * 365 * 24 * 3600;
 
 impl Engine {
     /// The root of the conversation and the last `limit` prefixes, deepest last, at which another
@@ -34,10 +37,11 @@ impl Engine {
         Some((reading.root(), digests))
     }
 
-    /// Takes over a total that another process has recorded. `false` unless `sealed` is what was
-    /// sealed for `digest` under the same secret.
+    /// Takes over a total that another process has recorded for `tenant`. `false` unless `sealed` is
+    /// what was sealed for `digest` under the same secret.
     pub fn insert(
         &self,
+        tenant: &Tenant,
         digest: Digest,
         sealed: &[u8],
         now_seconds: f64,
@@ -46,13 +50,12 @@ impl Engine {
         let Some(entry) = self.sealer().open(digest, sealed) else {
             return false;
         };
-        let Entry {
-            total,
-            recorded_seconds,
-        } = entry;
-        #[allow(clippy::cast_precision_loss)] // seconds
-        let age_seconds = unix_seconds.saturating_sub(recorded_seconds) as f64;
-        self.with_store(|store| store.record(digest, total, now_seconds - age_seconds));
+        let age_seconds = unix_seconds.saturating_sub(entry.recorded_seconds);
+        #[allow(clippy::cast_precision_loss)] // two years
+        let age_seconds = age_seconds.min(MAX_AGE_SECONDS) as f64;
+        let recorded_seconds = now_seconds - age_seconds;
+        self.store()
+            .insert(tenant.number, digest, entry.total, recorded_seconds);
         true
     }
 }

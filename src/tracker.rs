@@ -4,14 +4,13 @@
 //! matters, a repeated message is a new message, and a changed first message is another
 //! conversation (the RFC's successor tolerated drift there and counted nothing for it).
 use crate::digest::{Digest, Digester};
-use crate::prefix::{KnownPrefix, KnownTotal, PrefixStore};
+use crate::prefix::{Boundary, KnownPrefix, KnownTotal, PrefixStore};
 use crate::request::Request;
-use std::sync::{Mutex, PoisonError};
 
 /// Remembers the billed total of conversations.
 pub struct Tracker {
     digester: Digester,
-    store: Mutex<PrefixStore>,
+    store: PrefixStore,
 }
 
 /// Identity of the messages of a conversation, and of its prefixes.
@@ -27,7 +26,7 @@ impl Tracker {
     pub fn new(secret: &[u8], store: PrefixStore) -> Tracker {
         Tracker {
             digester: Digester::new(secret),
-            store: Mutex::new(store),
+            store,
         }
     }
 
@@ -49,19 +48,25 @@ impl Tracker {
                 tokens,
                 ..KnownTotal::default()
             };
-            self.with_store(|store| store.record(digest, total, now_seconds));
+            let boundary = Boundary {
+                message_count: conversation.messages.len(),
+                digest,
+                total,
+            };
+            self.store
+                .record(0, &conversation.prefixes, &[boundary], now_seconds);
         }
         tokens > 0
     }
 
     /// The deepest known prefix of the conversation.
     pub fn lookup(&self, conversation: &Conversation, now_seconds: f64) -> Option<KnownPrefix> {
-        self.with_store(|store| store.deepest(&conversation.prefixes, now_seconds))
+        self.store.deepest(&conversation.prefixes, now_seconds)
     }
 
-    /// Runs `action` on the store, alone.
-    pub fn with_store<T>(&self, action: impl FnOnce(&mut PrefixStore) -> T) -> T {
-        action(&mut self.store.lock().unwrap_or_else(PoisonError::into_inner))
+    /// What is known.
+    pub fn store(&self) -> &PrefixStore {
+        &self.store
     }
 }
 

@@ -13,7 +13,11 @@ fn count(body: &str) -> u64 {
     let engine = Engine::new(&[0; 32], Settings::default(), store);
     let document = Document::parse(body, &Limits::default()).expect("valid JSON");
     engine
-        .count(&engine.read(read_request(&document, None, None), None))
+        .count(&engine.read(
+            read_request(&document, None, None),
+            None,
+            engine.tenant(None),
+        ))
         .tokens
 }
 

@@ -513,7 +513,7 @@ def test_reset_forgets_everything(estimator: Any) -> None:
 def test_what_is_recorded_expires_and_is_bounded(implementation: Any) -> None:
     seconds = [0.0]
     estimator = implementation.HybridTokenEstimator(
-        ttl_seconds=60, capacity_bytes=256, clock=lambda: seconds[0]
+        ttl_seconds=60, capacity_bytes=96, clock=lambda: seconds[0]
     )
     for text in "abc":
         estimator.record(chat(user(text)), 9)

@@ -17,7 +17,7 @@ import tokenctx
 import tokenctx.reference
 
 FAMILY = "claude"
-ENTRY_BYTES = 128
+ENTRY_BYTES = 48
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x40\0\0\0\x20\x08\x06\0\0\0\xfb\xff\xfe\x3f"
 
 

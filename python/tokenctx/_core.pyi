@@ -71,6 +71,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         now_seconds: float,
         wanted: int = 0,
     ) -> Estimate | list[bytes]: ...
@@ -80,6 +81,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -88,7 +90,12 @@ class Engine:
         unix_seconds: int,
     ) -> list[tuple[bytes, bytes, bytes]]: ...
     def insert(
-        self, digest: bytes, sealed: bytes, now_seconds: float, unix_seconds: int
+        self,
+        digest: bytes,
+        sealed: bytes,
+        tenant: bytes | None,
+        now_seconds: float,
+        unix_seconds: int,
     ) -> bool: ...
     def count(
         self, body: object, model: str | None, dialect: str | None, provider: str | None

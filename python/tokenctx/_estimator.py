@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import time
@@ -10,15 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from tokenctx._core import Engine
+from tokenctx._models import Estimate
 from tokenctx._tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenctx._models import Dialect, Estimate, RequestCount
+    from tokenctx._models import Dialect, RequestCount
     from tokenctx._profiles import Profiles
     from tokenctx._vocabularies import TextCounter
     from tokenctx.stores.protocol import PrefixStore
+    from tokenctx.stores.shared import Question
 
 Method = Literal["profile", "universal", "characters"]
 
@@ -105,7 +108,7 @@ class HybridTokenEstimator:
             from tokenctx.stores.shared import SharedPrefixes
 
             _require_common(secret)
-            self._shared = SharedPrefixes(shared, ttl_seconds, self._insert)
+            self._shared = SharedPrefixes(shared, ttl_seconds)
         self._method = method
         self._clock = clock
         self._engine = self._core(
@@ -134,16 +137,18 @@ class HybridTokenEstimator:
         model: str | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
     ) -> Estimate:
         """The input tokens that `body` is expected to be billed for.
 
         System prompt and tools count too. `model` and `dialect` override what the body says.
         `provider` is who answers, where the model's name does not say it (`vertex_ai/...`) and it
         makes a difference: `"vertex"`, `"bedrock"`, `"groq"`, ...; litellm's words will do.
+        `tenant` is whose request it is, any name: tenants never see what another has recorded.
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
-        return self._corrected(self._estimated(body, model, dialect, provider))
+        return self._corrected(self._estimated(body, model, dialect, provider, _tenant(tenant)))
 
     async def aestimate(
         self,
@@ -152,14 +157,15 @@ class HybridTokenEstimator:
         model: str | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
     ) -> Estimate:
         """As `estimate`, without blocking the loop while the shared store is asked."""
-        request = (body, model, dialect, provider)
+        request = (body, model, dialect, provider, _tenant(tenant))
         if self._shared is not None and self._shared.is_asked():
-            found = self._estimate_or_wanted(*request)
-            if not isinstance(found, list):
+            found = self._estimate_or_question(*request)
+            if isinstance(found, Estimate):
                 return self._corrected(found)
-            await self._shared.alookup(found[0], found[1:])
+            await self._shared.alookup(found)
         return self._corrected(self._local(*request))
 
     def record(
@@ -171,6 +177,7 @@ class HybridTokenEstimator:
         model: str | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on.
 
@@ -189,8 +196,10 @@ class HybridTokenEstimator:
         if reply is None and isinstance(usage, UsageReader):
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
+        name = _tenant(tenant)
+        now = self._clock(), int(time.time())
         entries: list[tuple[bytes, bytes, bytes]] = self._engine.record(
-            body, model, dialect, provider, *tokens, reply, self._clock(), int(time.time())
+            body, model, dialect, provider, name, *tokens, reply, *now
         )
         if self._shared is not None and entries:
             self._shared.put(entries)
@@ -205,13 +214,20 @@ class HybridTokenEstimator:
         model: str | None = None,
         dialect: Dialect | None = None,
         provider: str | None = None,
+        tenant: str | bytes | None = None,
     ) -> bool:
         """As `record`, for an asynchronous shared store: it is written to by a task of the loop.
 
         Nothing is waited for. `record` does the same when it is called on the loop.
         """
         return self.record(
-            body, usage, reply=reply, model=model, dialect=dialect, provider=provider
+            body,
+            usage,
+            reply=reply,
+            model=model,
+            dialect=dialect,
+            provider=provider,
+            tenant=tenant,
         )
 
     def flush(self, timeout_seconds: float = 1.0) -> bool:
@@ -232,7 +248,7 @@ class HybridTokenEstimator:
         `model` is a name, or an object or mapping with `family`, `id` or `name`.
         """
         name = _model_name(model)
-        estimate = self._estimated({"messages": messages}, name, None, None)
+        estimate = self._estimated({"messages": messages}, name, None, None, None)
         return self._extended(messages, name, estimate)
 
     def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
@@ -285,8 +301,11 @@ class HybridTokenEstimator:
         """What was asked so far and what is kept.
 
         `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
-        only the new part of a body, `recorded` recorded calls, `known_prefixes` and
-        `learned_models` what is kept now.
+        only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes` and
+        `learned_models`; prefixes take `used_bytes` of `capacity_bytes`. `lookup_hits` and
+        `lookup_misses` are searches for a known prefix, by `record` too. `superseded`, `evicted`
+        and `expired` are prefixes that went: later ones of their conversation made them needless,
+        room was needed, or their time was over.
         """
         return {**dict(self._engine.stats()), **(self._shared.stats() if self._shared else {})}
 
@@ -323,26 +342,32 @@ class HybridTokenEstimator:
     def _estimated(self, *request: Any) -> Estimate:
         """The estimate with what is known here or in the shared store."""
         if self._shared is not None and self._shared.is_asked():
-            found = self._estimate_or_wanted(*request)
-            if not isinstance(found, list):
+            found = self._estimate_or_question(*request)
+            if isinstance(found, Estimate):
                 return found
-            self._shared.lookup(found[0], found[1:])
+            self._shared.lookup(found)
         return self._local(*request)
 
-    def _estimate_or_wanted(self, *request: Any) -> Estimate | list[bytes]:
-        """The estimate; or root and prefixes to ask for, if others may know more than we."""
+    def _estimate_or_question(self, *request: Any) -> Estimate | Question:
+        """The estimate; or what to ask the shared store for, if others may know more than we."""
         found: Estimate | list[bytes] = self._engine.estimate(
             *request, self._clock(), WANTED_PREFIXES
         )
-        return found
+        if isinstance(found, Estimate):
+            return found
+        from tokenctx.stores.shared import Question
+
+        *_, tenant = request
+        return Question(found[0], found[1:], functools.partial(self._insert, tenant))
 
     def _local(self, *request: Any) -> Estimate:
         estimate: Estimate = self._engine.estimate(*request, self._clock())
         return estimate
 
-    def _insert(self, digest: bytes, sealed: bytes) -> bool:
+    def _insert(self, tenant: bytes | None, digest: bytes, sealed: bytes) -> bool:
         """Whether `sealed` is the total of `digest`, which is known from now on."""
-        is_taken: bool = self._engine.insert(digest, sealed, self._clock(), int(time.time()))
+        now = self._clock(), int(time.time())
+        is_taken: bool = self._engine.insert(digest, sealed, tenant, *now)
         return is_taken
 
     def _extended(self, messages: object, model: str, estimate: Estimate) -> Estimate:
@@ -384,6 +409,10 @@ def _require_common(secret: bytes | None) -> None:
             "and values are made with it, so every process must be given the same, from where "
             "its other secrets come from; make one with secrets.token_bytes(32)"
         )
+
+
+def _tenant(tenant: str | bytes | None) -> bytes | None:
+    return tenant.encode(errors="surrogatepass") if isinstance(tenant, str) else tenant
 
 
 def _milli(characters_per_token: float) -> int:

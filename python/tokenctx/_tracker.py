@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tokenctx._models import ConversationLookupResult, KnownConversationState
 
 DEFAULT_CAPACITY_BYTES = 64 * 1024 * 1024
-"""About 500,000 known prefixes."""
+"""About 1,400,000 known prefixes."""
 DEFAULT_TTL_SECONDS = 24 * 60 * 60.0
 
 
@@ -23,7 +23,7 @@ class ConversationStateTracker:
     """Remembers the billed input tokens of conversations and finds them again by content.
 
     Many conversations of one family live side by side, in any thread. Only digests and numbers
-    are kept: the least recently used go first beyond `capacity_bytes` (128 bytes each), and each
+    are kept: beyond `capacity_bytes` (48 bytes each) what was not used goes first, and each
     expires `ttl_seconds` after it was last recorded. Trackers of equal `secret` (any bytes; by
     default random) make equal digests.
     """

@@ -9,9 +9,10 @@ use crate::entry::Entry;
 use crate::estimate::{Estimate, Source};
 use crate::json::{Document, Limits};
 use crate::learn::Learner;
-use crate::prefix::{KnownTotal, PrefixStore};
+use crate::prefix::{Boundary, PrefixStore};
 use crate::request::{Dialect, read_reply, read_request};
 use crate::resolve::Table;
+use crate::tenant::Tenant;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -132,7 +133,7 @@ impl PyEngine {
     }
 
     fn __len__(&self) -> usize {
-        self.0.with_store(|store| store.len())
+        self.0.store().len()
     }
 
     fn clear(&self) {
@@ -142,7 +143,7 @@ impl PyEngine {
     /// The estimate; or, if others may know more than this process, at most `wanted` prefixes to
     /// ask them for, behind the root of their conversation.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (body, model, dialect, provider, now_seconds, wanted=0))]
+    #[pyo3(signature = (body, model, dialect, provider, tenant, now_seconds, wanted=0))]
     fn estimate<'py>(
         &self,
         py: Python<'py>,
@@ -150,20 +151,28 @@ impl PyEngine {
         model: Option<&str>,
         dialect: Option<&str>,
         provider: Option<&str>,
+        tenant: Option<&[u8]>,
         now_seconds: f64,
         wanted: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
+        let tenant = self.0.tenant(tenant);
         let answer = interruptible(|| {
-            if let Some(found) =
-                self.short(py, &body, model, dialect, provider, now_seconds, wanted)
-            {
+            if let Some(found) = self.short(
+                py,
+                &body,
+                model,
+                dialect,
+                provider,
+                &tenant,
+                now_seconds,
+                wanted,
+            ) {
                 return Ok(Answer::Estimate(found));
             }
             body.read(py, &Limits::default(), |document| {
-                let reading = self
-                    .0
-                    .read(read_request(document, model, dialect), provider);
+                let request = read_request(document, model, dialect);
+                let reading = self.0.read(request, provider, tenant.clone());
                 // The store is locked only while attached, so that no fork can copy it locked.
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 match self.0.wanted(&reading, &known, wanted) {
@@ -208,6 +217,7 @@ impl PyEngine {
         model: Option<&str>,
         dialect: Option<&str>,
         provider: Option<&str>,
+        tenant: Option<&[u8]>,
         input_tokens: u64,
         output_tokens: u64,
         reasoning_tokens: u64,
@@ -223,71 +233,84 @@ impl PyEngine {
             reasoning_tokens,
         };
         let bytes = body.as_bytes();
-        let (root, entries, lesson, start) = guard(|| {
+        let tenant = self.0.tenant(tenant);
+        let (root, boundaries, lesson, start) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
-                    self.0.read_reply(&read_reply(document))
+                    self.0.read_reply(&tenant, &read_reply(document))
                 })?,
                 None => Reply::default(),
             };
             body.read(py, &limits, |document| {
-                let reading = self
-                    .0
-                    .read(read_request(document, model, dialect), provider);
+                let request = read_request(document, model, dialect);
+                let reading = self.0.read(request, provider, tenant.clone());
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 let lesson = self.0.lesson(&reading, &known, billed);
                 let start = bytes.and_then(|bytes| self.0.start(bytes, &reading));
-                let entries = self.0.entries(&reading, billed, &reply);
-                (reading.root(), entries, lesson, start)
+                let boundaries = self.0.boundaries(&reading, billed, &reply);
+                Python::attach(|_| self.0.record(&reading, &boundaries, now_seconds));
+                (reading.root(), boundaries, lesson, start)
             })
         })?;
-        self.0.with_store(|store| {
-            for (digest, total) in &entries {
-                store.record(*digest, *total, now_seconds);
-            }
-        });
-        if let (Some(bytes), Some(start), false) = (bytes, start, entries.is_empty()) {
-            self.0.record_start(bytes, start);
+        if let (Some(bytes), Some(start), true) = (bytes, start, !boundaries.is_empty()) {
+            self.0.record_start(&tenant, bytes, start);
         }
-        if !entries.is_empty() {
+        if !boundaries.is_empty() {
             self.1.recorded.fetch_add(1, Ordering::Relaxed);
         }
         if let Some(lesson) = lesson {
             self.0.with_learners(|learners| learners.learn(&lesson));
         }
-        let sealed = |(digest, total): &(Digest, KnownTotal)| {
+        let sealed = |boundary: &Boundary| {
             let entry = Entry {
-                total: *total,
+                total: boundary.total,
                 recorded_seconds: unix_seconds,
             };
-            let value = self.0.sealer().seal(*digest, &entry);
+            let value = self.0.sealer().seal(boundary.digest, &entry);
             let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
-            (bytes(&root.0), bytes(&digest.0), bytes(&value))
+            (bytes(&root.0), bytes(&boundary.digest.0), bytes(&value))
         };
-        Ok(entries.iter().map(sealed).collect())
+        Ok(boundaries.iter().map(sealed).collect())
     }
 
     /// Takes over what another process has sealed for `digest`; `False` if it has not.
-    fn insert(&self, digest: [u8; 16], sealed: &[u8], now_seconds: f64, unix_seconds: u64) -> bool {
+    fn insert(
+        &self,
+        digest: [u8; 16],
+        sealed: &[u8],
+        tenant: Option<&[u8]>,
+        now_seconds: f64,
+        unix_seconds: u64,
+    ) -> bool {
+        let tenant = self.0.tenant(tenant);
+        let digest = Digest(digest);
         self.0
-            .insert(Digest(digest), sealed, now_seconds, unix_seconds)
+            .insert(&tenant, digest, sealed, now_seconds, unix_seconds)
     }
 
     /// Names and numbers: answers by source, those that read only what was new, recorded calls,
     /// and what is kept.
     fn stats(&self) -> Vec<(&'static str, u64)> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let store = self.0.store().stats();
         vec![
             ("exact", count(&self.1.exact)),
             ("delta", count(&self.1.delta)),
             ("estimated", count(&self.1.estimated)),
             ("resumed", count(&self.1.resumed)),
             ("recorded", count(&self.1.recorded)),
-            ("known_prefixes", self.__len__() as u64),
             (
                 "learned_models",
                 self.0.with_learners(|it| it.iter().count()) as u64,
             ),
+            ("known_prefixes", store.entries as u64),
+            ("used_bytes", store.used_bytes as u64),
+            ("capacity_bytes", store.capacity_bytes as u64),
+            ("lookup_hits", store.hits),
+            ("lookup_misses", store.misses),
+            ("superseded", store.superseded),
+            ("evicted", store.evicted),
+            ("expired", store.expired),
         ]
     }
 
@@ -324,9 +347,8 @@ impl PyEngine {
         let dialect = self::dialect(dialect)?;
         let (count, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
-                let reading = self
-                    .0
-                    .read(read_request(document, model, dialect), provider);
+                let request = read_request(document, model, dialect);
+                let reading = self.0.read(request, provider, self.0.tenant(None));
                 (self.0.count(&reading), About::new(&reading))
             })
         })?;
@@ -355,21 +377,24 @@ impl PyEngine {
         model: Option<&str>,
         dialect: Option<Dialect>,
         provider: Option<&str>,
+        tenant: &Tenant,
         now_seconds: f64,
         wanted: usize,
     ) -> Option<(Estimate, About)> {
         let bytes = body.as_bytes()?;
-        let starts = self.0.starts(bytes);
+        let starts = self.0.starts(tenant, bytes);
         if starts.is_empty() {
             return None;
         }
         let limits = Limits::default();
         py.detach(|| {
             starts.iter().find_map(|start| {
-                let short = self.0.short(start, bytes)?;
+                let short = self.0.short(tenant, start, bytes)?;
                 let document = Document::from_bytes(&short, &limits).ok()?;
                 let request = read_request(&document, model, dialect);
-                let reading = self.0.read_short(request, provider, start)?;
+                let reading = self
+                    .0
+                    .read_short(request, provider, tenant.clone(), start)?;
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 known.prefix?;
                 if self.0.wanted(&reading, &known, wanted).is_some() {

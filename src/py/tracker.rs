@@ -33,11 +33,11 @@ impl PyTracker {
     }
 
     fn __len__(&self) -> usize {
-        self.0.with_store(|store| store.len())
+        self.0.store().len()
     }
 
     fn clear(&self) {
-        self.0.with_store(PrefixStore::clear);
+        self.0.store().clear();
     }
 
     fn record_actual<'py>(

@@ -22,11 +22,22 @@ if TYPE_CHECKING:
 DIGEST_BYTES: Final = 16
 CONTEXT: Final = "tokenctx 2026-11-21 message and prefix digests"
 """BLAKE3 key derivation context; it changes with every change of the canonical form."""
+TENANT_CONTEXT: Final = "tokenctx 2026-11-21 digests of a tenant"
 
 
 def derive_key(secret: bytes) -> bytes:
     """The 32-byte key of all digests of one estimator."""
     return blake3(secret, derive_key_context=CONTEXT).digest()
+
+
+def tenant_key(key: bytes, tenant: bytes) -> bytes:
+    """The 32-byte key of the digests of `tenant`, made of that of the estimator."""
+    return blake3(key + tenant, derive_key_context=TENANT_CONTEXT).digest()
+
+
+def public_name(key: bytes) -> bytes:
+    """8 bytes that stand for the tenant of this key."""
+    return _digest(key, b"name")[:8]
 
 
 def field(tag: str, content: str | bytes) -> bytes:

@@ -16,11 +16,13 @@ from tokenctx.reference.digest import (
     message_digest,
     options_digest,
     prefix_digests,
+    public_name,
+    tenant_key,
 )
 from tokenctx.reference.entry import Sealer
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
-from tokenctx.reference.prefix import KnownTotal, PrefixStore
+from tokenctx.reference.prefix import Boundary, KnownTotal, PrefixStore
 from tokenctx.reference.profile import (
     Profile,
     Table,
@@ -52,12 +54,21 @@ MAX_MODEL_BYTES = 200
 
 
 @dataclass(frozen=True)
+class Tenant:
+    """One tenant, or all who name none: the key of its digests, and a suffix of its models."""
+
+    key: bytes
+    suffix: str = ""
+
+
+@dataclass(frozen=True)
 class Reading:
     """A request, what it is counted with, and its prefix digests."""
 
     request: Request
     profile: Profile
     is_known_model: bool
+    tenant: Tenant
     digests: list[bytes]
     options: bytes = b""
 
@@ -121,6 +132,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         now_seconds: float,
         wanted: int = 0,
     ) -> Estimate | list[bytes]:
@@ -128,7 +140,7 @@ class Engine:
 
         Or, if others may know more, at most `wanted` prefixes to ask them for, behind the root.
         """
-        reading = self._read(body, model, dialect, provider)
+        reading = self._read(body, model, dialect, provider, tenant)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
         if digests := _wanted(reading, prefix[0] + 1 if prefix else 0, wanted):
             return [_root(reading), *digests]
@@ -150,6 +162,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
+        tenant: bytes | None,
         input_tokens: int,
         output_tokens: int,
         reasoning_tokens: int,
@@ -159,17 +172,19 @@ class Engine:
     ) -> list[tuple[bytes, bytes, bytes]]:
         """What is known from now on: root, prefix and sealed total, of `body` and with `reply`."""
         messages = () if reply is None else read_reply(reply)
-        reading = self._read(body, model, dialect, provider)
-        count = self._count(reading, self._store.deepest(reading.digests[1:], now_seconds))
+        reading = self._read(body, model, dialect, provider, tenant)
+        digests = reading.digests[1:]
+        count = self._count(reading, self._store.deepest(digests, now_seconds))
+        self._learn(reading, count, input_tokens)
         if input_tokens <= 0 or not reading.request.messages:
-            self._learn(reading, count, input_tokens)
             return []
-        prefix = reading.digests[-1]
         options = reading.options, self._options_tokens(reading)
-        entries = [(prefix, KnownTotal(input_tokens, 0, *options))]
+        known = KnownTotal(input_tokens, 0, *options)
+        boundaries = [Boundary(len(digests), digests[-1], known)]
         if messages and output_tokens > 0:
+            prefix, key = digests[-1], reading.tenant.key
             for message in messages:
-                prefix = link(self._key, prefix, message_digest(self._key, message))
+                prefix = link(key, prefix, message_digest(key, message))
             parts = [part for message in messages for part in message.parts]
             comes_back = any(
                 isinstance(part, Reasoning)
@@ -178,29 +193,37 @@ class Engine:
             )
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
-            entries.append((prefix, KnownTotal(input_tokens + derived, derived, *options)))
-        for digest, known in entries:
-            self._store.record(digest, known, now_seconds)
-        self._learn(reading, count, input_tokens)
+            known = KnownTotal(input_tokens + derived, derived, *options)
+            boundaries.append(Boundary(len(digests) + len(messages), prefix, known))
+        self._store.record(digests, boundaries, now_seconds)
         self._counts["recorded"] += 1
-        root = _root(reading)
         seal = self._sealer.seal
-        return [(root, digest, seal(digest, known, unix_seconds)) for digest, known in entries]
+        return [
+            (_root(reading), it.digest, seal(it.digest, it.total, unix_seconds))
+            for it in boundaries
+        ]
 
-    def insert(self, digest: bytes, sealed: bytes, now_seconds: float, unix_seconds: int) -> bool:
+    def insert(
+        self,
+        digest: bytes,
+        sealed: bytes,
+        tenant: bytes | None,  # noqa: ARG002  # its share of the store is a matter of the core
+        now_seconds: float,
+        unix_seconds: int,
+    ) -> bool:
         """Take over what another process has sealed for `digest`; False if it has not."""
         opened = self._sealer.open(digest, sealed)
         if opened is None:
             return False
         known, recorded_seconds = opened
         age_seconds = max(0, unix_seconds - recorded_seconds)
-        self._store.record(digest, known, now_seconds - age_seconds)
+        self._store.insert(digest, known, now_seconds - age_seconds)
         return True
 
     def stats(self) -> list[tuple[str, int]]:
         """Names and numbers; nothing is ever resumed here."""
-        kept = {"known_prefixes": len(self._store), "learned_models": len(self._learners)}
-        return [*self._counts.items(), *kept.items()]
+        learned = "learned_models", len(self._learners)
+        return [*self._counts.items(), learned, *self._store.stats().items()]
 
     def learned(self) -> list[tuple[str, int, list[float]]]:
         """Lead, corrections and covariance by model."""
@@ -234,7 +257,12 @@ class Engine:
         )
 
     def _read(
-        self, body: object, model: str | None, dialect: str | None, provider: str | None
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant_name: bytes | None = None,
     ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
         profile, is_known = self._table.resolve(request.model, request.dialect, provider)
@@ -243,9 +271,16 @@ class Engine:
         elif self._method == "characters":
             milli = self._milli_by_provider.get(profile.provider, self._milli)
             profile = characters(profile, milli, self._factor_permille)
-        reading = Reading(request, profile, is_known, [])
-        digests = prefix_digests(self._key, self._family(reading), request)
-        return replace(reading, digests=digests, options=options_digest(self._key, request))
+        tenant = self._tenant(tenant_name)
+        reading = Reading(request, profile, is_known, tenant, [])
+        digests = prefix_digests(tenant.key, self._family(reading), request)
+        return replace(reading, digests=digests, options=options_digest(tenant.key, request))
+
+    def _tenant(self, name: bytes | None) -> Tenant:
+        if name is None:
+            return Tenant(self._key)
+        key = tenant_key(self._key, name)
+        return Tenant(key, "@" + public_name(key).hex())
 
     def _counted(self, reading: Reading, work: Callable[[Counter], T]) -> tuple[T, Counter]:
         """What `work` counts, with the user's vocabulary if there is one that does not fail."""
@@ -289,7 +324,7 @@ class Engine:
         name = model_name(reading.request.model).own
         is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
         own = self._vocabulary(reading)
-        suffix = "" if own is None else f"/{own.name}"
+        suffix = reading.tenant.suffix if own is None else f"/{own.name}{reading.tenant.suffix}"
         return f"{reading.profile.name}/{name}{suffix}" if self._is_learning and is_name else ""
 
     def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tokenctx._models import ConversationLookupResult, KnownConversationState
 from tokenctx.reference.digest import derive_key, message_digest, prefix_digests
-from tokenctx.reference.prefix import KnownTotal, PrefixStore
+from tokenctx.reference.prefix import Boundary, KnownTotal, PrefixStore
 from tokenctx.reference.request import read_request
 
 
@@ -34,8 +34,9 @@ class Tracker:
         request = read_request(messages, model="")
         if not request.messages or actual_tokens <= 0:
             return None
-        digest = prefix_digests(self._key, model_family, request)[-1]
-        self._store.record(digest, KnownTotal(actual_tokens), now_seconds)
+        digests = prefix_digests(self._key, model_family, request)[1:]
+        boundary = Boundary(len(digests), digests[-1], KnownTotal(actual_tokens))
+        self._store.record(digests, [boundary], now_seconds)
         hashes = tuple(message_digest(self._key, message).hex() for message in request.messages)
         return KnownConversationState(hashes, actual_tokens, model_family, timestamp)
 

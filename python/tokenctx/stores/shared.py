@@ -14,7 +14,6 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,7 +22,7 @@ from tokenctx.stores.outbox import Outbox
 from tokenctx.stores.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from tokenctx.stores.outbox import Entries
     from tokenctx.stores.protocol import PrefixStore, Values
@@ -39,8 +38,21 @@ MAX_VALUE_CHARACTERS: Final = 128
 """A sealed value has 92 at most."""
 _POLL_SECONDS: Final = 0.002
 
-Insert = Callable[[bytes, bytes], bool]
-"""Takes over the sealed value of a digest; False if it is not what was sealed for it."""
+
+@dataclass(frozen=True)
+class Question:
+    """What to ask a store: `digests`, the deepest last, of the conversation with this `root`.
+
+    `insert` takes over the sealed value of a digest, or says that it is not what was sealed for it.
+    """
+
+    root: bytes
+    digests: Sequence[bytes]
+    insert: Callable[[bytes, bytes], bool]
+
+    def keys(self) -> list[str]:
+        """What the digests are stored under."""
+        return [_key(self.root, digest) for digest in self.digests]
 
 
 @dataclass
@@ -61,16 +73,15 @@ class _State:
 class SharedPrefixes:
     """A shared store that costs no more than its deadline and never fails.
 
-    What it answers goes to `insert`. Threads start with the first lookup or write, tasks on the
+    Threads start with the first lookup or write, tasks on the
     loop that runs then; after a fork the child begins anew.
     """
 
-    def __init__(self, store: PrefixStore, ttl_seconds: float, insert: Insert) -> None:
+    def __init__(self, store: PrefixStore, ttl_seconds: float) -> None:
         self._store = store
         self._is_async = store.is_async
         self._deadline_seconds = store.deadline_seconds
         self._ttl_seconds = int(max(1.0, min(ttl_seconds, 2**31)))
-        self._insert = insert
         self._now = _State()
 
     @property
@@ -83,15 +94,15 @@ class SharedPrefixes:
         """Whether a lookup would be made now."""
         return self._state.reads.admits()
 
-    def lookup(self, root: bytes, digests: Sequence[bytes]) -> None:
-        """Take over what the store has of `digests`; give up when the deadline has passed.
+    def lookup(self, question: Question) -> None:
+        """Take over what the store has; give up when the deadline has passed.
 
         Nothing from an asynchronous store, which cannot be waited for here.
         """
-        if self._is_async or self._is_left_to_probe(root, digests):
+        if self._is_async or self._is_left_to_probe(question):
             return
         state = self._state
-        call = state.readers.submit(functools.partial(self._ask, state, root, digests))
+        call = state.readers.submit(functools.partial(self._ask, state, question))
         try:
             error = call.exception(self._deadline_seconds)
         except concurrent.futures.TimeoutError:
@@ -100,15 +111,15 @@ class SharedPrefixes:
         else:
             _count(state.reads, error)
 
-    async def alookup(self, root: bytes, digests: Sequence[bytes]) -> None:
+    async def alookup(self, question: Question) -> None:
         """As `lookup`, of any store, without blocking the loop."""
-        if self._is_left_to_probe(root, digests):
+        if self._is_left_to_probe(question):
             return
         state = self._state
         if self._is_async:
-            call: asyncio.Future[None] = self._task(self._aask(state, root, digests))
+            call: asyncio.Future[None] = self._task(self._aask(state, question))
         else:
-            ask = functools.partial(self._ask, state, root, digests)
+            ask = functools.partial(self._ask, state, question)
             call = asyncio.wrap_future(state.readers.submit(ask))
             call.add_done_callback(_looked_at)
         try:
@@ -157,7 +168,7 @@ class SharedPrefixes:
         self._begin_write()
         return self._state.outbox.is_empty
 
-    def _is_left_to_probe(self, root: bytes, digests: Sequence[bytes]) -> bool:
+    def _is_left_to_probe(self, question: Question) -> bool:
         """Whether there is no waiting for the store; it is tried beside the estimates, if due."""
         state = self._state
         if not state.reads.is_open:
@@ -165,43 +176,33 @@ class SharedPrefixes:
         if not state.reads.claim_probe():
             return True
         if self._is_async:
-            self._task(asyncio.wait_for(self._aprobe(state, root, digests), ASYNC_SECONDS))
+            self._task(asyncio.wait_for(self._aprobe(state, question), ASYNC_SECONDS))
         elif not state.readers.is_full:
-            state.readers.submit(functools.partial(self._probe, state, root, digests))
+            state.readers.submit(functools.partial(self._probe, state, question))
         return True
 
-    def _probe(self, state: _State, root: bytes, digests: Sequence[bytes]) -> None:
+    def _probe(self, state: _State, question: Question) -> None:
         for _ in range(PROBE_CALLS):
             begin = time.monotonic()
-            self._ask(state, root, digests)
+            self._ask(state, question)
             if time.monotonic() - begin < self._deadline_seconds:
                 state.reads.close()
                 return
 
-    async def _aprobe(self, state: _State, root: bytes, digests: Sequence[bytes]) -> None:
+    async def _aprobe(self, state: _State, question: Question) -> None:
         for _ in range(PROBE_CALLS):
             begin = time.monotonic()
-            await self._aask(state, root, digests)
+            await self._aask(state, question)
             if time.monotonic() - begin < self._deadline_seconds:
                 state.reads.close()
                 return
 
-    def _ask(self, state: _State, root: bytes, digests: Sequence[bytes]) -> None:
-        keys = [_key(root, digest) for digest in digests]
-        self._take(state, digests, cast("Values", self._store.get_many(keys)))
+    def _ask(self, state: _State, question: Question) -> None:
+        _take(state, question, cast("Values", self._store.get_many(question.keys())))
 
-    async def _aask(self, state: _State, root: bytes, digests: Sequence[bytes]) -> None:
-        keys = [_key(root, digest) for digest in digests]
-        self._take(state, digests, await cast("Awaitable[Values]", self._store.get_many(keys)))
-
-    def _take(self, state: _State, digests: Sequence[bytes], values: Values) -> None:
-        """Insert what is there. Raises what it likes for values that are no answer."""
-        pairs = zip(digests, values, strict=True)
-        found = [(digest, _sealed(value)) for digest, value in pairs if value is not None]
-        taken = sum(self._insert(digest, sealed) for digest, sealed in found)
-        with state.lock:
-            state.taken += taken
-            state.refused += len(found) - taken
+    async def _aask(self, state: _State, question: Question) -> None:
+        values = await cast("Awaitable[Values]", self._store.get_many(question.keys()))
+        _take(state, question, values)
 
     def _begin_write(self) -> None:
         """Start a writer, if there is something to write and nobody does."""
@@ -260,6 +261,21 @@ class SharedPrefixes:
         task.add_done_callback(tasks.discard)
         task.add_done_callback(_looked_at)
         return task
+
+
+def _take(state: _State, question: Question, values: Values) -> None:
+    """Insert the deepest that is there. Raises what it likes for values that are no answer."""
+    found = list(zip(question.digests, values, strict=True))
+    taken = refused = 0
+    while found and not taken:
+        digest, value = found.pop()
+        if value is not None and question.insert(digest, _sealed(value)):
+            taken = 1
+        elif value is not None:
+            refused += 1
+    with state.lock:
+        state.taken += taken
+        state.refused += refused
 
 
 def _count(reads: Breaker, error: BaseException | None) -> None:
