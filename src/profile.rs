@@ -28,6 +28,8 @@ pub struct Profile {
     pub provider: String,
     /// The providers that it is for, by the name of who answers; empty: all.
     pub providers: Vec<String>,
+    /// The dialects that it is for; empty: all.
+    pub dialects: Vec<String>,
     /// An encoding, or `characters`.
     pub encoding: String,
     /// How good a count of text is: `exact`, `calibrated` or `heuristic`.
@@ -98,6 +100,8 @@ pub struct Profile {
     pub call_name_count: u64,
     /// Per tool result.
     pub result_tokens: u64,
+    /// Gemini's layouts: whether a result has the id of its call for a name, and is read as JSON.
+    pub names_results_by_id: bool,
     /// How tools, output schema and calls are rendered.
     pub layout: Layout,
     /// Whether gateways that name it by a vendor path call Responses for Chat.
@@ -142,6 +146,8 @@ pub struct Profile {
     pub video_second_tokens: u64,
     /// Citations of a document.
     pub citations_tokens: u64,
+    /// Layout `anthropic`: around a document that is text, besides its name.
+    pub document_tokens: u64,
     /// Framing of an answer that comes back.
     pub reply_tokens: u64,
     /// Largest input and output of the model, if known.
@@ -156,6 +162,7 @@ impl Default for Profile {
             name: String::new(),
             provider: String::new(),
             providers: Vec::new(),
+            dialects: Vec::new(),
             encoding: String::new(),
             quality: String::new(),
             text_numerator: 1,
@@ -191,6 +198,7 @@ impl Default for Profile {
             forced_serial_tokens: 0,
             call_name_count: 1,
             result_tokens: 0,
+            names_results_by_id: false,
             layout: Layout::Linear,
             is_rerouted_by_gateways: false,
             chat: LayoutRule::default(),
@@ -213,6 +221,7 @@ impl Default for Profile {
             audio_start_tokens: 0,
             video_second_tokens: 0,
             citations_tokens: 0,
+            document_tokens: 0,
             reply_tokens: 0,
             context_window_tokens: None,
             max_output_tokens: None,
@@ -230,6 +239,7 @@ impl Profile {
             "name" => self.name = text(),
             "provider" => self.provider = text(),
             "providers" => self.providers = texts(Some(value)).collect(),
+            "dialects" => self.dialects = texts(Some(value)).collect(),
             "encoding" => self.encoding = text(),
             "quality" => self.quality = text(),
             "text_numerator" => self.text_numerator = number(),
@@ -265,6 +275,7 @@ impl Profile {
             "forced_serial_tokens" => self.forced_serial_tokens = signed(value),
             "call_name_count" => self.call_name_count = number(),
             "result_tokens" => self.result_tokens = number(),
+            "names_results_by_id" => self.names_results_by_id = is_true(),
             "layout" => self.layout = Layout::named(&text()),
             "is_rerouted_by_gateways" => self.is_rerouted_by_gateways = is_true(),
             "chat" => set_rule(&mut self.chat, value),
@@ -287,6 +298,7 @@ impl Profile {
             "audio_start_tokens" => self.audio_start_tokens = number(),
             "video_second_tokens" => self.video_second_tokens = number(),
             "citations_tokens" => self.citations_tokens = number(),
+            "document_tokens" => self.document_tokens = number(),
             "reply_tokens" => self.reply_tokens = number(),
             "context_window_tokens" => self.context_window_tokens = value.as_u64(),
             "max_output_tokens" => self.max_output_tokens = value.as_u64(),
@@ -294,9 +306,15 @@ impl Profile {
         }
     }
 
-    /// Whether it is for requests that `provider` answers; empty if that is not known.
-    pub fn is_for(&self, provider: &str) -> bool {
-        self.providers.is_empty() || self.providers.iter().any(|name| name == provider)
+    /// Whether it is made for a provider or a dialect.
+    pub(crate) fn is_special(&self) -> bool {
+        !self.providers.is_empty() || !self.dialects.is_empty()
+    }
+
+    /// Whether it is for requests in `dialect` that `provider` answers; empty if not known.
+    pub(crate) fn is_for(&self, provider: &str, dialect: Dialect) -> bool {
+        let has = |list: &[String], name| list.is_empty() || list.iter().any(|it| it == name);
+        has(&self.providers, provider) && has(&self.dialects, dialect.name())
     }
 
     /// Whether a new turn of the user drops reasoning that was billed.

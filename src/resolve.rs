@@ -59,12 +59,13 @@ impl Table {
             Some(hint) => self.provider(hint).unwrap_or(hint),
             None => &name.provider,
         };
-        let known = self.beginning(&name.own, provider, 0);
-        let known = known.or_else(|| self.beginning(&name.with_vendor, provider, 0));
+        let asked = (provider, dialect);
+        let known = self.beginning(&name.own, asked, 0);
+        let known = known.or_else(|| self.beginning(&name.with_vendor, asked, 0));
         let nearest = || {
             let inner = name.words();
             inner
-                .filter_map(|word| self.beginning(word, provider, MIN_INNER_NAME_BYTES))
+                .filter_map(|word| self.beginning(word, asked, MIN_INNER_NAME_BYTES))
                 .max_by_key(|(length, _)| *length)
         };
         let found = known.or_else(nearest);
@@ -90,9 +91,16 @@ impl Table {
     }
 
     /// The profile to prefer whose beginning of a name `name` has, and the length of that.
-    fn beginning(&self, name: &str, provider: &str, min_bytes: usize) -> Option<(usize, &Profile)> {
+    fn beginning(
+        &self,
+        name: &str,
+        (provider, dialect): (&str, Dialect),
+        min_bytes: usize,
+    ) -> Option<(usize, &Profile)> {
         let fits = |prefix: &str, profile: &Profile| {
-            prefix.len() >= min_bytes && name.starts_with(prefix) && profile.is_for(provider)
+            prefix.len() >= min_bytes
+                && name.starts_with(prefix)
+                && profile.is_for(provider, dialect)
         };
         let all = self.prefixes.iter();
         all.map(|(prefix, index)| (prefix, &self.profiles[*index]))
@@ -139,10 +147,11 @@ impl Table {
         let own = text("name").and_then(index_of);
         let base = text("like").and_then(index_of).or(own);
         let mut profile = base.map_or_else(Profile::default, |base| self.profiles[base].clone());
-        profile.providers = match own {
-            Some(own) => self.profiles[own].providers.clone(),
-            None => Vec::new(),
+        let scope = |list: fn(&Profile) -> &Vec<String>| {
+            own.map_or_else(Vec::new, |own| list(&self.profiles[own]).clone())
         };
+        profile.providers = scope(|own| &own.providers);
+        profile.dialects = scope(|own| &own.dialects);
         row.members()
             .for_each(|(key, value)| profile.set(key, value));
         let index = own.unwrap_or(self.profiles.len());
@@ -157,11 +166,11 @@ impl Table {
         }
     }
 
-    /// The longest beginning first, of equal ones those for single providers.
+    /// The longest beginning first, of equal ones those for single providers or dialects.
     fn sort(&mut self) {
         let profiles = &self.profiles;
         self.prefixes.sort_by_key(|(prefix, index)| {
-            let is_for_all = profiles[*index].providers.is_empty();
+            let is_for_all = !profiles[*index].is_special();
             (usize::MAX - prefix.len(), is_for_all, prefix.clone())
         });
     }

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from test_layout import ENGINES
 from test_requests import Pair
 from tokenctx.reference import markup
+from tokenctx.reference.profile import profiles
 
 MODELS = st.sampled_from(
     "claude-3-5-haiku claude-3-7-sonnet claude-sonnet-4 claude-sonnet-4-5 claude-opus-4-6 "
@@ -139,3 +140,24 @@ def test_changed_options_are_counted_alike_in_both() -> None:
 def test_deep_schemas_end_on_one_line() -> None:
     schema = '{"a":' * 400 + "1" + "}" * 400
     assert len(markup.schema_text(schema)) < 10 * len(schema)
+
+
+CONVERSE_TEXT = {"name": "note", "format": "txt", "source": {"text": "Ruby is the best."}}
+TEXT = {"type": "text", "media_type": "text/plain", "data": "Ruby is the best."}
+
+
+def test_a_document_that_is_text_stands_in_a_frame(implementation: Any) -> None:
+    def tokens(*blocks: Any) -> int:
+        body = {"messages": [{"role": "user", "content": [*blocks]}]}
+        estimator = implementation.HybridTokenEstimator(learning=False)
+        return int(estimator.estimate(body, model="claude-sonnet-4-5").tokens)
+
+    frame = profiles()["claude-4.5"].document_tokens
+    document = {"type": "document", "source": TEXT}
+    plain = tokens({"type": "text", "text": TEXT["data"]})
+    assert tokens(document) == plain + frame
+    assert tokens({"type": "tool_result", "content": [document]}) == frame + tokens(
+        {"type": "tool_result", "content": [{"type": "text", "text": TEXT["data"]}]}
+    )
+    named = {**CONVERSE_TEXT, "name": "a much longer name of a note"}
+    assert plain + frame < tokens({"document": CONVERSE_TEXT}) < tokens({"document": named})

@@ -53,6 +53,17 @@ def test_a_profile_for_one_provider_wins_there_only(implementation: Any) -> None
     assert estimator.estimate(HELLO, model="vertex_ai/gpt-4o", provider="x").profile == "gpt-4o"
 
 
+def test_a_profile_for_one_dialect_wins_there_only(implementation: Any) -> None:
+    row = {"name": "there", "like": "gpt-4o", "models": ["gpt-4o"], "dialects": ["anthropic"]}
+    estimator = implementation.HybridTokenEstimator(profiles=row)
+    there = estimator.estimate({"messages": HELLO}, model="gpt-4o", dialect="anthropic")
+    here = estimator.estimate({"messages": HELLO}, model="gpt-4o", dialect="openai-chat")
+    assert (there.profile, here.profile) == ("there", "gpt-4o")
+    like = {"name": "like", "like": "grok-responses", "models": ["house-"]}
+    estimator = implementation.HybridTokenEstimator(profiles=like)
+    assert estimator.estimate(HELLO, model="house-1").profile == "like"
+
+
 def test_totals_of_two_profiles_do_not_mix(implementation: Any) -> None:
     row = {"name": "there", "like": "gpt-4o", "models": ["gpt-4o"], "providers": ["vertex"]}
     estimator = implementation.HybridTokenEstimator(profiles=[row])
@@ -96,6 +107,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"name": "a", "models": "x"}, r"models is 'x'; it must be a list of texts"),
     ({"name": "a", "models": [1]}, r"models is 1; it must be a text"),
     ({"name": "a", "text_cuts": ["x"]}, r"text_cuts is 'x'; it must be one of digits"),
+    ({"name": "a", "dialects": ["x"]}, r"dialects is 'x'; it must be one of openai-chat"),
     ({"name": "a", "has_think_tags": 1}, r"has_think_tags is 1; it must be true or false"),
     ({"name": "a", "chat": 1}, r"chat is a int; it must be a dict"),
     ({"name": "a", "chat": {"x": 1}}, r"chat.x is no field; the fields are joins_system"),

@@ -14,6 +14,7 @@ from tokenctx.reference.cut import CUTS
 from tokenctx.reference.gemini import LAYOUTS as GEMINI_LAYOUTS
 from tokenctx.reference.markup import FORMS
 from tokenctx.reference.media import image_rules
+from tokenctx.reference.model import Dialect
 from tokenctx.reference.profile import LAYOUTS, LayoutRule, Profile, bundled
 
 MAX_NUMBER: Final = 1_000_000_000
@@ -32,7 +33,13 @@ CHOICES: Final[dict[str, Sequence[str]]] = {
     "tool_text": ("parts", *FORMS),
     "confidence": ("documented", "verified", "inferred"),
 }
-LISTS: Final = frozenset({"models", "providers", "text_cuts"})
+LISTS: Final[dict[str, Sequence[str]]] = {
+    "models": (),
+    "providers": (),
+    "dialects": get_args(Dialect),
+    "text_cuts": tuple(CUTS),
+}
+"""Fields that are lists, and what may stand in them; empty: any text."""
 NOTES: Final = frozenset({"like", "source", "date"})
 
 Row = dict[str, Any]
@@ -110,7 +117,7 @@ def _value(title: str, key: str, value: object) -> object:
     if key in ("chat", "responses"):
         return _rule(title, value)
     if key in LISTS:
-        return _texts(title, value, tuple(CUTS) if key == "text_cuts" else ())
+        return _texts(title, value, LISTS[key])
     if key in NOTES:
         return _text(title, value, ())
     if key not in kinds and key != "confidence":

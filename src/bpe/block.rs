@@ -53,6 +53,8 @@ pub(super) trait Lanes: Copy {
     fn within(self, first: u8, last: u8) -> u64;
     /// [`piece::count`](super::piece::count), compiled for these instructions.
     fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64;
+    /// Asks the memory for what will be read soon.
+    fn prefetch<T>(soon: &T);
 }
 
 /// Sixteen bytes, on any machine.
@@ -87,6 +89,9 @@ impl Lanes for Portable {
     fn equal(self, byte: u8) -> u64 {
         self.bits(|other| other == byte)
     }
+
+    #[inline(always)]
+    fn prefetch<T>(_soon: &T) {}
 
     #[inline(always)]
     fn within(self, first: u8, last: u8) -> u64 {

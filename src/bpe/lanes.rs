@@ -5,9 +5,9 @@
 )]
 
 use std::arch::x86_64::{
-    __m128i, __m256i, _mm_add_epi8, _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128,
-    _mm_movemask_epi8, _mm_set1_epi8, _mm256_add_epi8, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8,
-    _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
+    __m128i, __m256i, _MM_HINT_T0, _mm_add_epi8, _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128,
+    _mm_movemask_epi8, _mm_prefetch, _mm_set1_epi8, _mm256_add_epi8, _mm256_cmpeq_epi8,
+    _mm256_cmpgt_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
 };
 
 use super::block::{Lanes, Window};
@@ -65,6 +65,15 @@ macro_rules! lanes {
                 let (shift, below) = range(first, last);
                 // SAFETY: see above.
                 Self(unsafe { $above($add(self.0, $set(shift)), $set(below)) }).wide()
+            }
+
+            #[inline(always)]
+            fn prefetch<T>(soon: &T) {
+                // SAFETY: every x86-64 machine has it, and it reads nothing.
+                #[allow(unused_unsafe)]
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(soon).cast())
+                }
             }
 
             #[inline(always)]

@@ -11,6 +11,7 @@
 )]
 
 use super::block::{BLOCK, Lanes};
+use super::key::SHORT_BYTES;
 use super::memo::{Memo, SHORT_PIECE_BYTES};
 use super::merge::MERGE_BYTES;
 use super::piece;
@@ -106,11 +107,17 @@ impl Pieces {
         text: &[u8],
         unknown: &[u8],
     ) -> u64 {
+        let mut slots = [0; ROOM];
+        for (slot, &piece) in slots.iter_mut().zip(unknown) {
+            let (start, end) = self.piece(piece);
+            *slot = vocabulary.short_slot(&bytes_at(text, start), end - start) as u32;
+            L::prefetch(vocabulary.short_entry(*slot as usize));
+        }
         let (mut tokens, mut others, mut left) = (0, [0; ROOM], 0);
-        for &piece in unknown {
+        for (&slot, &piece) in slots.iter().zip(unknown) {
             let (start, end) = self.piece(piece);
             let text = bytes_at(text, start);
-            let count = vocabulary.short_count(&text, end - start);
+            let count = vocabulary.count_at(slot as usize, &text, end - start);
             let hash = memo.hash_short(&text, (end - start).min(SHORT_PIECE_BYTES + 1));
             memo.remember_if(hash, count);
             tokens += count;
@@ -134,6 +141,13 @@ impl Pieces {
             let (start, end) = self.piece(piece);
             if end - start > MERGE_BYTES && text[end - 1].is_ascii() {
                 tokens += L::count_piece(vocabulary, text, start, end);
+                continue;
+            }
+            if end - start <= SHORT_BYTES && text[end - 1].is_ascii() {
+                together.push(memo.hash(text, start, end), text, start, end);
+                if together.is_full() {
+                    tokens += together.count(memo);
+                }
                 continue;
             }
             let hash = memo.hash(text, start, end);

@@ -59,16 +59,23 @@ impl<'a> Together<'a> {
                 u64::from(starts.count_ones())
             }
             0 => {
-                let place = self.filled % TOGETHER;
-                self.hashes[place] = Some(hash);
-                self.cells[place] = Cell::new(self.vocabulary, &bytes_at(text, start), length);
-                self.filled += 1;
+                self.push(hash, text, start, end);
                 return None;
             }
             count => return Some(count),
         };
         memo.remember_piece(hash, count);
         Some(count)
+    }
+
+    /// The cell `text[start..end]`, of at most [`SMALL_BYTES`], waits with the others, which are not
+    /// full.
+    #[inline(always)]
+    pub(super) fn push(&mut self, hash: Hash, text: &[u8], start: usize, end: usize) {
+        let place = self.filled % TOGETHER;
+        self.hashes[place] = Some(hash);
+        self.cells[place] = Cell::new(self.vocabulary, &bytes_at(text, start), end - start);
+        self.filled += 1;
     }
 
     /// Tokens of all cells, which are forgotten.

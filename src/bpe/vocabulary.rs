@@ -102,11 +102,25 @@ impl Vocabulary {
         self.short_rank(&bytes_at(text, start), length)
     }
 
-    /// One if the first `length` bytes of `text` are a short token, else none.
+    /// Where the first `length` bytes of `text` are, if they are a short token.
     #[inline(always)]
-    pub(super) fn short_count(&self, text: &[u8; 16], length: usize) -> u64 {
+    pub(super) fn short_slot(&self, text: &[u8; 16], length: usize) -> usize {
+        self.slot(Key::new(text, length.min(key::SHORT_BYTES + 1)).hash())
+    }
+
+    /// The entry in a slot.
+    #[inline(always)]
+    pub(super) fn short_entry(&self, slot: usize) -> &[[u8; 8]; 2] {
+        &self.short[slot]
+    }
+
+    /// One if the first `length` bytes of `text` are the short token in their slot, else none.
+    #[inline(always)]
+    pub(super) fn count_at(&self, slot: usize, text: &[u8; 16], length: usize) -> u64 {
         let key = Key::new(text, length.min(key::SHORT_BYTES + 1));
-        u64::from(self.entry(key, key.hash()) != 0)
+        let [low, high] = self.short[slot].map(u64::from_le_bytes);
+        let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
+        u64::from(differs == 0)
     }
 
     /// Rank of the first `length` bytes of `text`, or [`NONE`]; they are one at least, and

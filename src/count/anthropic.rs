@@ -261,13 +261,26 @@ impl Counter<'_> {
         self.total(sum)
     }
 
+    /// Adds what stands around documents that are text.
+    pub(super) fn documents(&self, names: &[String], sum: &mut Sum) {
+        for name in names {
+            if !name.is_empty() {
+                sum.text += self.text(name);
+            }
+            sum.add(self.profile.document_tokens);
+        }
+    }
+
     /// A result, with the name of its call if it is one of several.
     fn marked_up_result(&mut self, result: &ToolResult<'_>, name: Option<&str>, sum: &mut Sum) {
         self.counted_only_text = false;
         let mut text = String::new();
         for part in &result.parts {
             match part {
-                Part::Text(more) => text.push_str(more),
+                Part::Text(more) => {
+                    text.push_str(more);
+                    self.documents(more.documents(), sum);
+                }
                 Part::Data(data) => data.write_compact(&mut text),
                 _ => self.part(part, false, sum),
             }

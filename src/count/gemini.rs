@@ -1,6 +1,6 @@
 //! What Gemini's prompt layouts add: tools, calls, results, the schema of the answer.
 use super::{Counter, Sum};
-use crate::json::write_string;
+use crate::json::{Document, Limits, write_string};
 use crate::layout::{self, Layout, Marked};
 use crate::request::{Part, Request, Tool, ToolCall, ToolResult};
 
@@ -42,19 +42,29 @@ impl Counter<'_> {
 
     /// Adds a result: what is text or data in one frame, media by themselves.
     pub(super) fn gemini_result(&mut self, result: &ToolResult<'_>, sum: &mut Sum) {
+        let is_by_id = self.profile.names_results_by_id;
         let mut json = String::new();
         for part in &result.parts {
             match part {
                 Part::Data(data) => data.write_compact(&mut json),
+                Part::Text(text) if is_by_id && is_json(text) => json.push_str(text),
                 Part::Text(text) => write_string(text, &mut json),
                 _ => self.part(part, true, sum),
             }
         }
-        sum.add(self.marked(&layout::result(self.profile.layout, &result.name, &json)));
+        let name = match is_by_id && !result.call_id.is_empty() {
+            true => &result.call_id,
+            false => &result.name,
+        };
+        sum.add(self.marked(&layout::result(self.profile.layout, name, &json)));
     }
 
     fn marked(&self, marked: &Marked) -> u64 {
         let texts = marked.texts.iter().map(|text| self.text(text));
         marked.marks + self.scaled(texts.sum())
     }
+}
+
+fn is_json(text: &str) -> bool {
+    Document::parse(text, &Limits::default()).is_ok()
 }

@@ -14,6 +14,9 @@ use anthropic::{Prompt, Turn};
 use std::borrow::Cow;
 use vocabulary::Vocabulary;
 
+/// What a message without content costs where texts alone are billed.
+const EMPTY_TOKENS: u64 = 1;
+
 /// Counts with one profile and collects what it had to assume.
 #[derive(Debug)]
 pub struct Counter<'p> {
@@ -131,7 +134,9 @@ impl<'p> Counter<'p> {
         if let Some(prompt) = prompt {
             tokens = plus(tokens, self.blocks(prompt, &request.system));
         } else if !request.system.is_empty() {
-            tokens += profile.system_tokens + self.parts(&request.system, false);
+            let is_framed = request.has_system_role || !profile.layout.is_gemini();
+            tokens += u64::from(is_framed) * profile.system_tokens;
+            tokens += self.parts(&request.system, false);
         }
         if request.has_citations {
             tokens += profile.citations_tokens;
@@ -242,7 +247,11 @@ impl<'p> Counter<'p> {
                     nth += 1;
                     self.wrapped_result(result, open, close, &mut sum);
                 }
-                (Part::Text(text), _) if message.role == "assistant" && !counts_reasoning => {
+                (Part::Text(text), _)
+                    if self.profile.has_think_tags
+                        && message.role == "assistant"
+                        && !counts_reasoning =>
+                {
                     sum.text += self.text(self.without_thought(text));
                 }
                 _ => self.part(part, counts_reasoning, &mut sum),
@@ -259,7 +268,11 @@ impl<'p> Counter<'p> {
     /// Tokens that stand around a message.
     fn frame(&self, message: &Message<'_>) -> i64 {
         let profile = self.profile;
-        let (mut tokens, mut more) = (profile.message_tokens, 0);
+        let is_framed = message.has_role || !profile.layout.is_gemini();
+        let (mut tokens, mut more) = (u64::from(is_framed) * profile.message_tokens, 0);
+        if profile.layout == Layout::GeminiNames && message.parts.is_empty() {
+            tokens += EMPTY_TOKENS;
+        }
         if message.role == "assistant" {
             tokens += self.reply_schema_tokens;
             more += profile.assistant_tokens;
@@ -309,7 +322,15 @@ impl<'p> Counter<'p> {
     fn part(&mut self, part: &Part<'_>, counts_reasoning: bool, sum: &mut Sum) {
         self.counted_only_text &= matches!(part, Part::Text(_));
         match part {
-            Part::Text(text) => sum.text += self.text(text),
+            Part::Text(text) if self.profile.layout.is_gemini() => {
+                sum.text += text.blocks().map(|block| self.text(block)).sum::<u64>();
+            }
+            Part::Text(text) => {
+                sum.text += self.text(text);
+                if self.prompt.is_some() {
+                    self.documents(text.documents(), sum);
+                }
+            }
             Part::Data(data) => sum.text += self.text(&data.compact()),
             Part::ToolCall(call) if self.profile.layout.is_gemini() => self.gemini_call(call, sum),
             Part::ToolResult(result) if self.profile.layout.is_gemini() => {

@@ -310,11 +310,12 @@ fn strings(schema: Value<'_>, key: &str, out: &mut Marked) {
     }
 }
 
-/// Appends the keys and the texts of a JSON value.
+/// Appends the keys and the texts of a JSON value, and a token for each number.
 fn value_texts(value: Option<Value<'_>>, depth: usize, out: &mut Marked) {
     let Some(value) = value.filter(|_| depth <= MAX_DEPTH) else {
         return;
     };
+    out.marks += u64::from(value.kind() == Kind::Number);
     out.text(value.as_str().unwrap_or_default());
     for (key, item) in value.members() {
         out.text(key);

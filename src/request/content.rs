@@ -30,8 +30,8 @@ impl<'a, 'd> Reader<'a, 'd> {
         let text = text.into();
         match self.parts.last_mut() {
             _ if text.is_empty() => {}
-            Some(Part::Text(before)) => before.to_mut().push_str(&text),
-            _ => self.parts.push(Part::Text(text)),
+            Some(Part::Text(before)) => before.join(&text),
+            _ => self.parts.push(Part::Text(text.into())),
         }
     }
 
@@ -185,6 +185,7 @@ impl<'a, 'd> Reader<'a, 'd> {
             name,
             parts,
             is_error,
+            call_id: Cow::Borrowed(""),
         }));
     }
 }

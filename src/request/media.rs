@@ -114,7 +114,7 @@ impl<'d> Reader<'_, 'd> {
         let inner = first(block, &[kind]).or_else(|| first(block, &SOURCE_KEYS));
         let source = object(inner);
         if source.is_some_and(|source| matches!(string(source.get("type")), "text" | "content")) {
-            return self.text_document(block, source);
+            return self.document(String::new(), |it| it.text_document(block, source));
         }
         let inner = match source {
             Some(source) => first(source, &CONTENT_KEYS),
@@ -137,8 +137,28 @@ impl<'d> Reader<'_, 'd> {
         self.nested(source.and_then(|source| first(source, &["data", "content", "text"])));
     }
 
+    /// Appends the parts of a document that `read` appends, the last text marked as one.
+    fn document(&mut self, name: String, read: impl FnOnce(&mut Self)) {
+        let end = |parts: &[Part<'d>]| match parts.last() {
+            Some(Part::Text(text)) => (parts.len(), text.len()),
+            _ => (parts.len(), 0),
+        };
+        let before = end(&self.parts);
+        read(self);
+        let is_more = end(&self.parts) != before;
+        if let Some(Part::Text(text)) = self.parts.last_mut().filter(|_| is_more) {
+            text.end_document(name);
+        }
+    }
+
     /// Appends an image, document, video or audio block of Bedrock Converse.
     pub(super) fn converse_media(&mut self, kind: &'d str, media: Value<'d>) {
+        let text = |key| string(media.get(key));
+        let name = format!("{}.{}", text("name"), text("format"));
+        self.document(name, |reader| reader.converse_source(kind, media));
+    }
+
+    fn converse_source(&mut self, kind: &'d str, media: Value<'d>) {
         let source = object(media.get("source"));
         let field = |key| source.and_then(|source| source.get(key));
         if let ("document", Some(content)) = (kind, array(field("content"))) {

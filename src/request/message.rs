@@ -7,6 +7,10 @@ use super::model::{Assumptions, CallForm, MediaKind, Message, Part, ToolResult};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
+/// Who speaks in an item of Gemini's Interactions API.
+const INTERACTION_ROLES: [(&str, &str); 2] =
+    [("user_input", "user"), ("model_output", "assistant")];
+
 /// A message of any dialect, or an item of the Responses API.
 pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
     if item.kind() != Kind::Object {
@@ -37,6 +41,7 @@ fn message<'d>(role: &'d str, parts: Vec<Part<'d>>) -> Message<'d> {
         role: role.into(),
         name: Cow::Borrowed(""),
         parts,
+        has_role: true,
     }
 }
 
@@ -73,6 +78,7 @@ struct Fields<'d> {
     function_call: Option<Value<'d>>,
     refusal: Option<Value<'d>>,
     images: Option<Value<'d>>,
+    tool_call_id: Option<Value<'d>>,
 }
 
 impl<'d> Fields<'d> {
@@ -94,10 +100,11 @@ impl<'d> Fields<'d> {
                 "function_call" => &mut fields.function_call,
                 "refusal" => &mut fields.refusal,
                 "images" => &mut fields.images,
+                "tool_call_id" => &mut fields.tool_call_id,
                 _ => continue,
             };
             *field = Some(value);
-            fields.is_spoken |= !matches!(key, "type" | "name");
+            fields.is_spoken |= !matches!(key, "type" | "name" | "tool_call_id");
         }
         fields
     }
@@ -110,7 +117,7 @@ fn read_spoken<'d>(fields: &Fields<'d>, assumptions: &mut Assumptions) -> Messag
     let mut reader = Reader::new(assumptions);
     if role == "tool" {
         reader.content(content);
-        return message("tool", as_result(string(fields.name), reader.parts));
+        return message("tool", as_result(fields, reader.parts));
     }
     read_reasoning(fields, &mut reader);
     reader.content(content);
@@ -121,19 +128,21 @@ fn read_spoken<'d>(fields: &Fields<'d>, assumptions: &mut Assumptions) -> Messag
     let name = string(fields.name).into();
     Message {
         name,
+        has_role: present(fields.role).is_some() || fields.parts.is_none(),
         ..message(role, reader.parts)
     }
 }
 
 /// `parts` as one tool result, unless one is among them.
-fn as_result<'d>(name: &'d str, parts: Vec<Part<'d>>) -> Vec<Part<'d>> {
+fn as_result<'d>(fields: &Fields<'d>, parts: Vec<Part<'d>>) -> Vec<Part<'d>> {
     if parts.iter().any(|part| matches!(part, Part::ToolResult(_))) {
         return parts;
     }
     vec![Part::ToolResult(ToolResult {
-        name: name.into(),
+        name: string(fields.name).into(),
         parts,
         is_error: false,
+        call_id: string(fields.tool_call_id).into(),
     })]
 }
 
@@ -218,10 +227,14 @@ fn read_calls<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
     reader.text(string(fields.refusal));
 }
 
-/// An item of the Responses API that is not a message.
+/// An item of the Responses API that is not a message, or one of Gemini's Interactions.
 fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
     let mut reader = Reader::new(assumptions);
-    let role = if kind.ends_with("_output") {
+    let speaker = INTERACTION_ROLES.iter().find(|(known, _)| *known == kind);
+    let role = if let Some((_, role)) = speaker {
+        reader.content(item.get("content"));
+        role
+    } else if kind.ends_with("_output") {
         reader.result("", first(item, &["output", "tools"]), false);
         "tool"
     } else if let Some(builtin) = kind.strip_suffix("_call") {

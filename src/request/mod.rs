@@ -32,14 +32,14 @@ mod view;
 pub use content::MAX_NESTING;
 pub use data::Data;
 pub use model::{
-    Assumptions, CallForm, Content, Dialect, Media, MediaKind, Message, Part, Request, Tool,
+    Assumptions, CallForm, Content, Dialect, Media, MediaKind, Message, Part, Request, Text, Tool,
     ToolCall, ToolChoice, ToolResult,
 };
 pub use view::{reply_view, request_view};
 
 use crate::json::{Document, Kind, Value};
 use content::Reader;
-use field::{array, first, has, is_truthy, object, string};
+use field::{array, first, has, is_truthy, object, present, string};
 use message::{read_message, read_user_content};
 
 /// The neutral request in `document`: a body of any dialect, or its list of messages.
@@ -62,6 +62,7 @@ pub fn read_request<'d>(
         dialect: dialect.unwrap_or_else(|| dialect::detect_dialect(body)),
         model: named.into(),
         system: read_system(fields, &mut assumptions),
+        has_system_role: !system_value(fields).is_some_and(lacks_role),
         tools: tool::read_tools(tool_list(fields), &mut assumptions),
         messages: read_messages(body, fields, &mut assumptions),
         tool_choice: option::read_tool_choice(fields),
@@ -112,14 +113,7 @@ fn tool_list(fields: Value<'_>) -> Option<Value<'_>> {
 
 /// Parts of the system prompt that stands outside of the messages.
 fn read_system<'d>(fields: Value<'d>, assumptions: &mut Assumptions) -> Vec<Part<'d>> {
-    let keys = [
-        "system",
-        "instructions",
-        "systemInstruction",
-        "system_instruction",
-        "preamble",
-    ];
-    let value = first(fields, &keys);
+    let value = system_value(fields);
     let parts = value.and_then(|value| value.get("parts"));
     let mut reader = Reader::new(assumptions);
     match array(parts.or(value)) {
@@ -130,6 +124,23 @@ fn read_system<'d>(fields: Value<'d>, assumptions: &mut Assumptions) -> Vec<Part
         None => reader.content(parts.or(value).filter(|block| !is_client_header(*block))),
     }
     reader.parts
+}
+
+/// The system prompt that stands outside of the messages, in whatever field it is.
+fn system_value(fields: Value<'_>) -> Option<Value<'_>> {
+    let keys = [
+        "system",
+        "instructions",
+        "systemInstruction",
+        "system_instruction",
+        "preamble",
+    ];
+    first(fields, &keys)
+}
+
+/// Whether a value is Gemini's content without a role.
+fn lacks_role(value: Value<'_>) -> bool {
+    has(value, &["parts"]) && present(value.get("role")).is_none()
 }
 
 /// Whether a block of the system prompt is a coding agent's header, which nobody bills.

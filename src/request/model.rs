@@ -3,6 +3,7 @@ use super::data::Data;
 use crate::json::write_string;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 
 /// A request format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,8 @@ pub struct Request<'d> {
     pub model: Cow<'d, str>,
     /// The system prompt that stands outside of the messages.
     pub system: Vec<Part<'d>>,
+    /// False where Gemini's system prompt does not say whose it is.
+    pub has_system_role: bool,
     /// Tool definitions in their order.
     pub tools: Vec<Tool<'d>>,
     /// Messages in their order.
@@ -100,6 +103,7 @@ impl<'d> Request<'d> {
             dialect: self.dialect,
             model: self.model.clone(),
             system: self.system.clone(),
+            has_system_role: self.has_system_role,
             tools: self.tools.clone(),
             messages: self.messages.first().cloned().into_iter().collect(),
             tool_choice: ToolChoice::Free,
@@ -141,13 +145,15 @@ pub struct Message<'d> {
     pub name: Cow<'d, str>,
     /// Its content.
     pub parts: Vec<Part<'d>>,
+    /// False for Gemini's content that does not say whose it is; no part of the identity.
+    pub has_role: bool,
 }
 
 /// A part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part<'d> {
     /// Text as it is.
-    Text(Cow<'d, str>),
+    Text(Text<'d>),
     /// An image, file, audio or video.
     Media(Media<'d>),
     /// A call of a tool by the model.
@@ -163,6 +169,59 @@ pub enum Part<'d> {
     },
     /// Anything else, counted as its JSON text.
     Data(Data<'d>),
+}
+
+/// Text as it is, adjacent blocks of text joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text<'d> {
+    text: Cow<'d, str>,
+    /// Where the blocks end, in bytes, all but the last; no part of the identity.
+    ends: Vec<usize>,
+    /// File names of the documents in it, empty where it has the name; no part of the identity.
+    documents: Vec<String>,
+}
+
+impl<'d> Text<'d> {
+    /// Appends a block.
+    pub(super) fn join(&mut self, block: &str) {
+        self.ends.push(self.text.len());
+        self.text.to_mut().push_str(block);
+    }
+
+    /// Says that it ends with a document.
+    pub(super) fn end_document(&mut self, name: String) {
+        self.documents.push(name);
+    }
+
+    /// File names of the documents in it, empty where the text has the name.
+    pub fn documents(&self) -> &[String] {
+        &self.documents
+    }
+
+    /// The blocks that it was joined from.
+    pub fn blocks(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let ends = self.ends.iter().copied().chain([self.text.len()]);
+        starts.zip(ends).map(|(start, end)| &self.text[*start..end])
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl<'d, T: Into<Cow<'d, str>>> From<T> for Text<'d> {
+    fn from(text: T) -> Text<'d> {
+        Text {
+            text: text.into(),
+            ends: Vec::new(),
+            documents: Vec::new(),
+        }
+    }
 }
 
 /// A call of a tool by the model.
@@ -198,6 +257,8 @@ pub struct ToolResult<'d> {
     pub parts: Vec<Part<'d>>,
     /// Whether the tool failed.
     pub is_error: bool,
+    /// The id of the call, where a message of Chat has it; no part of the identity.
+    pub call_id: Cow<'d, str>,
 }
 
 /// What kind of media.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from tokenctx.reference import anthropic, bpe, gemini, layout, markup
 from tokenctx.reference.cut import cut
-from tokenctx.reference.document import compact
+from tokenctx.reference.document import compact, parse_arguments
 from tokenctx.reference.files import file_tokens, media_count
 from tokenctx.reference.media import (
     DETAILS,
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 DEFAULT_SIZE_PX: Final = (1024, 1024)
 """Width and height of an image whose size is not known; the reason is in `image_rules.json`."""
+
+
+EMPTY_TOKENS: Final = 1
+"""What a message without content costs where texts alone are billed."""
 
 
 class FailedVocabularyError(Exception):
@@ -90,7 +95,9 @@ class Counter:
         if self.has_markup:
             tokens += anthropic.block_tokens(request, profile) + self._system(request.system)
         elif request.system:
-            tokens += profile.system_tokens + self.parts(request.system, counts_reasoning=False)
+            is_framed = request.has_system_role or not self.is_gemini
+            tokens += profile.system_tokens if is_framed else 0
+            tokens += self.parts(request.system, counts_reasoning=False)
         if request.citations:
             tokens += profile.citations_tokens
         if self.rule is not None:
@@ -133,13 +140,20 @@ class Counter:
     def _gemini_result(self, result: ToolResult) -> int:
         """Tokens of a result: what is text or data in one frame, media by themselves."""
         texts = [
-            markup.spaced(part.text) if isinstance(part, Text) else part.json
+            self._gemini_output(part.text) if isinstance(part, Text) else part.json
             for part in result.parts
             if isinstance(part, (Text, Data))
         ]
         others = [part for part in result.parts if not isinstance(part, (Text, Data))]
-        marked = gemini.result_marked(self.profile.layout, result.name, "".join(texts))
+        is_by_id = self.profile.names_results_by_id and result.call_id
+        name = result.call_id if is_by_id else result.name
+        marked = gemini.result_marked(self.profile.layout, name, "".join(texts))
         return self.parts(others, counts_reasoning=True) + self._marked(marked)
+
+    def _gemini_output(self, text: str) -> str:
+        """The output of a tool as JSON: a gateway that names results by id reads it as such."""
+        is_read = self.profile.names_results_by_id and text.strip(" \t\n\r")
+        return text if is_read and parse_arguments(text)[1] else markup.spaced(text)
 
     def _marked(self, marked: gemini.Marked) -> int:
         return marked.marks + self.scaled(sum(map(self.text, marked.texts)))
@@ -293,6 +307,9 @@ class Counter:
         text = "".join(part.text if isinstance(part, Text) else part.json for part in shown)
         rest = [part for part in result.parts if not isinstance(part, (Text, Data))]
         texts, tokens = self._parts(rest, counts_reasoning=False)
+        documents = [self._documents(part) for part in shown if isinstance(part, Text)]
+        texts += sum(text for text, _ in documents)
+        tokens += sum(frame for _, frame in documents)
         if name is None:
             return texts + self.text(markup.result_text(text, is_error=result.is_error)), tokens
         return texts + self.text(markup.named_result_text(name, text)) + 1, tokens
@@ -307,7 +324,10 @@ class Counter:
 
     def _frame(self, message: Message) -> int:
         """Tokens that stand around a message."""
-        profile, tokens = self.profile, self.profile.message_tokens
+        profile, is_framed = self.profile, message.has_role or not self.is_gemini
+        tokens = profile.message_tokens if is_framed else 0
+        if profile.layout == "gemini-names" and not message.parts:
+            tokens += EMPTY_TOKENS
         if message.role == "assistant":
             tokens += profile.assistant_tokens + self.reply_schema_tokens
         if message.name:
@@ -396,8 +416,12 @@ class Counter:
         for part in parts:
             if not isinstance(part, Text):
                 self.only_text = False
-            if isinstance(part, Text):
+            if isinstance(part, Text) and self.is_gemini:
+                texts += sum(map(self.text, pieces(part)))
+            elif isinstance(part, Text):
                 texts += self.text(part.text)
+                nested = self._documents(part)
+                texts, others = texts + nested[0], others + nested[1]
             elif isinstance(part, Data):
                 texts += self.text(part.json)
             elif isinstance(part, ToolCall) and self.is_gemini:
@@ -423,6 +447,11 @@ class Counter:
                 self.media_tokens += tokens
                 others += tokens
         return texts, others
+
+    def _documents(self, part: Text) -> tuple[int, int]:
+        """What stands around documents that are text, in Anthropic's layout."""
+        names = part.documents if self.has_markup else ()
+        return sum(map(self.text, filter(None, names))), len(names) * self.profile.document_tokens
 
     def _opaque(self, byte_count: int) -> int:
         """Tokens of an encrypted blob of this length."""
@@ -456,6 +485,11 @@ class Counter:
         detail = media.detail if media.detail in DETAILS else "auto"
         sides = min(width_px, MAX_SIDE_PX), min(height_px, MAX_SIDE_PX)
         return image_tokens(image_rules()[self.profile.image_rule], *sides, detail)
+
+
+def pieces(text: Text) -> list[str]:
+    """The blocks that `text` was joined from."""
+    return [text.text[start:end] for start, end in pairwise((0, *text.ends, len(text.text)))]
 
 
 def last_user_index(messages: tuple[Message, ...], end: int) -> int:

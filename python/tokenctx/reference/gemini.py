@@ -222,10 +222,12 @@ def _schema_texts(schema: Any, depth: int, out: Marked, *, is_answer: bool) -> N
 
 
 def _value_texts(value: Any, depth: int, out: Marked) -> None:
-    """The keys and the texts of a JSON value."""
+    """The keys and the texts of a JSON value, and a token for each number."""
     if depth > MAX_DEPTH:
         return
-    if isinstance(value, str):
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        out.marks += 1
+    elif isinstance(value, str):
         out.texts.append(value)
     elif isinstance(value, dict):
         for key, item in value.items():

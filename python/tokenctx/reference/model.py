@@ -18,6 +18,10 @@ class Text:
     """Text as it is."""
 
     text: str
+    ends: tuple[int, ...] = field(default=(), compare=False)
+    """Where the blocks end that it was joined from, all but the last: no part of the identity."""
+    documents: tuple[str, ...] = field(default=(), compare=False)
+    """File names of the documents in it, empty where it has the name: no part of the identity."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class ToolResult:
     name: str
     parts: tuple[Part, ...]
     is_error: bool = False
+    call_id: str = field(default="", compare=False)
+    """The id of the call, where a message of Chat has it: no part of the identity."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class Message:
     role: str
     parts: tuple[Part, ...]
     name: str = ""
+    has_role: bool = field(default=True, compare=False)
+    """False for Gemini's content that does not say whose it is: no part of the identity."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,8 @@ class Request:
     dialect: Dialect
     model: str
     system: tuple[Part, ...] = ()
+    has_system_role: bool = True
+    """False where Gemini's system prompt does not say whose it is."""
     tools: tuple[Tool, ...] = ()
     messages: tuple[Message, ...] = ()
     tool_choice: str = ""

@@ -77,7 +77,9 @@ def merge_text(parts: list[Part]) -> tuple[Part, ...]:
             if not part.text:
                 continue
             if merged and isinstance(merged[-1], Text):
-                merged[-1] = Text(merged[-1].text + part.text)
+                before = merged[-1]
+                ends = (*before.ends, len(before.text))
+                merged[-1] = Text(before.text + part.text, ends, before.documents + part.documents)
                 continue
         merged.append(part)
     return tuple(merged)
@@ -286,7 +288,7 @@ def read_media_block(
         if inner.get("type") in ("text", "content"):
             content = first(inner, "data", "content", "text")
             titles = [Text(string(block.get(key))) for key in ("title", "context")]
-            return [*titles, *read_nested(content, assumptions, nesting)]
+            return as_document([*titles, *read_nested(content, assumptions, nesting)], "")
         inner = first(inner, "data", "file_data", "url", "file_url", "file_id", "bytes", "id")
     if inner is None:
         inner = first(block, "file_id", "url")
@@ -303,6 +305,14 @@ def read_media_block(
     if isinstance(inner, str) and looks_remote(kind, inner):
         return [remote_media(inner, about, assumptions)]
     return [read_media(inner, about, assumptions)]
+
+
+def as_document(parts: list[Part], name: str) -> list[Part]:
+    """`parts` of a document, its last text marked as one; empty text is left out."""
+    parts = [part for part in parts if not isinstance(part, Text) or part.text]
+    if parts and isinstance(parts[-1], Text):
+        parts[-1] = replace(parts[-1], documents=(name,))
+    return parts
 
 
 def kind_of_block(kind: str) -> MediaKind:
@@ -326,15 +336,18 @@ def read_converse_media(
     """An image, document, video or audio block of Bedrock Converse."""
     source = media.get("source")
     source = source if isinstance(source, dict) else {}
+    name = f"{string(media.get('name'))}.{string(media.get('format'))}"
     if kind == "document" and isinstance(source.get("content"), list):
-        return read_nested(source["content"], assumptions, nesting)
+        return as_document(read_nested(source["content"], assumptions, nesting), name)
     if kind == "document" and isinstance(source.get("text"), str):
-        return [Text(source["text"])]
+        return as_document([Text(source["text"])], name)
     family = kind_of_block(kind)
     mime = plain_mime(string(media.get("format")), family)
     about = About(family, mime, "", string(media.get("name")))
     content = source.get("bytes")
-    return [read_media(source if content is None else content, about, assumptions)]
+    return as_document(
+        [read_media(source if content is None else content, about, assumptions)], name
+    )
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ MIN_INNER_NAME_BYTES: Final = 3
 LAYOUTS: Final = ("openai", "openai-2023")
 APIS: Final = ("chat", "responses")
 NOTES: Final = ("source", "date", "confidence")
+SCOPE: Final = ("models", "providers", "dialects")
+"""What a profile does not take from the one that it is like."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Profile:
     encoding: str
     quality: str
     providers: tuple[str, ...] = ()
+    dialects: tuple[str, ...] = ()
     text_numerator: int = 1
     text_denominator: int = 1
     text_cuts: tuple[str, ...] = ()
@@ -89,6 +92,7 @@ class Profile:
     call_tokens: int = 0
     call_name_count: int = 1
     result_tokens: int = 0
+    names_results_by_id: bool = False
     layout: str = "linear"
     is_rerouted_by_gateways: bool = False
     chat: LayoutRule = LayoutRule()
@@ -113,9 +117,19 @@ class Profile:
     audio_start_tokens: int = 0
     video_second_tokens: int = 0
     citations_tokens: int = 0
+    document_tokens: int = 0
     reply_tokens: int = 0
     context_window_tokens: int | None = None
     max_output_tokens: int | None = None
+
+    def is_special(self) -> bool:
+        """Whether it is made for a provider or a dialect."""
+        return bool(self.providers or self.dialects)
+
+    def is_for(self, provider: str, dialect: str) -> bool:
+        """Whether it is for requests in `dialect` that `provider` answers."""
+        is_asked = provider in (self.providers or (provider,))
+        return is_asked and dialect in (self.dialects or (dialect,))
 
     def drops_reasoning(self) -> bool:
         """Whether a new turn of the user drops reasoning that was billed."""
@@ -164,14 +178,14 @@ class Table:
                 for profile in self.profiles.values()
                 for prefix in self.models[profile.name]
             ),
-            key=lambda pair: (-len(pair[0].encode()), bool(not pair[1].providers), pair[0]),
+            key=lambda pair: (-len(pair[0].encode()), not pair[1].is_special(), pair[0]),
         )
 
     def _add(self, row: dict[str, Any]) -> None:
         """A row has what it lacks from the one it is like, else from the one of its name."""
-        own = self._rows.get(row["name"], {"models": [], "providers": []})
+        own = self._rows.get(row["name"], {})
         base = self._rows.get(row.get("like", ""), own)
-        merged = {**base, "models": own["models"], "providers": own["providers"], **row}
+        merged = {**base, **{name: own.get(name, []) for name in SCOPE}, **row}
         merged.update({note: row.get(note, "") for note in NOTES})
         merged["models"] = [ascii_lower(prefix) for prefix in merged["models"]]
         for api in APIS:
@@ -190,21 +204,22 @@ class Table:
         name = model_name(model)
         hint = ascii_lower((provider or "").strip(ASCII_SPACE))
         provider = canonical_provider(hint, _table()["providers"]) or hint or name.provider
-        found = self._beginning(name.own, provider) or self._beginning(name.with_vendor, provider)
+        asked = provider, dialect
+        found = self._beginning(name.own, asked) or self._beginning(name.with_vendor, asked)
         if found:
             return found[1], True
         words = reversed(name.words())
-        inner = (self._beginning(word, provider, MIN_INNER_NAME_BYTES) for word in words)
+        inner = (self._beginning(word, asked, MIN_INNER_NAME_BYTES) for word in words)
         nearest = max(filter(None, inner), key=lambda match: match[0], default=None)
         return (nearest[1] if nearest else self._fallback(dialect, provider)), False
 
     def _beginning(
-        self, name: str, provider: str, min_bytes: int = 0
+        self, name: str, asked: tuple[str, str], min_bytes: int = 0
     ) -> tuple[int, Profile] | None:
         """The profile to prefer whose beginning of a name `name` has, and the length of that."""
         for prefix, profile in self.prefixes:
-            length, allowed = len(prefix.encode()), profile.providers or (provider,)
-            if length >= min_bytes and name.startswith(prefix) and provider in allowed:
+            length = len(prefix.encode())
+            if length >= min_bytes and name.startswith(prefix) and profile.is_for(*asked):
                 return length, profile
         return None
 
@@ -230,7 +245,7 @@ def resolve(model: str, dialect: str, provider: str | None = None) -> tuple[Prof
 
 def _profile(row: dict[str, Any]) -> Profile:
     known = {field.name: row[field.name] for field in fields(Profile) if field.name in row}
-    lists = {name: tuple(row.get(name, ())) for name in ("providers", "text_cuts")}
+    lists = {name: tuple(row.get(name, ())) for name in ("providers", "dialects", "text_cuts")}
     rules = {api: LayoutRule(**row[api]) for api in APIS}
     return Profile(**{**known, **lists, **rules})
 

@@ -60,6 +60,8 @@ ROLES: Final = {
     "tool": "tool",
     "function": "tool",
 }
+INTERACTION_ROLES: Final = {"user_input": "user", "model_output": "assistant"}
+"""Who speaks in an item of Gemini's Interactions API."""
 VSCODE_ROLES: Final = {1: "user", 2: "assistant", 3: "system"}
 ANTHROPIC_BLOCKS: Final = frozenset(
     "tool_use tool_result redacted_thinking server_tool_use".split()
@@ -124,6 +126,7 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
         dialect=found,
         model=named,
         system=read_system(fields, assumptions),
+        has_system_role=not lacks_role(system_value(fields)),
         tools=read_tools(tools, assumptions),
         messages=read_messages(message_list(fields, assumptions), assumptions),
         tool_choice=read_tool_choice(fields),
@@ -241,13 +244,22 @@ def message_list(fields: dict[str, Any], assumptions: set[str]) -> list[Any]:
 
 def read_system(fields: dict[str, Any], assumptions: set[str]) -> tuple[Part, ...]:
     """Parts of the system prompt that stands outside of the messages."""
-    value = first(
-        fields, "system", "instructions", "systemInstruction", "system_instruction", "preamble"
-    )
+    value = system_value(fields)
     if isinstance(value, dict) and "parts" in value:
         value = value["parts"]
     blocks = value if isinstance(value, list) else [value]
     return merge_text(read_content([*filterfalse(is_client_header, blocks)], assumptions))
+
+
+def system_value(fields: dict[str, Any]) -> Any:
+    """The system prompt that stands outside of the messages, in whatever field it is."""
+    keys = "system", "instructions", "systemInstruction", "system_instruction", "preamble"
+    return first(fields, *keys)
+
+
+def lacks_role(value: Any) -> bool:
+    """Whether a value is Gemini's content without a role."""
+    return isinstance(value, dict) and "parts" in value and value.get("role") is None
 
 
 def is_client_header(block: Any) -> bool:
@@ -277,14 +289,15 @@ def read_message(item: Any, assumptions: set[str]) -> Message:
     parts = read_reasoning(item)
     content = read_content(first(item, "content", "parts", "message"), assumptions)
     if role == "tool" and not any(isinstance(part, ToolResult) for part in content):
-        result = ToolResult(string(item.get("name")), merge_text(content))
+        call_id = string(item.get("tool_call_id"))
+        result = ToolResult(string(item.get("name")), merge_text(content), call_id=call_id)
         return Message(role, (result,))
     parts += content
     parts += read_calls(item, assumptions)
     for image in item["images"] if isinstance(item.get("images"), list) else []:
         parts.append(read_media(image, About("image"), assumptions))
     name = "" if role == "tool" else string(item.get("name"))
-    return Message(role, merge_text(parts), name)
+    return Message(role, merge_text(parts), name, has_role=not lacks_role(item))
 
 
 def read_role(value: Any, assumptions: set[str]) -> str:
@@ -332,7 +345,10 @@ def read_calls(item: dict[str, Any], assumptions: set[str]) -> list[Part]:
 
 
 def read_item(kind: str, item: dict[str, Any], assumptions: set[str]) -> Message:
-    """An item of the Responses API that is not a message."""
+    """An item of the Responses API that is not a message, or one of Gemini's Interactions."""
+    if kind in INTERACTION_ROLES:
+        content = read_content(item.get("content"), assumptions)
+        return Message(INTERACTION_ROLES[kind], merge_text(content))
     if kind.endswith("_output"):
         output = first(item, "output", "tools")
         return Message("tool", (read_result("", output, assumptions, 0),))
@@ -577,8 +593,8 @@ def part_view(part: Part) -> dict[str, Any]:
     """A part as plain JSON values, its kind first."""
     kind = KIND_NAMES[type(part)]
     fields = dict(vars(part))
-    fields.pop("form", None)
-    fields.pop("signature_bytes", None)
+    for unseen in ("form", "signature_bytes", "ends", "documents", "call_id"):
+        fields.pop(unseen, None)
     if isinstance(part, ToolResult):
         fields["parts"] = list(map(part_view, part.parts))
     if isinstance(part, Media):
