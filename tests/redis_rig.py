@@ -55,7 +55,16 @@ class Server:
 
     def __init__(self, program: str, folder: Path, *options: str) -> None:
         self.port, self.bus_port = free_port(), free_port()
-        words = ("--port", str(self.port), "--bind", HOST, "--save", "", "--dir", str(folder))
+        words: tuple[str, ...] = (
+            "--port",
+            str(self.port),
+            "--bind",
+            HOST,
+            "--save",
+            "",
+            "--dir",
+            str(folder),
+        )
         if "--cluster-enabled" in options:
             words = (*words, "--cluster-port", str(self.bus_port))
         self._command = (program, *words, *options)

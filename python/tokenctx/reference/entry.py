@@ -12,7 +12,7 @@ from tokenctx.reference.prefix import KnownTotal
 CONTEXT: Final = "tokenctx 2026-11-21 sealed known totals"
 VERSION: Final = b"\x01"
 MAC_BYTES: Final = 16
-OPTIONS_BYTES: Final = 8
+OPTIONS_BYTES: Final = 5
 MAX_NUMBER_BYTES: Final = 10
 
 
