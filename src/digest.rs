@@ -70,6 +70,13 @@ impl Digester {
         form.nested(b'x', |form| {
             request.tools.iter().for_each(|tool| form.tool(tool))
         });
+        let later = request.deferred_tools.iter().chain(&request.added_tools);
+        if later.clone().next().is_some() {
+            form.nested(b'l', |form| later.for_each(|tool| form.tool(tool)));
+        }
+        if request.is_raw {
+            form.field(b'w', [1]);
+        }
         self.digest(&form.bytes)
     }
 

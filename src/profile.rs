@@ -64,6 +64,10 @@ pub struct Profile {
     pub tools_without_system_tokens: i64,
     /// Whether the tool choice `none` takes the tools out of the prompt.
     pub none_choice_drops_tools: bool,
+    /// Whether deferred tools are shown in the list of tools, and again once they are loaded.
+    pub lists_deferred_tools: bool,
+    /// What tools cost where a result at the end takes them out of the prompt.
+    pub tools_after_result_tokens: Option<u64>,
     /// Scale of header and tools, in thousandths.
     pub tools_permille: u64,
     /// For the tool choice `any`.
@@ -180,6 +184,8 @@ impl Default for Profile {
             tool_text: ToolText::Parts,
             tools_without_system_tokens: 0,
             none_choice_drops_tools: false,
+            lists_deferred_tools: false,
+            tools_after_result_tokens: None,
             tools_permille: 1000,
             required_choice_tokens: 0,
             forced_choice_tokens: 0,
@@ -257,6 +263,8 @@ impl Profile {
             "tool_text" => self.tool_text = ToolText::named(&text()),
             "tools_without_system_tokens" => self.tools_without_system_tokens = signed(value),
             "none_choice_drops_tools" => self.none_choice_drops_tools = is_true(),
+            "lists_deferred_tools" => self.lists_deferred_tools = is_true(),
+            "tools_after_result_tokens" => self.tools_after_result_tokens = value.as_u64(),
             "tools_permille" => self.tools_permille = number(),
             "required_choice_tokens" => self.required_choice_tokens = number(),
             "forced_choice_tokens" => self.forced_choice_tokens = number(),

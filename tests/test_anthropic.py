@@ -161,3 +161,26 @@ def test_a_document_that_is_text_stands_in_a_frame(implementation: Any) -> None:
     )
     named = {**CONVERSE_TEXT, "name": "a much longer name of a note"}
     assert plain + frame < tokens({"document": CONVERSE_TEXT}) < tokens({"document": named})
+
+
+def test_a_deferred_tool_is_counted_once_it_is_referred_to(implementation: Any) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    here = {"name": "search_tools", "description": "Finds tools.", "input_schema": schema}
+    later = {**here, "name": "get_weather", "defer_loading": True}
+    asked: dict[str, Any] = {"role": "user", "content": "hi"}
+    reference = {"type": "tool_reference", "tool_name": "get_weather"}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": [reference]}
+    addition = {"type": "tool_addition", "tool": {"name": "get_weather"}}
+
+    def tools(listed: list[Any], *messages: Any, model: str = "claude-sonnet-4-5") -> int:
+        estimator = implementation.HybridTokenEstimator(learning=False)
+        body = {"tools": listed, "messages": [asked, *messages]}
+        return int(estimator.count_request(body, model=model).context_tokens)
+
+    alone, both = tools([here]), tools([here, {**later, "defer_loading": False}])
+    assert tools([here, later]) == alone < both
+    assert tools([here, later], {"role": "user", "content": [result]}) == both
+    assert tools([here, later], {"role": "system", "content": [addition]}) == both
+    alone, listed = (tools(them, model="claude-opus-5") for them in ([here], [here, later]))
+    loaded = tools([here, later], {"role": "user", "content": [result]}, model="claude-opus-5")
+    assert loaded - listed == listed - alone > 0

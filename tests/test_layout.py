@@ -127,3 +127,19 @@ def test_results_of_parallel_calls_are_one_array() -> None:
     assert layout.result_text("18.50") == "18.5"
     assert layout.result_text("72°F") == '"72\\u00b0F"'
     assert layout.result_text("") == '""'
+
+
+def test_tools_that_an_item_adds_stand_in_a_block_of_their_own(implementation: Any) -> None:
+    tool = {"type": "function", "name": "get_time", "description": "Tells the time."}
+    item = {"type": "additional_tools", "role": "developer", "tools": [tool]}
+    estimator = implementation.HybridTokenEstimator(learning=False)
+
+    def context(*items: Any, **fields: Any) -> int:
+        body = {"input": [{"role": "user", "content": "hi"}, *items], **fields}
+        count = estimator.count_request(body, model="gpt-5.6", dialect="openai-responses")
+        return int(count.context_tokens)
+
+    added, listed = context(item) - context(), context(tools=[tool]) - context()
+    assert added - listed > 70
+    assert context(item, tools=[tool]) == context() + added + listed
+    assert context({**item, "tools": None}) == context({**item, "tools": "x"}) == context()

@@ -135,3 +135,34 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
         tokenctx.HybridTokenEstimator(profiles=file)
     with pytest.raises(OSError, match="missing"):
         tokenctx.HybridTokenEstimator(profiles=tmp_path / "missing.json")
+
+
+TOOL = {"function": {"name": "f", "description": "Does it.", "parameters": {"type": "object"}}}
+
+
+def test_a_template_may_hide_tools_behind_a_result(implementation: Any) -> None:
+    row = {"name": "house", "like": "llama", "models": ["house"], "tools_after_result_tokens": 7}
+    estimator = implementation.HybridTokenEstimator(profiles=row, learning=False)
+
+    def tool_tokens(*messages: Any) -> int:
+        body = {"messages": [*HELLO, *messages]}
+        with_tools = {**body, "tools": [TOOL]}
+        counts = (estimator.count_request(it, model="house").tokens for it in (with_tools, body))
+        return int(next(counts) - next(counts))
+
+    result = {"role": "tool", "content": "ok"}
+    assert tool_tokens(result) == 7
+    assert tool_tokens(result, *HELLO) == tool_tokens() > 50
+
+
+def test_a_prompt_of_a_completions_api_stands_in_no_template(implementation: Any) -> None:
+    estimator = implementation.HybridTokenEstimator(learning=False)
+
+    def tokens(body: dict[str, Any]) -> int:
+        return int(estimator.estimate(body, model="llama-3.1-8b").tokens)
+
+    assert tokens({"prompt": "hello world"}) == 2
+    chat = tokens({"messages": HELLO})
+    assert tokens({"prompt": "hello world", "options": {"temperature": 0}}) == chat > 20
+    assert estimator.record({"prompt": "hello world"}, 2, model="llama-3.1-8b") is not None
+    assert tokens({"messages": HELLO}) == chat

@@ -30,6 +30,8 @@ pub struct Counter<'p> {
     reply_schema_tokens: u64,
     /// Images and files in the messages that are counted.
     media_count: usize,
+    /// Whether the messages stand in no chat template.
+    is_raw: bool,
     /// Whether signatures of thoughts are billed in this message.
     counts_signatures: bool,
     /// Whether the results that come next belong to calls in one wrapper.
@@ -81,6 +83,7 @@ impl<'p> Counter<'p> {
             prompt: (profile.layout == Layout::Anthropic).then(|| Prompt::new(profile, request)),
             reply_schema_tokens: 0,
             media_count: 0,
+            is_raw: request.is_raw,
             counts_signatures: false,
             is_wrapped: false,
             assumptions: Assumptions::new(),
@@ -129,7 +132,7 @@ impl<'p> Counter<'p> {
     /// Tokens of all but the messages: request framing, system prompt, tools, options.
     pub fn context(&mut self, request: &Request<'_>) -> u64 {
         let profile = self.profile;
-        let mut tokens = profile.request_tokens;
+        let mut tokens = u64::from(!request.is_raw) * profile.request_tokens;
         let prompt = self.prompt.map(|_| Prompt::new(profile, request));
         if let Some(prompt) = prompt {
             tokens = plus(tokens, self.blocks(prompt, &request.system));
@@ -153,12 +156,16 @@ impl<'p> Counter<'p> {
             return tokens + self.gemini_context(request);
         }
         let has_system = openai::leading_system(request).is_some();
-        if !has_system {
+        if !has_system && !request.is_raw {
             tokens = plus(tokens, profile.no_system_tokens);
         }
-        let is_dropped = profile.none_choice_drops_tools && request.tool_choice == ToolChoice::None;
-        if !request.tools.is_empty() && !is_dropped {
-            let tools = self.tools(&request.tools) + self.choice(&request.tool_choice);
+        let after = self.tools_after_result(request);
+        if let (false, Some(after)) = (request.tools.is_empty(), after) {
+            self.counted_only_text = false;
+            self.tally.tools = after;
+            tokens += after;
+        } else if !request.tools.is_empty() && !self.drops_tools(request) {
+            let tools = self.tools(request) + self.choice(&request.tool_choice);
             let more = i64::from(!has_system) * profile.tools_without_system_tokens;
             let serial = prompt.map_or(0, Prompt::serial_tokens);
             self.tally.tools = plus(tools, serial.saturating_add(more));
@@ -178,6 +185,18 @@ impl<'p> Counter<'p> {
             tokens += profile.thinking_tokens;
         }
         tokens
+    }
+
+    /// Whether the tool choice takes the tools out of the prompt.
+    fn drops_tools(&self, request: &Request<'_>) -> bool {
+        self.profile.none_choice_drops_tools && request.tool_choice == ToolChoice::None
+    }
+
+    /// What tools cost if they are not shown with a result at the end; else nothing is said.
+    fn tools_after_result(&self, request: &Request<'_>) -> Option<u64> {
+        let ends_with_result = request.messages.last().is_some_and(|it| it.role == "tool");
+        let after = self.profile.tools_after_result_tokens;
+        after.filter(|_| ends_with_result)
     }
 
     /// Tokens of `messages` from `start` on, one by one, each with its framing.
@@ -267,6 +286,9 @@ impl<'p> Counter<'p> {
 
     /// Tokens that stand around a message.
     fn frame(&self, message: &Message<'_>) -> i64 {
+        if self.is_raw {
+            return 0;
+        }
         let profile = self.profile;
         let is_framed = message.has_role || !profile.layout.is_gemini();
         let (mut tokens, mut more) = (u64::from(is_framed) * profile.message_tokens, 0);
@@ -384,11 +406,13 @@ impl<'p> Counter<'p> {
         (tokens * self.profile.text_numerator).div_ceil(self.profile.text_denominator)
     }
 
-    fn tools(&mut self, tools: &[Tool<'_>]) -> u64 {
+    fn tools(&mut self, request: &Request<'_>) -> u64 {
         self.counted_only_text = false;
         let profile = self.profile;
+        let deferred = request.deferred_tools.iter();
+        let deferred = deferred.filter(|_| profile.lists_deferred_tools);
         let mut tokens = profile.tools_header_tokens;
-        for tool in tools {
+        for tool in request.tools.iter().chain(deferred) {
             tokens = plus(tokens + self.scaled(self.tool(tool)), profile.tool_tokens);
         }
         profile.tools_tokens + permille(tokens, profile.tools_permille)

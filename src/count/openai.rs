@@ -110,6 +110,12 @@ impl Counter<'_> {
         }
         let builtin = request.tools.iter().filter(|tool| !own(tool));
         let mut text: u64 = builtin.map(|tool| self.text(&tool.name)).sum();
+        if request.added_tools.iter().any(|tool| own(&tool)) {
+            self.counted_only_text = false;
+            let added = request.added_tools.iter().filter(own);
+            text += self.text(&layout::tools_text(self.profile.layout, added));
+            tokens += rule.added_tools_tokens;
+        }
         self.counted_only_text &= request.tools.is_empty() && blocks.is_empty();
         if !blocks.is_empty() {
             let block = blocks.join("\n\n");

@@ -66,6 +66,8 @@ pub struct LayoutRule {
     pub next_call_tokens: i64,
     pub wrapper_tokens: i64,
     pub pro_tokens: i64,
+    /// Around tools that an item adds.
+    pub added_tools_tokens: i64,
     pub page_tokens: i64,
 }
 
@@ -97,6 +99,7 @@ impl LayoutRule {
             "wrapper_tokens" => self.wrapper_tokens = number,
             "page_tokens" => self.page_tokens = number,
             "pro_tokens" => self.pro_tokens = number,
+            "added_tools_tokens" => self.added_tools_tokens = number,
             _ => {}
         }
     }

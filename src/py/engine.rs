@@ -336,6 +336,33 @@ impl PyEngine {
         }
     }
 
+    /// Tokens that are expected of `body`, their source and what they are counted with; no answer
+    /// to anybody, so in no statistics.
+    #[allow(clippy::too_many_arguments)]
+    fn expected(
+        &self,
+        py: Python<'_>,
+        body: Body<'_>,
+        model: Option<&str>,
+        dialect: Option<&str>,
+        provider: Option<&str>,
+        tenant: Option<&[u8]>,
+        now_seconds: f64,
+    ) -> PyResult<(u64, &'static str, String)> {
+        let dialect = self::dialect(dialect)?;
+        let tenant = self.0.tenant(tenant);
+        interruptible(|| {
+            body.read(py, &Limits::default(), |document| {
+                let request = read_request(document, model, dialect);
+                let reading = self.0.read(request, provider, tenant.clone());
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                let estimate = self.0.answer(&reading, &known);
+                let profile = About::new(&reading).profile;
+                (estimate.tokens, estimate.source.name(), profile)
+            })
+        })
+    }
+
     fn count<'py>(
         &self,
         py: Python<'py>,

@@ -62,8 +62,11 @@ pub fn read_request<'d>(
         dialect: dialect.unwrap_or_else(|| dialect::detect_dialect(body)),
         model: named.into(),
         system: read_system(fields, &mut assumptions),
+        is_raw: is_raw_prompt(fields),
         has_system_role: !system_value(fields).is_some_and(lacks_role),
-        tools: tool::read_tools(tool_list(fields), &mut assumptions),
+        deferred_tools: tool::read_deferred_tools(tool_list(fields)),
+        added_tools: tool::read_added_tools(message_value(body, fields)),
+        tools: tool::read_tools(tool_list(fields), fields, &mut assumptions),
         messages: read_messages(body, fields, &mut assumptions),
         tool_choice: option::read_tool_choice(fields),
         response_schema: option::read_response_schema(fields),
@@ -138,6 +141,12 @@ fn system_value(fields: Value<'_>) -> Option<Value<'_>> {
     first(fields, &keys)
 }
 
+/// Whether a body is for completions; Ollama, which has options, lays a template around.
+fn is_raw_prompt(fields: Value<'_>) -> bool {
+    let is_chat = first(fields, &["messages", "contents", "input", "options"]).is_some();
+    !is_chat && present(fields.get("prompt")).is_some()
+}
+
 /// Whether a value is Gemini's content without a role.
 fn lacks_role(value: Value<'_>) -> bool {
     has(value, &["parts"]) && present(value.get("role")).is_none()
@@ -149,20 +158,22 @@ fn is_client_header(block: Value<'_>) -> bool {
         && string(block.get("text")).starts_with("x-anthropic-billing-header:")
 }
 
+/// What holds the messages of a body.
+fn message_value<'d>(body: Value<'d>, fields: Value<'d>) -> Option<Value<'d>> {
+    let keys = ["messages", "contents", "input", "prompt", "inputText"];
+    match fields.kind() {
+        Kind::Object => first(fields, &keys),
+        _ => Some(body).filter(|body| !body.is_null()),
+    }
+}
+
 /// The messages of a body, in whatever field they are.
 fn read_messages<'d>(
     body: Value<'d>,
     fields: Value<'d>,
     assumptions: &mut Assumptions,
 ) -> Vec<Message<'d>> {
-    let found = match fields.kind() {
-        Kind::Object => first(
-            fields,
-            &["messages", "contents", "input", "prompt", "inputText"],
-        ),
-        _ => Some(body).filter(|body| !body.is_null()),
-    };
-    let Some(found) = found else {
+    let Some(found) = message_value(body, fields) else {
         return read_lone_message(fields, assumptions);
     };
     match found.kind() {

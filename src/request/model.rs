@@ -62,10 +62,17 @@ pub struct Request<'d> {
     pub model: Cow<'d, str>,
     /// The system prompt that stands outside of the messages.
     pub system: Vec<Part<'d>>,
+    /// Whether the messages are a prompt as the model reads it, without a chat template.
+    pub is_raw: bool,
     /// False where Gemini's system prompt does not say whose it is.
     pub has_system_role: bool,
-    /// Tool definitions in their order.
+    /// Tool definitions in their order: those that the model sees from the start, and deferred
+    /// ones that a message refers to.
     pub tools: Vec<Tool<'d>>,
+    /// All with `defer_loading`, whether a message refers to them or not.
+    pub deferred_tools: Vec<Tool<'d>>,
+    /// Those in items of the Responses API that add tools.
+    pub added_tools: Vec<Tool<'d>>,
     /// Messages in their order.
     pub messages: Vec<Message<'d>>,
     /// Which tool the model must call.
@@ -103,8 +110,11 @@ impl<'d> Request<'d> {
             dialect: self.dialect,
             model: self.model.clone(),
             system: self.system.clone(),
+            is_raw: self.is_raw,
             has_system_role: self.has_system_role,
             tools: self.tools.clone(),
+            deferred_tools: self.deferred_tools.clone(),
+            added_tools: self.added_tools.clone(),
             messages: self.messages.first().cloned().into_iter().collect(),
             tool_choice: ToolChoice::Free,
             response_schema: None,

@@ -3,6 +3,7 @@ use super::data::{Data, is_unbilled};
 use super::field::{array, first, object, present, string};
 use super::model::{Assumptions, Tool};
 use crate::json::{Kind, Value};
+use std::collections::BTreeSet;
 
 /// Where Gemini lists definitions.
 const DECLARATIONS: [&str; 2] = ["functionDeclarations", "function_declarations"];
@@ -20,21 +21,81 @@ const SCHEMA_KEYS: [&str; 6] = [
 /// Where Gemini has it as JSON Schema.
 const JSON_SCHEMA_KEYS: [&str; 2] = ["parametersJsonSchema", "parameters_json_schema"];
 
-/// Tool definitions in their order.
+/// Tool definitions in their order, without those that are not loaded yet.
 pub(super) fn read_tools<'d>(
     value: Option<Value<'d>>,
+    fields: Value<'d>,
     assumptions: &mut Assumptions,
 ) -> Vec<Tool<'d>> {
     let mut tools = Vec::new();
-    match (array(value), value) {
-        (Some(list), _) => list.items().for_each(|item| read_tool(item, &mut tools)),
-        (None, Some(item)) => read_tool(item, &mut tools),
-        (None, None) => {}
+    let has_deferred = elements(value).any(is_deferred);
+    let loaded = has_deferred.then(|| loaded_names(fields));
+    for item in elements(value) {
+        let is_loaded = |names: &BTreeSet<_>| names.contains(string(item.get("name")));
+        if !is_deferred(item) || loaded.as_ref().is_some_and(is_loaded) {
+            read_tool(item, &mut tools);
+        }
     }
     if tools.iter().any(|tool| tool.builtin.is_some()) {
         assumptions.insert("builtin_tool");
     }
     tools
+}
+
+/// Definitions of deferred tools in their order.
+pub(super) fn read_deferred_tools(value: Option<Value<'_>>) -> Vec<Tool<'_>> {
+    let mut tools = Vec::new();
+    let deferred = elements(value).filter(|item| is_deferred(*item));
+    deferred.for_each(|item| read_tool(item, &mut tools));
+    tools
+}
+
+/// Definitions in items that add tools.
+pub(super) fn read_added_tools(items: Option<Value<'_>>) -> Vec<Tool<'_>> {
+    let mut tools = Vec::new();
+    for item in array(items).into_iter().flat_map(Value::items) {
+        if string(item.get("type")) == "additional_tools" {
+            let list = array(item.get("tools")).into_iter();
+            list.flat_map(Value::items)
+                .for_each(|tool| read_tool(tool, &mut tools));
+        }
+    }
+    tools
+}
+
+/// The elements of a list, or the value that stands in place of one.
+fn elements(value: Option<Value<'_>>) -> impl Iterator<Item = Value<'_>> {
+    let list = array(value);
+    let items = list.into_iter().flat_map(Value::items);
+    items.chain(value.filter(|_| list.is_none()))
+}
+
+/// Whether the model sees a tool only once a message refers to it.
+fn is_deferred(item: Value<'_>) -> bool {
+    item.get("defer_loading").and_then(Value::as_bool) == Some(true)
+}
+
+/// Names of deferred tools that a result or a message of the system refers to.
+fn loaded_names(fields: Value<'_>) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    let messages = array(fields.get("messages")).into_iter();
+    for block in messages.flat_map(Value::items).flat_map(content_blocks) {
+        for inner in std::iter::once(block).chain(content_blocks(block)) {
+            if string(inner.get("type")) == "tool_reference" {
+                found.insert(string(inner.get("tool_name")));
+            }
+        }
+        if let Some(tool) = object(block.get("tool")) {
+            found.insert(string(tool.get("name")));
+        }
+    }
+    found
+}
+
+/// The blocks in the content of a message or of a block.
+fn content_blocks(owner: Value<'_>) -> impl Iterator<Item = Value<'_>> {
+    let content = array(owner.get("content"));
+    content.into_iter().flat_map(Value::items)
 }
 
 /// Appends the definitions in one element of a tool list.

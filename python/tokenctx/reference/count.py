@@ -91,7 +91,8 @@ class Counter:
 
     def context(self, request: Request) -> int:
         """Tokens of all but the messages: request framing, system prompt, tools, options."""
-        profile, tokens = self.profile, self.profile.request_tokens
+        profile = self.profile
+        tokens = 0 if request.is_raw else profile.request_tokens
         if self.has_markup:
             tokens += anthropic.block_tokens(request, profile) + self._system(request.system)
         elif request.system:
@@ -110,12 +111,15 @@ class Counter:
         if self.is_gemini:
             return tokens + self._gemini_context(request)
         has_system = leading_system(request) is not None
-        if not has_system:
+        if not has_system and not request.is_raw:
             tokens = max(0, tokens + profile.no_system_tokens)
-        is_dropped = profile.none_choice_drops_tools and request.tool_choice == "none"
-        if request.tools and not is_dropped:
+        if request.tools and (after := self._tools_after_result(request)) is not None:
+            self.only_text, self.tools_tokens = False, after
+            tokens += after
+        elif request.tools and not self._drops_tools(request):
             more = self.serial() + (0 if has_system else profile.tools_without_system_tokens)
-            tools = self.tools(request.tools) + self.choice(request.tool_choice)
+            deferred = request.deferred_tools if profile.lists_deferred_tools else ()
+            tools = self.tools((*request.tools, *deferred)) + self.choice(request.tool_choice)
             self.tools_tokens = max(0, tools + more)
             tokens += self.tools_tokens
         if request.response_schema:
@@ -126,6 +130,15 @@ class Counter:
             self.schema_tokens = profile.schema_tokens + schema_tokens
             tokens += self.schema_tokens
         return tokens + (profile.thinking_tokens if request.thinking else 0)
+
+    def _drops_tools(self, request: Request) -> bool:
+        """Whether the tool choice takes the tools out of the prompt."""
+        return self.profile.none_choice_drops_tools and request.tool_choice == "none"
+
+    def _tools_after_result(self, request: Request) -> int | None:
+        """What tools cost if they are not shown with a result at the end; else None."""
+        ends_with_result = bool(request.messages) and request.messages[-1].role == "tool"
+        return self.profile.tools_after_result_tokens if ends_with_result else None
 
     def _gemini_context(self, request: Request) -> int:
         """Tokens of tools and of the schema of the answer in a layout of Gemini's."""
@@ -196,12 +209,11 @@ class Counter:
             self.only_text = False
             tokens += rule.pro_tokens
         own = [tool for tool in request.tools if not tool.builtin]
+        added = [tool for tool in request.added_tools if not tool.builtin]
         system = leading_system(request)
         blocks = []
         if own:
-            texts = [(tool.name, tool.description, tool.schema) for tool in own]
-            is_2023 = self.profile.layout == "openai-2023"
-            blocks.append(layout.tools_text(texts, is_2023=is_2023))
+            blocks.append(self._tools_text(own))
             tokens += rule.tools_tokens if system is None else rule.tools_with_system_tokens
             tokens += rule.described_tokens if own[0].description else 0
             tokens += self._layout_choice(rule, own)
@@ -214,6 +226,10 @@ class Counter:
                 tokens += rule.schema_tokens if system is None else rule.schema_with_system_tokens
             tokens += self.reply_schema_tokens if rule.prompt_has_reply_schema else 0
         text = sum(self.text(tool.name) for tool in request.tools if tool.builtin)
+        if added:
+            self.only_text = False
+            text += self.text(self._tools_text(added))
+            tokens += rule.added_tools_tokens
         self.only_text &= not request.tools and not blocks
         if blocks:
             block = "\n\n".join(blocks)
@@ -224,6 +240,11 @@ class Counter:
                 text += self.text(block)
                 tokens += self.profile.message_tokens
         return self.scaled(text) + tokens
+
+    def _tools_text(self, tools: list[Tool]) -> str:
+        """The block that shows tools in the OpenAI layout."""
+        texts = [(tool.name, tool.description, tool.schema) for tool in tools]
+        return layout.tools_text(texts, is_2023=self.profile.layout == "openai-2023")
 
     def _layout_choice(self, rule: LayoutRule, own: list[Tool]) -> int:
         choice = self.request.tool_choice
@@ -324,6 +345,8 @@ class Counter:
 
     def _frame(self, message: Message) -> int:
         """Tokens that stand around a message."""
+        if self.request.is_raw:
+            return 0
         profile, is_framed = self.profile, message.has_role or not self.is_gemini
         tokens = profile.message_tokens if is_framed else 0
         if profile.layout == "gemini-names" and not message.parts:

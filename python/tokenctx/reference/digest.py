@@ -86,7 +86,10 @@ def context_digest(key: bytes, family: str, request: Request) -> bytes:
     """Identity of all that stands before the messages: family, system prompt, tool set."""
     tools = b"".join(map(tool_bytes, request.tools))
     system = field("s", parts_bytes(request.system))
-    return _digest(key, field("f", family) + system + field("x", tools))
+    later = b"".join(map(tool_bytes, (*request.deferred_tools, *request.added_tools)))
+    form = field("f", family) + system + field("x", tools)
+    form += field("l", later) if later else b""
+    return _digest(key, form + (field("w", b"\x01") if request.is_raw else b""))
 
 
 def tool_bytes(tool: Tool) -> bytes:

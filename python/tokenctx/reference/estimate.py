@@ -144,6 +144,26 @@ class Engine:
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
         if digests := _wanted(reading, prefix[0] + 1 if prefix else 0, wanted):
             return [_root(reading), *digests]
+        estimate = self._estimated(reading, prefix)
+        self._counts[estimate.source] += 1
+        return estimate
+
+    def expected(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+    ) -> tuple[int, Source, str]:
+        """Tokens, source and profile of the estimate, which is in no statistics."""
+        reading = self._read(body, model, dialect, provider, tenant)
+        prefix = self._store.deepest(reading.digests[1:], now_seconds)
+        estimate = self._estimated(reading, prefix)
+        return estimate.tokens, estimate.source, estimate.profile
+
+    def _estimated(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Estimate:
         count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
         counted = count.tokens
@@ -153,7 +173,6 @@ class Engine:
         is_known = count.new_message_count == 0 and not count.has_other_options
         if prefix is not None and is_known and count.known.is_billed:
             source = "exact"
-        self._counts[source] += 1
         return self._answer(reading, count, source, counted)
 
     def record(

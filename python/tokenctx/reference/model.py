@@ -119,9 +119,16 @@ class Request:
     dialect: Dialect
     model: str
     system: tuple[Part, ...] = ()
+    is_raw: bool = False
+    """Whether the messages are a prompt as the model reads it, without a chat template."""
     has_system_role: bool = True
     """False where Gemini's system prompt does not say whose it is."""
     tools: tuple[Tool, ...] = ()
+    """Those that the model sees from the start, and deferred ones that a message refers to."""
+    deferred_tools: tuple[Tool, ...] = ()
+    """All with `defer_loading`, whether a message refers to them or not."""
+    added_tools: tuple[Tool, ...] = ()
+    """Those in items of the Responses API that add tools."""
     messages: tuple[Message, ...] = ()
     tool_choice: str = ""
     """`required`, `none`, `tool:` and the name of the forced tool, or empty: the model is free."""

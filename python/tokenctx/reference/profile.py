@@ -48,6 +48,7 @@ class LayoutRule:
     next_call_tokens: int = 0
     wrapper_tokens: int = 0
     pro_tokens: int = 0
+    added_tools_tokens: int = 0
     page_tokens: int = 0
 
 
@@ -83,6 +84,8 @@ class Profile:
     tool_text: str = "parts"
     tools_without_system_tokens: int = 0
     none_choice_drops_tools: bool = False
+    lists_deferred_tools: bool = False
+    tools_after_result_tokens: int | None = None
     tools_permille: int = 1000
     required_choice_tokens: int = 0
     forced_choice_tokens: int = 0

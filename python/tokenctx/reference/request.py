@@ -122,13 +122,17 @@ def read_request(body: object, *, model: str | None = None, dialect: str | None 
     tools = first(fields, "tools", "functions")
     if tools is None and isinstance(tool_config, dict):
         tools = tool_config.get("tools")
+    items = message_list(fields, assumptions)
     return Request(
         dialect=found,
         model=named,
         system=read_system(fields, assumptions),
+        is_raw=is_raw_prompt(fields),
         has_system_role=not lacks_role(system_value(fields)),
-        tools=read_tools(tools, assumptions),
-        messages=read_messages(message_list(fields, assumptions), assumptions),
+        tools=read_tools(tools, fields, assumptions),
+        deferred_tools=read_deferred_tools(tools),
+        added_tools=read_added_tools(items),
+        messages=read_messages(items, assumptions),
         tool_choice=read_tool_choice(fields),
         response_schema=read_response_schema(fields),
         json_schema=has_json_schema(fields),
@@ -257,6 +261,12 @@ def system_value(fields: dict[str, Any]) -> Any:
     return first(fields, *keys)
 
 
+def is_raw_prompt(fields: dict[str, Any]) -> bool:
+    """Whether a body is for completions; Ollama, which has options, lays a template around."""
+    is_chat = first(fields, "messages", "contents", "input", "options") is not None
+    return not is_chat and fields.get("prompt") is not None
+
+
 def lacks_role(value: Any) -> bool:
     """Whether a value is Gemini's content without a role."""
     return isinstance(value, dict) and "parts" in value and value.get("role") is None
@@ -368,14 +378,59 @@ def read_item(kind: str, item: dict[str, Any], assumptions: set[str]) -> Message
     return Message("user", merge_text(parts))
 
 
-def read_tools(value: Any, assumptions: set[str]) -> tuple[Tool, ...]:
-    """Tool definitions of any dialect, in their order."""
+def read_tools(value: Any, fields: dict[str, Any], assumptions: set[str]) -> tuple[Tool, ...]:
+    """Tool definitions of any dialect in their order, without those that are not loaded yet."""
     tools: list[Tool] = []
-    for item in value if isinstance(value, list) else [value]:
-        tools.extend(read_tool(item))
+    items = value if isinstance(value, list) else [value]
+    loaded = loaded_names(fields) if any(map(is_deferred, items)) else set()
+    for item in items:
+        if not is_deferred(item) or string(item.get("name")) in loaded:
+            tools.extend(read_tool(item))
     if any(tool.builtin for tool in tools):
         assumptions.add("builtin_tool")
     return tuple(tools)
+
+
+def read_deferred_tools(value: Any) -> tuple[Tool, ...]:
+    """Definitions of deferred tools in their order."""
+    items = value if isinstance(value, list) else [value]
+    return tuple(tool for item in items if is_deferred(item) for tool in read_tool(item))
+
+
+def read_added_tools(items: list[Any]) -> tuple[Tool, ...]:
+    """Definitions in items that add tools."""
+    lists = [
+        item.get("tools")
+        for item in items
+        if isinstance(item, dict) and item.get("type") == "additional_tools"
+    ]
+    found = [tool for tools in lists if isinstance(tools, list) for tool in tools]
+    return tuple(tool for item in found for tool in read_tool(item))
+
+
+def is_deferred(item: Any) -> bool:
+    """Whether the model sees a tool only once a message refers to it."""
+    return isinstance(item, dict) and item.get("defer_loading") is True
+
+
+def loaded_names(fields: dict[str, Any]) -> set[str]:
+    """Names of deferred tools that a result or a message of the system refers to."""
+    messages = fields.get("messages")
+    found: set[str] = set()
+    for message in messages if isinstance(messages, list) else ():
+        for block in content_blocks(message):
+            for inner in (block, *content_blocks(block)):
+                if inner.get("type") == "tool_reference":
+                    found.add(string(inner.get("tool_name")))
+            if isinstance(tool := block.get("tool"), dict):
+                found.add(string(tool.get("name")))
+    return found
+
+
+def content_blocks(owner: Any) -> list[dict[str, Any]]:
+    """The blocks in the content of a message or of a block."""
+    content = owner.get("content") if isinstance(owner, dict) else None
+    return [it for it in content if isinstance(it, dict)] if isinstance(content, list) else []
 
 
 def read_tool(item: Any) -> list[Tool]:
