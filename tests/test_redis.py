@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import redis_rig as rig
-from redis_worker import SECRET, TURNS, WORKERS, work
+from redis_worker import CONVERSATIONS, SECRET, TURNS, share
 from tokenctx import HybridTokenEstimator, RedisPrefixStore
 
 if TYPE_CHECKING:
@@ -88,21 +87,8 @@ def test_the_same_on_the_loop(server: Any, name: str) -> None:
 
 def test_four_processes_share_ten_thousand_conversations(server: Any, plain: Any) -> None:
     """Every later turn is a delta from what was billed, whichever worker takes it."""
-    count, spawn = 10_000, multiprocessing.get_context("spawn")
-    barrier, results = spawn.Barrier(WORKERS), spawn.Queue()
-    workers = [
-        spawn.Process(target=work, args=(server.port, worker, count, barrier, results))
-        for worker in range(WORKERS)
-    ]
-    for worker in workers:
-        worker.start()
-    answers = [results.get(timeout=180) for _ in range(WORKERS * (TURNS + 1))]
-    for worker in workers:
-        worker.join()
-        assert worker.exitcode == 0
-    assert sum(answer for answer in answers if answer is not True) == count * TURNS
-    assert answers.count(True) == WORKERS * TURNS
-    assert plain.dbsize() == count * TURNS
+    assert share(server.port) == CONVERSATIONS * TURNS
+    assert plain.dbsize() == CONVERSATIONS * TURNS
 
 
 def test_a_value_opens_under_its_own_key_only(plain: Any) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import redis_rig as rig
-from redis_worker import SECRET, billed, conversation
+from redis_worker import CONVERSATIONS, SECRET, TURNS, billed, conversation, share
 from tokenctx import HybridTokenEstimator, RedisPrefixStore
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("redis")
 
-CONVERSATIONS = 60
+LOOKUPS = 60
 
 
 @pytest.fixture(scope="module", params=["redis", "valkey"])
@@ -41,15 +41,15 @@ def estimator(client: Any) -> HybridTokenEstimator:
 def test_a_lookup_is_one_mget_of_one_slot(nodes: list[rig.Server], name: str) -> None:
     async def converse(client: Any) -> None:
         one, other = estimator(client), estimator(client)
-        for index in range(CONVERSATIONS):
+        for index in range(LOOKUPS):
             await one.arecord(conversation(index, 5), billed(index, 5))
         assert await one.aflush(10)
         before = [calls(node, "mget") for node in nodes]
-        for index in range(CONVERSATIONS):
+        for index in range(LOOKUPS):
             estimate = await other.aestimate(conversation(index, 6))
             assert (estimate.source, estimate.known_tokens) == ("delta", billed(index, 5))
         made = [calls(node, "mget") - count for node, count in zip(nodes, before, strict=True)]
-        assert sum(made) == CONVERSATIONS
+        assert sum(made) == LOOKUPS
         assert min(made) > 0, "the conversations are on all nodes"
 
     async def main() -> None:
@@ -64,3 +64,10 @@ def test_a_lookup_is_one_mget_of_one_slot(nodes: list[rig.Server], name: str) ->
     for node in nodes:
         node.said(b"FLUSHALL\r\n")
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("nodes", ["redis"], indirect=True)
+def test_four_processes_share_ten_thousand_conversations(nodes: list[rig.Server]) -> None:
+    for node in nodes:
+        node.said(b"FLUSHALL\r\n")
+    assert share(nodes[0].port, "RedisCluster") == CONVERSATIONS * TURNS
