@@ -66,6 +66,9 @@ type Recorded<'py> = (
     Bound<'py, PyBytes>,
 );
 
+/// Tokens, source and profile of the estimate before a record, and what was recorded.
+type Event<'py> = (u64, &'static str, String, Vec<Recorded<'py>>);
+
 /// What an engine was asked for.
 #[derive(Default)]
 struct Counters {
@@ -227,7 +230,7 @@ impl PyEngine {
         reply: Option<Body<'py>>,
         now_seconds: f64,
         unix_seconds: u64,
-    ) -> PyResult<Option<(u64, &'static str, String, Vec<Recorded<'py>>)>> {
+    ) -> PyResult<Option<Event<'py>>> {
         let dialect = self::dialect(dialect)?;
         let limits = Limits::default();
         let billed = Billed {

@@ -33,7 +33,7 @@ client that gives up after 5 s. So after an outage one of them is always about t
 PROBE_CALLS: Final = 3
 """A probe opens a connection first, so its first call may be slow."""
 ASYNC_SECONDS: Final = 0.5
-"""How long an asynchronous write or probe may take."""
+"""How long an asynchronous call may take that nobody waits for."""
 MAX_VALUE_CHARACTERS: Final = 128
 """A sealed value has 92 at most."""
 _POLL_SECONDS: Final = 0.002
@@ -126,11 +126,18 @@ class SharedPrefixes:
             await asyncio.wait([call], timeout=self._deadline_seconds)
         finally:
             is_late = not call.done()
-            call.cancel()
+            self._give_up(call)
         if is_late or call.cancelled():
             state.reads.failed("no answer in time" if is_late else "cancelled inside")
         else:
             _count(state.reads, call.exception())
+
+    def _give_up(self, call: asyncio.Future[None]) -> None:
+        """Leave a call behind: what has begun may end, so that no connection is lost by haste."""
+        if self._is_async and not call.done():
+            asyncio.get_running_loop().call_later(ASYNC_SECONDS, call.cancel)
+        else:
+            call.cancel()
 
     def put(self, entries: Iterable[tuple[bytes, bytes, bytes]]) -> None:
         """Write entries (root, digest, sealed value) behind: soon, and not here."""
