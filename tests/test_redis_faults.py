@@ -130,6 +130,10 @@ class Traffic:
         await asyncio.sleep(PAUSE_SECONDS)
         return self.is_known(index, await self.other.aestimate(conversation(index, 1)))
 
+    async def aflush(self) -> None:
+        for one in (self.mine, self.other):
+            assert await one.aflush(PATIENCE_SECONDS)
+
     def run(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -185,6 +189,7 @@ def late_in_threads(rigged: Rig, fault: str) -> dict[str, float]:
         steps.wait()
         steps.wait()
         seconds[name] = traffic.recover()
+        assert traffic.mine.flush(PATIENCE_SECONDS)
 
     with contextlib.ExitStack() as stack:
         threads = []
@@ -217,6 +222,7 @@ async def late_on_the_loop(rigged: Rig, fault: str) -> dict[str, float]:
         await asyncio.gather(*(worker.arun(FAULT_SECONDS) for worker in workers))
         await asyncio.to_thread(rigged.end, fault)
         took = await asyncio.gather(*(worker.arecover() for worker in workers))
+        await asyncio.gather(*(worker.aflush() for worker in workers))
     assert all(STOPPED[fault] in worker.seen for worker in workers)
     return {name: it for name, it in zip(names, took, strict=True) if it > RECOVERY_SECONDS}
 
@@ -280,5 +286,6 @@ def test_an_estimate_may_be_cancelled_at_any_await(rigged: Rig, name: str) -> No
                     cancelled += 1
             assert cancelled > 0
             await traffic.arecover()
+            await traffic.aflush()
 
     asyncio.run(main())

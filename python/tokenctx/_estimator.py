@@ -259,7 +259,7 @@ class HybridTokenEstimator:
         return self._shared is None or self._shared.flush(timeout_seconds)
 
     async def aflush(self, timeout_seconds: float = 1.0) -> bool:
-        """As `flush`, without blocking the loop."""
+        """As `flush`, without blocking the loop; then nothing uses the client any more."""
         return self._shared is None or await self._shared.aflush(timeout_seconds)
 
     def accuracy(self) -> dict[str, Accuracy]:

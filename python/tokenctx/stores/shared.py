@@ -153,11 +153,13 @@ class SharedPrefixes:
         return self._state.outbox.is_empty
 
     async def aflush(self, timeout_seconds: float) -> bool:
-        """Whether all was written within `timeout_seconds`."""
+        """Whether all was written within `timeout_seconds`, and no task of ours is left."""
         end = time.monotonic() + timeout_seconds
-        while not self._is_flushed() and time.monotonic() < end:
+        while not (is_done := self._is_flushed() and not self._state.tasks):
+            if time.monotonic() >= end:
+                break
             await asyncio.sleep(_POLL_SECONDS)
-        return self._state.outbox.is_empty
+        return is_done
 
     def stats(self) -> dict[str, int]:
         """Values taken and refused, entries written and dropped, and what is stopped (1)."""
