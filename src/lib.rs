@@ -6,6 +6,7 @@
 
 pub mod bounds;
 pub mod bpe;
+pub mod branch;
 pub mod claude;
 pub mod count;
 pub mod cut;

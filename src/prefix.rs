@@ -185,19 +185,28 @@ impl PrefixStore {
     ///
     /// Linear in the number of messages beyond it; an expired entry on the way is dropped.
     pub fn deepest(&self, prefixes: &[Digest], now_seconds: f64) -> Option<KnownPrefix> {
+        let found = self.find(prefixes, now_seconds);
+        let counter = match found {
+            Some(_) => &self.hits,
+            None => &self.misses,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// As [`PrefixStore::deepest`], in no statistics.
+    pub fn find(&self, prefixes: &[Digest], now_seconds: f64) -> Option<KnownPrefix> {
         let now = Tick::at(now_seconds);
-        for (message_count, digest) in prefixes.iter().enumerate().skip(1).rev() {
-            if let Some(entry) = self.shard(digest).get(digest, now) {
-                entry.touch();
-                self.hits.fetch_add(1, Ordering::Relaxed);
-                return Some(KnownPrefix {
-                    message_count,
-                    total: entry.total(),
-                });
-            }
-        }
-        self.misses.fetch_add(1, Ordering::Relaxed);
-        None
+        let behind = prefixes.iter().enumerate().skip(1).rev();
+        behind.into_iter().find_map(|(message_count, digest)| {
+            let mut shard = self.shard(digest);
+            let entry = shard.get(digest, now)?;
+            entry.touch();
+            Some(KnownPrefix {
+                message_count,
+                total: entry.total(),
+            })
+        })
     }
 
     pub(crate) fn shard_count(&self) -> usize {

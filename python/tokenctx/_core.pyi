@@ -91,16 +91,7 @@ class Engine:
         reasoning_tokens: int,
         reply: object | None,
         now_seconds: float,
-    ) -> bool: ...
-    def expected(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
-    ) -> tuple[int, Source, str]: ...
+    ) -> tuple[int, Source, str] | None: ...
     def count(
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> RequestCount: ...

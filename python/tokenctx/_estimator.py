@@ -188,9 +188,8 @@ class HybridTokenEstimator:
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
         names, now = (model, dialect, provider, _tenant(tenant)), self._clock()
-        expected = self._engine.expected(body, *names, now) if billed.input_tokens > 0 else None
-        is_known: bool = self._engine.record(body, *names, *tokens, reply, now)
-        if not is_known or expected is None:
+        expected = self._engine.record(body, *names, *tokens, reply, now)
+        if expected is None:
             return None
         estimated, source, profile = expected
         event = AccuracyEvent(profile, source, estimated, billed.input_tokens)
@@ -262,11 +261,12 @@ class HybridTokenEstimator:
         """What was asked so far and what is kept.
 
         `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
-        only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes` and
-        `learned_models`; prefixes take `used_bytes` of `capacity_bytes`. `lookup_hits` and
-        `lookup_misses` are searches for a known prefix, by `record` too. `superseded`, `evicted`
-        and `expired` are prefixes that went: later ones of their conversation made them needless,
-        room was needed, or their time was over.
+        only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes`,
+        `known_shapes` (conversations that edits are compared with) and `learned_models`; prefixes
+        take `used_bytes` of `capacity_bytes`. `lookup_hits` and `lookup_misses` are searches for a
+        known prefix, by `record` too; `superseded`, `evicted` and `expired` are prefixes that went:
+        later ones of their conversation made them needless, room was needed, or their time was
+        over.
         """
         return dict(self._engine.stats())
 
