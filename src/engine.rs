@@ -11,6 +11,7 @@ use crate::branch::{Shape, Shapes};
 use crate::count::{Counter, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::estimate::{self, Count, Estimate, RequestCount, Source};
+use crate::export::{self, ExportError};
 use crate::learn::{Learner, Learners};
 use crate::model_name::ModelName;
 use crate::prefix::{Boundary, KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
@@ -170,6 +171,21 @@ impl Engine {
         &self.store
     }
 
+    /// What is known as bytes; see [`export::export`].
+    pub fn export(&self, now_seconds: f64, locked: impl Fn(&mut dyn FnMut())) -> Vec<u8> {
+        export::export(&self.store, &self.digester, now_seconds, locked)
+    }
+
+    /// Takes over what another engine of the same secret has exported; see [`export::import`].
+    pub fn import(
+        &self,
+        bytes: &[u8],
+        now_seconds: f64,
+        locked: impl Fn(&mut dyn FnMut()),
+    ) -> Result<usize, ExportError> {
+        export::import(&self.store, &self.digester, bytes, now_seconds, locked)
+    }
+
     /// The tenant of this name; all who name none are one.
     pub fn tenant(&self, name: Option<&[u8]>) -> Tenant {
         Tenant::new(&self.digester, name)
@@ -292,8 +308,23 @@ impl Engine {
 
     /// What is known of what was read.
     pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
-        let model = self.model(reading);
         let prefix = self.store.deepest(&reading.prefixes, now_seconds);
+        self.known_from(reading, prefix, now_seconds)
+    }
+
+    /// As [`Engine::known`], in no statistics.
+    pub fn known_uncounted(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
+        let prefix = self.store.find(&reading.prefixes, now_seconds);
+        self.known_from(reading, prefix, now_seconds)
+    }
+
+    fn known_from(
+        &self,
+        reading: &Reading<'_>,
+        prefix: Option<KnownPrefix>,
+        now_seconds: f64,
+    ) -> Known {
+        let model = self.model(reading);
         let start = prefix.map_or(0, |prefix| prefix.message_count);
         Known {
             prefix,

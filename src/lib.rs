@@ -15,6 +15,7 @@ pub mod encoding;
 pub mod engine;
 mod error;
 pub mod estimate;
+pub mod export;
 pub mod json;
 pub mod layout;
 pub mod learn;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from typing import Any
@@ -108,6 +109,16 @@ def test_what_is_changed_is_seen(change: Any, *, is_last: bool) -> None:
         lambda text: text.replace(b"and now?", b"and \\ud800 now?"),
         lambda text: text[:-1] + b',"input":[1]}',
         lambda text: text[:-1] + b',"temperature":NaN}',
+        lambda text: text[:-1] + b',"model":"claude-sonnet-4-5"}',
+        lambda text: text[:-1] + b',"model":"gpt-4o","model":"gpt-4o"}',
+        lambda text: b'{"unknown":{"messages":[1]},' + text[1:],
+        lambda text: text[:-1] + b',"unknown":[{"role":"user","content":"x"}]}',
+        lambda text: b'{"messages":null,' + text[1:],
+        lambda text: text.replace(b'"model"', b'"mod\\u0065l"'),
+        lambda text: text.replace(b'"role": "user"', b'"role":"tool","role": "user"', 9),
+        lambda text: text.replace(b'"content"', b'"c\\u006fntent"', 9),
+        lambda text: text.replace(b'"messages": [', b'"messages": [null,7,"x",'),
+        lambda text: b" \n\t" + text + b"\r\n ",
     ],
 )
 def test_odd_bodies_are_read_as_ever(edit: Any) -> None:
@@ -120,6 +131,28 @@ def test_odd_bodies_are_read_as_ever(edit: Any) -> None:
         assert estimator.record(recorded, 5000) in (True, False)
     spaced = text.replace(b'"role": ', b'"role" : ')
     assert one.estimate(text) == other.estimate(spaced)
+
+
+def test_a_large_body_of_images_is_resumed_with_equal_answers() -> None:
+    """Near the limit of 128 MiB; most of it is base64."""
+    image = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(1 << 20)).decode()
+    part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}}
+    seen = {"role": "user", "content": [{"type": "text", "text": "look"}, part]}
+    messages = [seen, {"role": "assistant", "content": "seen"}] * 90
+    body: dict[str, Any] = {"model": "gpt-4o", "messages": messages}
+    one, other = HybridTokenEstimator(), HybridTokenEstimator()
+    text = encoded(body, is_last=True)
+    assert 120 << 20 < len(text) < 128 << 20
+    assert one.record(text, 90_000)
+    assert other.record(body, 90_000)
+    body["messages"] = [*messages, {"role": "user", "content": "and now?"}]
+    text = encoded(body, is_last=True)
+    assert one.estimate(text) == other.estimate(body)
+    assert one.stats()["resumed"] == 1
+    with pytest.raises(ValueError, match="must arrive whole"):
+        one.estimate(text[:-2])
+    with pytest.raises(ValueError, match="134217728"):
+        one.estimate(text + b" " * (8 << 20))
 
 
 def test_a_cut_body_is_refused_as_ever() -> None:

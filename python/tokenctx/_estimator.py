@@ -188,9 +188,8 @@ class HybridTokenEstimator:
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
         names, now = (model, dialect, provider, _tenant(tenant)), self._clock()
-        expected = self._engine.expected(body, *names, now) if billed.input_tokens > 0 else None
-        is_known: bool = self._engine.record(body, *names, *tokens, reply, now)
-        if not is_known or expected is None:
+        expected = self._engine.record(body, *names, *tokens, reply, now)
+        if expected is None:
             return None
         estimated, source, profile = expected
         event = AccuracyEvent(profile, source, estimated, billed.input_tokens)
@@ -270,6 +269,25 @@ class HybridTokenEstimator:
         over.
         """
         return dict(self._engine.stats())
+
+    def export_known(self) -> bytes:
+        """All known prefixes, so that a new process does not start cold; 40 bytes for each.
+
+        `import_known` takes them in an estimator of the same `secret`. They hold keyed digests,
+        numbers and the time that is left, and a MAC. What was learned goes by `learned`.
+        """
+        data: bytes = self._engine.export_known(self._clock())
+        return data
+
+    def import_known(self, data: bytes) -> int:
+        """The number of prefixes that are known from now on and were not before.
+
+        What is known already stays; each expires when it would have, or after `ttl_seconds`.
+        Raises ValueError, and takes over nothing, if `data` is not what `export_known` of this
+        release gave under the same secret, whole and unchanged.
+        """
+        count: int = self._engine.import_known(data, self._clock())
+        return count
 
     def learned(self) -> dict[str, Any]:
         """What was learned from recorded calls, by model: numbers and model names only, as JSON."""

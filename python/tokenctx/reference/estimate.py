@@ -158,34 +158,15 @@ class Engine:
         now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
+        reading = self._read(body, model, dialect, provider, tenant)
+        prefix = self._store.deepest(reading.digests[1:], now_seconds)
+        estimate = self._estimate(reading, prefix, now_seconds)
         self._counts[estimate.source] += 1
         return estimate
 
-    def expected(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
-    ) -> tuple[int, Source, str]:
-        """Tokens, source and profile of the estimate, which is in no statistics."""
-        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
-        return estimate.tokens, estimate.source, estimate.profile
-
     def _estimate(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
+        self, reading: Reading, prefix: tuple[int, KnownTotal] | None, now_seconds: float
     ) -> Estimate:
-        reading = self._read(body, model, dialect, provider, tenant)
-        prefix = self._store.deepest(reading.digests[1:], now_seconds)
         learner = self._learners.used(self._model(reading))
         count = self._difference(reading, prefix, learner, now_seconds)
         count = count or self._count(reading, prefix)
@@ -212,14 +193,19 @@ class Engine:
         reasoning_tokens: int,
         reply: object | None,
         now_seconds: float,
-    ) -> bool:
-        """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
+    ) -> tuple[int, Source, str] | None:
+        """Know the total of `body`, and that of `body` and `reply`, from now on.
+
+        Tokens, source and profile of the estimate before; None if nothing was recorded.
+        """
         messages = () if reply is None else read_reply(reply)
         reading = self._read(body, model, dialect, provider, tenant)
         digests = reading.digests[1:]
-        count = self._count(reading, self._store.deepest(digests, now_seconds))
+        found = self._store.deepest(digests, now_seconds)
+        expected = self._estimate(reading, found, now_seconds)
+        count = self._count(reading, found)
         if input_tokens <= 0 or not reading.request.messages:
-            return False
+            return None
         options = reading.options, self._options_tokens(reading)
         known = KnownTotal(input_tokens, 0, *options)
         reply_messages: tuple[Message, ...] = ()
@@ -244,7 +230,7 @@ class Engine:
             self._shapes.record(shape, now_seconds)
         self._learn(reading, count, input_tokens)
         self._counts["recorded"] += 1
-        return True
+        return expected.tokens, expected.source, expected.profile
 
     def stats(self) -> list[tuple[str, int]]:
         """Names and numbers; nothing is ever resumed here."""
