@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from tokenctx.reference.model import Request
 
 TABLE: Final = Path(__file__).parents[1] / "python/tokenctx/bounds.json"
-COVERAGE: Final = 0.87
+COVERAGE: Final = 0.85
 """What each row is made for, so that all together cover 90 %: rows of a provider whose count is
 mostly exact cover what is exact, which is more, and rounding to whole tokens adds to the others."""
 BORROWED_CALLS: Final = 20
