@@ -270,6 +270,12 @@ def accuracy(options: argparse.Namespace) -> None:
     python("accuracy", "benches/accuracy.py", *options.words)
 
 
+def limits(options: argparse.Namespace) -> None:
+    """Compare the table of model limits with the packages that tell them; --write makes it."""
+    setup("limits")
+    python("limits", "benches/model_limits.py", *options.words)
+
+
 def leave_one_out(options: argparse.Namespace) -> None:
     """Score each project of recorded calls with what the others tell; show what supports what."""
     setup("cli")
@@ -318,6 +324,7 @@ def main() -> None:
         adversarial,
         instructions,
         bounds,
+        limits,
         leave_one_out,
     )
     for function in (demo, lint, *takes_words, fuzz, wheel, ci, clean):

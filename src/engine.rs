@@ -13,7 +13,7 @@ use crate::profile::Profile;
 use crate::request::{Message, Part, Request};
 use crate::resolve::Table;
 use crate::resume::{Start, Starts};
-use crate::scope::Scope;
+use crate::tenant::Tenant;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -50,7 +50,7 @@ pub struct Reading<'d> {
     /// What was read.
     pub request: Request<'d>,
     /// Whose it is.
-    pub scope: Scope,
+    pub tenant: Tenant,
     /// What it is counted with.
     pub profile: Cow<'d, Profile>,
     pub(crate) is_known_model: bool,
@@ -149,9 +149,9 @@ impl Engine {
         &self.store
     }
 
-    /// The scope of `tenant`; `None` is one too.
-    pub fn scope(&self, tenant: Option<&[u8]>) -> Scope {
-        Scope::new(&self.digester, tenant)
+    /// The tenant of this name; all who name none are one.
+    pub fn tenant(&self, name: Option<&[u8]>) -> Tenant {
+        Tenant::new(&self.digester, name)
     }
 
     /// Runs `action` on what was learned, alone.
@@ -164,14 +164,14 @@ impl Engine {
         action(&mut self.starts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Beginnings of recorded bodies of `scope` that `body` may share, the longest first.
-    pub fn starts(&self, scope: &Scope, body: &[u8]) -> Vec<Start> {
-        self.with_starts(|starts| starts.candidates(&scope.digester, body))
+    /// Beginnings of recorded bodies of `tenant` that `body` may share, the longest first.
+    pub fn starts(&self, tenant: &Tenant, body: &[u8]) -> Vec<Start> {
+        self.with_starts(|starts| starts.candidates(&tenant.digester, body))
     }
 
-    /// `body` without known messages, if it begins as `start` of `scope` says. Linear in `body`.
-    pub fn short(&self, scope: &Scope, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
-        start.short(&scope.digester, body)
+    /// `body` without known messages, if it begins as `start` of `tenant` says. Linear in `body`.
+    pub fn short(&self, tenant: &Tenant, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
+        start.short(&tenant.digester, body)
     }
 
     /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
@@ -184,7 +184,7 @@ impl Engine {
         let new = |counter: &mut Counter<'_>| {
             let reasoning = |message: &Message<'_>| counter.reasoning(message);
             Start::new(
-                &reading.scope.digester,
+                &reading.tenant.digester,
                 body,
                 request.dialect,
                 messages,
@@ -195,9 +195,9 @@ impl Engine {
         self.counted(reading, new).0
     }
 
-    /// Remembers the beginning of `body`, recorded in `scope`.
-    pub fn record_start(&self, scope: &Scope, body: &[u8], start: Start) {
-        self.with_starts(|starts| starts.record(&scope.digester, body, start));
+    /// Remembers the beginning of `body`, recorded by `tenant`.
+    pub fn record_start(&self, tenant: &Tenant, body: &[u8], start: Start) {
+        self.with_starts(|starts| starts.record(&tenant.digester, body, start));
     }
 
     /// Forgets all that is known and all that was learned.
@@ -207,13 +207,13 @@ impl Engine {
         self.with_learners(Learners::clear);
     }
 
-    /// The profile and prefix digests of `request` of `scope`, asked of `provider` if that is known.
+    /// The profile and prefix digests of `request` of `tenant`, asked of `provider` if that is known.
     /// Linear in the request.
     pub fn read<'d>(
         &'d self,
         request: Request<'d>,
         provider: Option<&str>,
-        scope: Scope,
+        tenant: Tenant,
     ) -> Reading<'d> {
         let resolved = self
             .table
@@ -221,11 +221,11 @@ impl Engine {
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
-        let prefixes = scope.digester.prefixes(&family, &request);
-        let options = scope.digester.options(&request);
+        let prefixes = tenant.digester.prefixes(&family, &request);
+        let options = tenant.digester.options(&request);
         Reading {
             request,
-            scope,
+            tenant,
             profile,
             is_known_model,
             prefixes,
@@ -242,14 +242,14 @@ impl Engine {
         &'d self,
         request: Request<'d>,
         provider: Option<&str>,
-        scope: Scope,
+        tenant: Tenant,
         start: &Start,
     ) -> Option<Reading<'d>> {
         let dialect = request.dialect;
-        let mut reading = self.read(request, provider, scope);
+        let mut reading = self.read(request, provider, tenant);
         let is_same = dialect == start.dialect && reading.prefixes[0] == start.context;
         let new = reading.request.messages.get(1..).filter(|_| is_same)?;
-        let digester = &reading.scope.digester;
+        let digester = &reading.tenant.digester;
         let rest = digester.chain(start.prefix, digester.messages(new));
         reading.left_out_reasoning = start.reasoning_tokens;
         reading.prefixes.truncate(1);
@@ -403,14 +403,14 @@ impl Engine {
         (work(&mut counter), counter)
     }
 
-    /// The identity of an answer in `scope`. Linear in its size.
-    pub fn read_reply(&self, scope: &Scope, messages: &[Message<'_>]) -> Reply {
+    /// The identity of an answer by `tenant`. Linear in its size.
+    pub fn read_reply(&self, tenant: &Tenant, messages: &[Message<'_>]) -> Reply {
         let is_reasoning = |part: &Part<'_>| match part {
             Part::ToolCall(call) => call.signature_bytes > 0,
             part => matches!(part, Part::Reasoning { .. }),
         };
         Reply {
-            digests: scope.digester.messages(messages).collect(),
+            digests: tenant.digester.messages(messages).collect(),
             has_reasoning: messages
                 .iter()
                 .flat_map(|message| &message.parts)
@@ -449,7 +449,7 @@ impl Engine {
         if reply.digests.is_empty() || billed.output_tokens == 0 {
             return vec![request];
         }
-        let link = |prefix, &digest| reading.scope.digester.link(prefix, digest);
+        let link = |prefix, &digest| reading.tenant.digester.link(prefix, digest);
         let derived_tokens = reply_tokens(&reading.profile, billed, reply);
         let with_reply = Boundary {
             message_count: request.message_count + reply.digests.len(),
@@ -465,9 +465,9 @@ impl Engine {
 
     /// Remembers what [`Engine::boundaries`] gave for what was read in whole.
     pub fn record(&self, reading: &Reading<'_>, boundaries: &[Boundary], now_seconds: f64) {
-        let tenant = reading.scope.tenant;
+        let number = reading.tenant.number;
         self.store
-            .record(tenant, &reading.prefixes, boundaries, now_seconds);
+            .record(number, &reading.prefixes, boundaries, now_seconds);
     }
 
     /// What shares its constants; `None` if nothing is learned.
@@ -479,7 +479,7 @@ impl Engine {
             .of(&reading.request.model, &reading.profile);
         let own = own.map(|own| format!("/{}", own.name()));
         let own = own.unwrap_or_default();
-        let suffix = &reading.scope.suffix;
+        let suffix = &reading.tenant.suffix;
         let profile = &reading.profile.name;
         (self.is_learning && is_name).then(|| format!("{profile}/{name}{own}{suffix}"))
     }

@@ -16,7 +16,7 @@ fn count(body: &str) -> u64 {
         .count(&engine.read(
             read_request(&document, None, None),
             None,
-            engine.scope(None),
+            engine.tenant(None),
         ))
         .tokens
 }

@@ -27,9 +27,23 @@ from tokenctx._tracker import ConversationStateTracker
 
 if TYPE_CHECKING:
     from tokenctx import mime
+    from tokenctx._accuracy import Accuracy, AccuracyEvent
     from tokenctx._agents import agent_hints
+    from tokenctx._compaction import Compaction
+    from tokenctx._context import ContextWindow, ModelFit
+    from tokenctx._context_usage import (
+        CalculationBasis,
+        ContextCategory,
+        ContextCounts,
+        ContextItem,
+        ContextUsage,
+    )
+    from tokenctx._limits import ModelLimits, model_limits
+    from tokenctx._overflow import ContextOverflow, parse_overflow
+    from tokenctx._plans import PrunePlan, RetentionPlan, TrimPlan
     from tokenctx._reader import UsageReader
     from tokenctx._scaling import ContextWindowScaler, ScaledUsage
+    from tokenctx._thresholds import Threshold
     from tokenctx._usage import SessionUsage, Usage, normalize_usage
     from tokenctx.convert import (
         Conversion,
@@ -41,6 +55,16 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Accuracy",
+    "AccuracyEvent",
+    "CalculationBasis",
+    "Compaction",
+    "ContextCategory",
+    "ContextCounts",
+    "ContextItem",
+    "ContextOverflow",
+    "ContextUsage",
+    "ContextWindow",
     "ContextWindowScaler",
     "ConversationLookupResult",
     "ConversationStateTracker",
@@ -54,10 +78,16 @@ __all__ = [
     "HybridTokenEstimator",
     "InternalError",
     "KnownConversationState",
+    "ModelFit",
+    "ModelLimits",
+    "PrunePlan",
     "RequestCount",
     "RequestError",
+    "RetentionPlan",
     "ScaledUsage",
     "SessionUsage",
+    "Threshold",
+    "TrimPlan",
     "Usage",
     "UsageReader",
     "__version__",
@@ -73,24 +103,44 @@ __all__ = [
     "image_tokens",
     "list_encodings",
     "mime",
+    "model_limits",
     "normalize_usage",
+    "parse_overflow",
 ]
 
 _LOADED_WHEN_USED = {
+    "Accuracy": "_accuracy",
+    "AccuracyEvent": "_accuracy",
+    "CalculationBasis": "_context_usage",
+    "Compaction": "_compaction",
+    "ContextCategory": "_context_usage",
+    "ContextCounts": "_context_usage",
+    "ContextItem": "_context_usage",
+    "ContextOverflow": "_overflow",
+    "ContextUsage": "_context_usage",
+    "ContextWindow": "_context",
     "ContextWindowScaler": "_scaling",
     "Conversion": "convert",
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
+    "ModelFit": "_context",
+    "ModelLimits": "_limits",
+    "PrunePlan": "_plans",
+    "RetentionPlan": "_plans",
     "ScaledUsage": "_scaling",
     "SessionUsage": "_usage",
+    "Threshold": "_thresholds",
+    "TrimPlan": "_plans",
     "Usage": "_usage",
     "UsageReader": "_reader",
     "agent_hints": "_agents",
     "convert_messages": "convert",
     "convert_response": "convert",
     "mime": "mime",
+    "model_limits": "_limits",
     "normalize_usage": "_usage",
+    "parse_overflow": "_overflow",
 }
 """Names and their modules, which a program that only counts need not pay for."""
 

@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from tokenctx import __version__
+from tokenctx._context_command import context_command
 from tokenctx._errors import Error
 from tokenctx._estimator import Method  # noqa: TC001
 from tokenctx._eval_command import eval_command
@@ -20,6 +21,7 @@ from tokenctx._models import Dialect, EncodingName  # noqa: TC001
 from tokenctx._profiles_command import profiles_command
 from tokenctx._recordings import Conversation, Json, Recording, RecordingError, read_recording
 from tokenctx._replay import Figures, ReplayedTurn, replay
+from tokenctx._replay_steps import Steps
 from tokenctx._tables import (
     add_figures,
     add_turn,
@@ -30,6 +32,7 @@ from tokenctx._tables import (
     reason_lines,
     show_count,
     show_lines,
+    step_table,
     total_line,
     turn_table,
 )
@@ -53,6 +56,7 @@ app = typer.Typer(
 )
 
 
+app.command("context")(context_command)
 app.command("eval")(eval_command)
 app.command("profiles")(profiles_command)
 
@@ -146,15 +150,17 @@ class Report:
     by_provider: dict[tuple[str, str], Figures] = field(default_factory=dict)
     turns: list[ReplayedTurn] = field(default_factory=list)
     by_conversation: list[tuple[str, Figures]] = field(default_factory=list)
+    steps: dict[str, Steps] = field(default_factory=dict)
 
     def add(self, conversation: Conversation, *, keeps_turns: bool) -> None:
         """Replay `conversation` and count it in."""
         group = self.by_provider.setdefault((conversation.provider, conversation.api), Figures())
-        own = Figures()
+        own, steps = Figures(), self.steps.setdefault(conversation.provider, Steps())
         figures = (self.total, group, own)
         for one in figures:
             one.conversations += 1
         for turn in replay(conversation):
+            steps.add(turn, has_context=conversation.has_context)
             for one in figures:
                 one.add(turn, has_context=conversation.has_context)
             if keeps_turns:
@@ -169,6 +175,9 @@ def replay_command(
     *,
     provider: Annotated[str | None, typer.Option(help="Only this provider's.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A row per conversation.")] = False,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="Beside a recount and characters by four.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Replay recorded conversations turn by turn, beside what was billed."""
@@ -182,6 +191,8 @@ def replay_command(
         raise typer.Exit(1) from None
     if as_json:
         typer.echo(json.dumps(_report_json(recording, report, with_conversations=verbose)))
+    elif steps:
+        console().print(step_table(report.steps))
     else:
         _show(recording, report, verbose=verbose)
 
@@ -239,6 +250,7 @@ def _report_json(recording: Recording, report: Report, *, with_conversations: bo
         for (provider, api), figures in sorted(report.by_provider.items())
     ]
     whole: Json = {"total": report.total.as_json(), "providers": providers}
+    whole["steps"] = {name: steps.as_json() for name, steps in sorted(report.steps.items())}
     whole["not_replayed"] = recording.skipped
     whole["turns"] = [turn.as_json() for turn in report.turns]
     if with_conversations:

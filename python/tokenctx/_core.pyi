@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Final, final
+from typing import Any, Final, final
 
 from tokenctx._models import (
     ClaudeFamilyName,
@@ -11,8 +11,11 @@ from tokenctx._models import (
     Estimate,
     KnownConversationState,
     RequestCount,
+    Source,
 )
 from tokenctx._vocabularies import TextCounter
+from tokenctx.convert.model import Source
+from tokenctx.convert.rules import Rules
 
 __all__ = [
     "Encoding",
@@ -21,7 +24,9 @@ __all__ = [
     "Scale",
     "Tracker",
     "__version__",
+    "_convert_plain",
     "_debug_build",
+    "_is_json",
     "_json_anomalies",
     "_json_canonical",
     "_json_compact",
@@ -87,6 +92,15 @@ class Engine:
         reply: object | None,
         now_seconds: float,
     ) -> bool: ...
+    def expected(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+    ) -> tuple[int, Source, str]: ...
     def count(
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> RequestCount: ...
@@ -279,5 +293,9 @@ def _json_anomalies(body: object) -> list[str]: ...
 def _json_canonical(body: object) -> str: ...
 def _json_compact(body: object) -> str: ...
 def _panic() -> None: ...
+def _convert_plain(
+    messages: list[Any], source: Source, rules: Rules
+) -> tuple[int, list[Any]] | None: ...
+def _is_json(value: object) -> bool: ...
 def _reply_view(body: object) -> str: ...
 def _request_view(body: object, *, model: str | None = None, dialect: str | None = None) -> str: ...

@@ -15,6 +15,7 @@ from tokenctx._tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tokenctx._accuracy import Accuracy, AccuracyEvent
     from tokenctx._models import Dialect, Estimate, RequestCount
     from tokenctx._profiles import Profiles
     from tokenctx._vocabularies import TextCounter
@@ -59,6 +60,9 @@ class HybridTokenEstimator:
     and says in `models` which names are counted with it. What is wrong in one raises TypeError or
     ValueError here, a file that cannot be read OSError.
 
+    `on_accuracy` is called with each recorded call and the estimate before it; what it raises,
+    `record` raises, when the call is known already.
+
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
     """
@@ -78,8 +82,11 @@ class HybridTokenEstimator:
         vocabularies: Mapping[str, TextCounter] | None = None,
         profiles: Profiles | None = None,
         learning: bool = True,
+        on_accuracy: Callable[[AccuracyEvent], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        from tokenctx._accuracy import AccuracyLog
+
         named = []
         if vocabularies:
             from tokenctx._vocabularies import named_vocabularies
@@ -104,6 +111,7 @@ class HybridTokenEstimator:
             rows,
             is_learning=learning,
         )
+        self.accuracy_log = AccuracyLog(on_accuracy)
         self._correction = 1.0
         self._last_call = 0, 0
 
@@ -145,27 +153,53 @@ class HybridTokenEstimator:
         provider: str | None = None,
         tenant: str | bytes | None = None,
     ) -> bool:
-        """Whether the billed tokens of `body` are known from now on.
+        """Whether the billed tokens of `body` are known from now on; see `record_event`."""
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        return self.record_event(body, usage, reply=reply, tenant=tenant, **names) is not None
+
+    def record_event(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> AccuracyEvent | None:
+        """Know the billed tokens of `body` from now on: the bill, and the estimate before it.
 
         `usage` is the provider's usage object, a response that has one, a `UsageReader`, or the
         number of input tokens with all that was cached. With `reply` (the response, or the
         assistant's message; a `UsageReader` brings its own) the next turn starts from input and
         output. A call without input tokens, such as a failed or cancelled one, is not recorded,
-        nor is the partial usage of a stream that was cut, nor a scaled one. Raises as `estimate`.
+        nor is the partial usage of a stream that was cut, nor a scaled one: then it is None.
+        Raises as `estimate`.
         """
+        from tokenctx._accuracy import AccuracyEvent
         from tokenctx._reader import UsageReader
         from tokenctx._usage import normalize_usage
 
         billed = normalize_usage(usage)
         if billed.is_partial or billed.is_scaled:
-            return False
+            return None
         if reply is None and isinstance(usage, UsageReader):
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
-        is_known: bool = self._engine.record(
-            body, model, dialect, provider, _tenant(tenant), *tokens, reply, self._clock()
-        )
-        return is_known
+        names, now = (model, dialect, provider, _tenant(tenant)), self._clock()
+        expected = self._engine.expected(body, *names, now) if billed.input_tokens > 0 else None
+        is_known: bool = self._engine.record(body, *names, *tokens, reply, now)
+        if not is_known or expected is None:
+            return None
+        estimated, source, profile = expected
+        event = AccuracyEvent(profile, source, estimated, billed.input_tokens)
+        self.accuracy_log.note(event)
+        return event
+
+    def accuracy(self) -> dict[str, Accuracy]:
+        """How near estimates were to the recorded bills, by profile; forgotten by `reset`."""
+        return self.accuracy_log.figures()
 
     def estimate_conversation(self, messages: object, model: object) -> Estimate:
         """The input tokens of a list of messages, without system prompt and tools (RFC 029).
@@ -230,8 +264,8 @@ class HybridTokenEstimator:
         `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
         only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes` and
         `learned_models`; prefixes take `used_bytes` of `capacity_bytes`. `lookup_hits` and
-        `lookup_misses` are searches for a known prefix, by `record` too; `superseded`, `evicted` and
-        `expired` are prefixes that went: later ones of their conversation made them needless,
+        `lookup_misses` are searches for a known prefix, by `record` too. `superseded`, `evicted`
+        and `expired` are prefixes that went: later ones of their conversation made them needless,
         room was needed, or their time was over.
         """
         return dict(self._engine.stats())
@@ -263,6 +297,7 @@ class HybridTokenEstimator:
     def reset(self) -> None:
         """Forget every known prefix, the correction factor and all that was learned."""
         self._engine.clear()
+        self.accuracy_log.clear()
         self._correction = 1.0
         self._last_call = 0, 0
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._estimator import HybridTokenEstimator
+from tokenctx._quarter import quarter_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,7 @@ class ReplayedTurn:
         estimate_us: Microseconds that the estimate took, from the bytes of the body.
         recount_us: Microseconds that the full count took, likewise.
         has_known_reply: Whether the turn before was recorded with its reply.
+        quarter_tokens: The characters of the request by four.
     """
 
     number: int
@@ -46,6 +48,7 @@ class ReplayedTurn:
     estimate_us: float
     recount_us: float
     has_known_reply: bool = False
+    quarter_tokens: int = 0
 
     @property
     def error_tokens(self) -> int:
@@ -82,6 +85,7 @@ class ReplayedTurn:
             "error_tokens": self.error_tokens,
             "error_percent": round(self.error_percent, 4),
             "recount_tokens": self.recount_tokens,
+            "quarter_tokens": self.quarter_tokens,
             "estimate_us": self.estimate_us,
             "recount_us": self.recount_us,
             "estimate": asdict(self.estimate),
@@ -222,6 +226,7 @@ def _replayed(estimator: HybridTokenEstimator, number: int, turn: Turn) -> Repla
         count.tokens,
         estimate_us,
         recount_us,
+        quarter_tokens=quarter_tokens(turn.body),
     )
 
 

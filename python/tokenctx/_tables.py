@@ -17,12 +17,14 @@ from rich.text import Text
 from tokenctx._errors import Error
 from tokenctx._recordings import RecordingError
 from tokenctx._replay import REASONS, quantile
+from tokenctx._replay_steps import WAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tokenctx._inputs import Count
     from tokenctx._replay import Figures, ReplayedTurn
+    from tokenctx._replay_steps import Steps
 
 PIPE_COLUMNS: Final = 160
 """Width where there is no terminal: enough for every table."""
@@ -199,6 +201,22 @@ def add_figures(table: Table, titles: Sequence[str], figures: Figures) -> None:
         _number(quantile(numbers, 0.5), 0) for numbers in (figures.delta_us, figures.recount_us)
     ]
     table.add_row(*map(Text, titles), f"{figures.turns:,}", *sources, *errors, *times)
+
+
+def step_table(by_provider: Mapping[str, Steps]) -> Table:
+    """Errors of the next total by three ways, in percent of what was billed, by provider."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    table.add_column("provider", no_wrap=True)
+    names = ("steps", "billed", "formula %", "median", "recount %", "median", "chars/4 %", "median")
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for provider, steps in sorted(by_provider.items(), key=lambda pair: -pair[1].count):
+        if not steps.count:
+            continue
+        pairs = ((steps.error_percent(way), steps.median_percent(way)) for way in WAYS)
+        errors = [_number(number, 2) for pair in pairs for number in pair]
+        table.add_row(Text(provider), f"{steps.count:,}", f"{steps.billed_tokens:,}", *errors)
+    return table
 
 
 def total_line(figures: Figures) -> str:

@@ -10,7 +10,7 @@ use crate::learn::Learner;
 use crate::prefix::PrefixStore;
 use crate::request::{Dialect, read_reply, read_request};
 use crate::resolve::Table;
-use crate::scope::Scope;
+use crate::tenant::Tenant;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -135,13 +135,13 @@ impl PyEngine {
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
-        let scope = self.0.scope(tenant);
+        let tenant = self.0.tenant(tenant);
         let (estimate, about) = interruptible(|| {
-            match self.short(py, &body, model, dialect, provider, &scope, now_seconds) {
+            match self.short(py, &body, model, dialect, provider, &tenant, now_seconds) {
                 Some(found) => Ok(found),
                 None => body.read(py, &Limits::default(), |document| {
                     let request = read_request(document, model, dialect);
-                    let reading = self.0.read(request, provider, scope.clone());
+                    let reading = self.0.read(request, provider, tenant.clone());
                     // The store is locked only while attached, so that no fork can copy it locked.
                     let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                     (self.0.answer(&reading, &known), About::new(&reading))
@@ -189,17 +189,17 @@ impl PyEngine {
             reasoning_tokens,
         };
         let bytes = body.as_bytes();
-        let scope = self.0.scope(tenant);
+        let tenant = self.0.tenant(tenant);
         let (is_known, lesson, start) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
-                    self.0.read_reply(&scope, &read_reply(document))
+                    self.0.read_reply(&tenant, &read_reply(document))
                 })?,
                 None => Reply::default(),
             };
             body.read(py, &limits, |document| {
                 let request = read_request(document, model, dialect);
-                let reading = self.0.read(request, provider, scope.clone());
+                let reading = self.0.read(request, provider, tenant.clone());
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 let lesson = self.0.lesson(&reading, &known, billed);
                 let start = bytes.and_then(|bytes| self.0.start(bytes, &reading));
@@ -209,7 +209,7 @@ impl PyEngine {
             })
         })?;
         if let (Some(bytes), Some(start), true) = (bytes, start, is_known) {
-            self.0.record_start(&scope, bytes, start);
+            self.0.record_start(&tenant, bytes, start);
         }
         if is_known {
             self.1.recorded.fetch_add(1, Ordering::Relaxed);
@@ -268,6 +268,33 @@ impl PyEngine {
         }
     }
 
+    /// Tokens that are expected of `body`, their source and what they are counted with; no answer
+    /// to anybody, so in no statistics.
+    #[allow(clippy::too_many_arguments)]
+    fn expected(
+        &self,
+        py: Python<'_>,
+        body: Body<'_>,
+        model: Option<&str>,
+        dialect: Option<&str>,
+        provider: Option<&str>,
+        tenant: Option<&[u8]>,
+        now_seconds: f64,
+    ) -> PyResult<(u64, &'static str, String)> {
+        let dialect = self::dialect(dialect)?;
+        let tenant = self.0.tenant(tenant);
+        interruptible(|| {
+            body.read(py, &Limits::default(), |document| {
+                let request = read_request(document, model, dialect);
+                let reading = self.0.read(request, provider, tenant.clone());
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                let estimate = self.0.answer(&reading, &known);
+                let profile = About::new(&reading).profile;
+                (estimate.tokens, estimate.source.name(), profile)
+            })
+        })
+    }
+
     fn count<'py>(
         &self,
         py: Python<'py>,
@@ -280,7 +307,7 @@ impl PyEngine {
         let (count, about) = interruptible(|| {
             body.read(py, &Limits::default(), |document| {
                 let request = read_request(document, model, dialect);
-                let reading = self.0.read(request, provider, self.0.scope(None));
+                let reading = self.0.read(request, provider, self.0.tenant(None));
                 (self.0.count(&reading), About::new(&reading))
             })
         })?;
@@ -309,21 +336,23 @@ impl PyEngine {
         model: Option<&str>,
         dialect: Option<Dialect>,
         provider: Option<&str>,
-        scope: &Scope,
+        tenant: &Tenant,
         now_seconds: f64,
     ) -> Option<(Estimate, About)> {
         let bytes = body.as_bytes()?;
-        let starts = self.0.starts(scope, bytes);
+        let starts = self.0.starts(tenant, bytes);
         if starts.is_empty() {
             return None;
         }
         let limits = Limits::default();
         py.detach(|| {
             starts.iter().find_map(|start| {
-                let short = self.0.short(scope, start, bytes)?;
+                let short = self.0.short(tenant, start, bytes)?;
                 let document = Document::from_bytes(&short, &limits).ok()?;
                 let request = read_request(&document, model, dialect);
-                let reading = self.0.read_short(request, provider, scope.clone(), start)?;
+                let reading = self
+                    .0
+                    .read_short(request, provider, tenant.clone(), start)?;
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 known.prefix?;
                 self.1.resumed.fetch_add(1, Ordering::Relaxed);

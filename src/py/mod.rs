@@ -1,4 +1,5 @@
 //! The Python binding: the only place that knows pyo3.
+mod convert;
 mod document;
 mod encoding;
 mod engine;
@@ -19,6 +20,8 @@ use pyo3::prelude::*;
 mod _core {
     use super::*;
 
+    #[pymodule_export]
+    use convert::{convert_plain, is_json};
     #[pymodule_export]
     use document::{json_anomalies, json_canonical, json_compact};
     #[pymodule_export]

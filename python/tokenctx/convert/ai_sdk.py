@@ -32,7 +32,7 @@ from tokenctx.convert.model import (
     Unknown,
 )
 from tokenctx.convert.openai_chat import read_url
-from tokenctx.convert.rules import UNKNOWN_TOOL, Rules, Writer
+from tokenctx.convert.rules import UNKNOWN_TOOL, Rules, Writer, is_text
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
@@ -223,7 +223,7 @@ def _read_text(item: Json, path: Path, _: Notes) -> Part | None:
 def _read_data(value: Any, mime_type: str | None) -> Media | None:
     """File data in all its spellings: base64, a URL, a tagged object, a provider's reference."""
     kind = value.get("type") if isinstance(value, dict) else None
-    if kind in {"data", "url"}:
+    if kind in ("data", "url"):
         value = value[kind] if isinstance(value.get(kind), str) else None
     if isinstance(value, str):
         is_url = value[:5].lower() == "data:" or "://" in value[:16]
@@ -313,9 +313,9 @@ DENIED: Final = "Tool call execution denied."
 
 def _read_output(output: Json, path: Path, notes: Notes) -> list[Part] | None:
     kind, value = output.get("type"), output.get("value")
-    if kind in {"text", "error-text"} and isinstance(value, str):
+    if kind in ("text", "error-text") and isinstance(value, str):
         return [Text(path, text=value)]
-    if kind in {"json", "error-json"}:
+    if kind in ("json", "error-json"):
         return [Data(path, value=value)]
     if kind == "execution-denied":
         reason = output.get("reason")
@@ -415,7 +415,7 @@ def _write_tool(tool: Tool, writer: Writer) -> Json:
 def _with_options(value: Json, cache: Any = None, **options: Json) -> Json:
     """`value` with what belongs to single providers."""
     if cache is not None:
-        options["anthropic"] = {**options.get("anthropic", {}), "cacheControl": dict(cache)}
+        options["anthropic"] = {**options.get("anthropic", {}), "cacheControl": cache}
     return {**value, OPTIONS: options} if options else value
 
 
@@ -427,9 +427,9 @@ def _write_message(message: Message, writer: Writer) -> Any:
     if not parts:
         writer.notes.lose("empty_message", message.path)
         return None
-    is_text = len(parts) == 1 and set(parts[0]) == {"type", "text"}
-    is_plain = (message.is_plain or message.role == "system") and is_text
-    content = parts[0]["text"] if is_plain else parts
+    is_plain = message.is_plain or message.role == "system"
+    is_single = len(parts) == 1 and is_text(parts[0])
+    content = parts[0]["text"] if is_plain and is_single else parts
     value = {"role": message.role, "content": content}
     return writer.message(message, _with_options(value, cache=message.cache))
 
@@ -509,7 +509,7 @@ def _write_output(part: ToolResult, writer: Writer) -> Json:
         return {"type": f"{error}text", "value": only.text}
     written = writer.parts(part.parts, "result")
     if part.is_error:
-        if any(set(item) != {"type", "text"} for item in written):
+        if not all(map(is_text, written)):
             writer.notes.lose("error_flag", (*part.path, "is_error"))
         else:
             return {"type": "error-text", "value": "\n".join(item["text"] for item in written)}

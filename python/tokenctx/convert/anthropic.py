@@ -27,7 +27,7 @@ from tokenctx.convert.model import (
     Unknown,
     changed,
 )
-from tokenctx.convert.rules import ID_LETTERS, UNKNOWN_TOOL, IdRule, Rules, Writer
+from tokenctx.convert.rules import ID_LETTERS, UNKNOWN_TOOL, IdRule, Rules, Writer, is_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -358,7 +358,7 @@ def _write_system(top: list[Message], writer: Writer) -> Any:
     for message in top:
         writer.message(message, {})
     blocks = [block for message in top for block in writer.parts(message.parts, "system")]
-    is_plain = len(blocks) == 1 and top[0].is_plain and set(blocks[0]) == {"type", "text"}
+    is_plain = len(blocks) == 1 and top[0].is_plain and is_text(blocks[0])
     return blocks[0]["text"] if is_plain else blocks
 
 
@@ -402,8 +402,8 @@ def _write_message(message: Message, writer: Writer) -> Any:
     if not parts:
         writer.notes.lose("empty_message", message.path)
         return None
-    is_text = len(parts) == 1 and set(parts[0]) == {"type", "text"}
-    content = parts[0]["text"] if message.is_plain and is_text else parts
+    is_single = len(parts) == 1 and is_text(parts[0])
+    content = parts[0]["text"] if message.is_plain and is_single else parts
     return writer.message(message, {"role": role, "content": content})
 
 
@@ -469,10 +469,9 @@ def _write_result(part: ToolResult, writer: Writer) -> Json:
     value: Json = {"type": "tool_result", "tool_use_id": part.call_id or UNKNOWN_TOOL}
     parts = [item for item in part.parts if not (isinstance(item, Text) and not item.text)]
     content = writer.parts(parts, "result")
-    is_text = len(content) == 1 and isinstance(content[0], dict)
-    is_text = is_text and set(content[0]) == {"type", "text"}
+    is_single = len(content) == 1 and is_text(content[0])
     if content:
-        value["content"] = content[0]["text"] if part.is_plain and is_text else content
+        value["content"] = content[0]["text"] if part.is_plain and is_single else content
     if part.is_error:
         value["is_error"] = True
     return with_cache(part, value)

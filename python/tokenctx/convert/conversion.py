@@ -7,10 +7,11 @@ from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from tokenctx._core import _convert_plain
 from tokenctx._errors import RequestError
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses, vscode
 from tokenctx.convert.answer import convert_answer, detect_answer, is_answer
-from tokenctx.convert.arrange import arranged
+from tokenctx.convert.arrange import SYSTEM_ROLES, arranged
 from tokenctx.convert.model import (
     Conversation,
     Dialect,
@@ -36,6 +37,8 @@ RULES: Final[Mapping[Dialect, Rules]] = {
     module.RULES.name: module.RULES
     for module in (openai_chat, openai_responses, anthropic, gemini, ai_sdk)
 }
+
+DEFAULT_OPTIONS: Final = ConversionOptions()
 
 
 class Conversion:
@@ -153,7 +156,7 @@ def _conversion(
     to: Dialect,
     options: ConversionOptions | None,
 ) -> Conversion:
-    notes = Notes(options or ConversionOptions())
+    notes = Notes(options or DEFAULT_OPTIONS)
     written = _or_too_deep(convert, body, source, to, notes)
     notes.log(f"{source} to {to}")
     compare = partial(_compare, convert, body, written, source, to, notes)
@@ -203,10 +206,45 @@ def _list_field(source: Source) -> str:
 
 def _converted(body: Json, source: Source, to: Dialect, notes: Notes) -> Json:
     read = vscode.read if source == "vscode" else RULES[source].read
+    others, messages = _convert_plain_messages(body, source, to, notes)
+    conversation = read(others, notes)
+    if messages and not all(map(_is_prompt, conversation.messages)):
+        conversation, messages = read(body, notes), []
+    written = _written(conversation, to, notes)
+    if messages:
+        field = RULES[to].list_field
+        written[field] = [*written[field], *messages]
+    return written
+
+
+def _is_prompt(message: Message) -> bool:
+    is_text = all(isinstance(part, Text) for part in message.parts)
+    return is_text and message.role in SYSTEM_ROLES
+
+
+def _convert_plain_messages(
+    body: Json, source: Source, to: Dialect, notes: Notes
+) -> tuple[Json, list[Any]]:
+    """`body` without its messages, and these in the dialect `to`; as it is if they are not plain.
+
+    Leading system prompts stay in `body`.
+    """
+    field = _list_field(source)
+    messages = body.get(field)
+    if isinstance(messages, list) and notes.options.merge_adjacent is None:
+        converted = _convert_plain(messages, source, RULES[to])
+        if converted is not None:
+            system_count, written = converted
+            return {**body, field: messages[:system_count]}, written
+    return body, []
+
+
+def _written(conversation: Conversation, to: Dialect, notes: Notes) -> Json:
     rules = RULES[to]
-    conversation = pair_tools(read(body, notes), notes, rules)
+    is_same = conversation.dialect == to
+    conversation = pair_tools(conversation, notes, rules)
     conversation = _for_model(conversation, notes)
-    if source != to:
+    if not is_same:
         conversation = arranged(conversation, rules, notes)
         last = conversation.messages[-1] if conversation.messages else None
         if last is not None and last.role == "assistant" and not rules.continues:

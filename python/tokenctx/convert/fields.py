@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,7 +86,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """A field of a dialect.
 
@@ -114,13 +115,9 @@ def one_of(*words: str) -> Callable[[Any], Any]:
     return lambda value: value if value in words else None
 
 
-def read_options(
-    body: Mapping[str, Any], rows: Iterable[Field], handled: frozenset[str]
-) -> tuple[dict[str, Option], dict[Path, Any]]:
-    """Options by neutral name, and what no row reads; a null is as good as nothing.
-
-    `handled` are fields with readers of their own.
-    """
+@cache
+def _by_place(rows: tuple[Field, ...]) -> tuple[dict[Path, list[Field]], set[Path]]:
+    """The rows of each place, and the places on the way to one."""
     rows_of: dict[Path, list[Field]] = {}
     groups: set[Path] = set()
     for row in rows:
@@ -128,6 +125,17 @@ def read_options(
             path: Path = tuple(place.split("."))
             rows_of.setdefault(path, []).append(row)
             groups.update(path[:length] for length in range(1, len(path)))
+    return rows_of, groups
+
+
+def read_options(
+    body: Mapping[str, Any], rows: tuple[Field, ...], handled: frozenset[str]
+) -> tuple[dict[str, Option], dict[Path, Any]]:
+    """Options by neutral name, and what no row reads; a null is as good as nothing.
+
+    `handled` are fields with readers of their own.
+    """
+    rows_of, groups = _by_place(rows)
     options: dict[str, Option] = {}
     extra: dict[Path, Any] = {}
     values: dict[Path, Any] = {}

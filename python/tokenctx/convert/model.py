@@ -317,12 +317,15 @@ def loads(text: str) -> Any:
         return None
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def dumps(value: Any) -> str:
     """`value` as JSON text, as models write it: no white space, characters as they are.
 
     Raises RequestError for what is no JSON value, such as an object that holds itself.
     """
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _ENCODER.encode(value)
     except (TypeError, ValueError):
         raise RequestError("a value is not JSON: it has no text", "syntax") from None

@@ -30,7 +30,7 @@ from tokenctx.convert.model import (
     Unknown,
     rest,
 )
-from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer
+from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer, is_text
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
@@ -169,13 +169,12 @@ def read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
         path: Path = ("tools", index)
         function = item.get("function") if isinstance(item, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str):
-            rest = {key: function[key] for key in function.keys() - _TOOL_KEYS}
-            rest |= {key: item[key] for key in item.keys() - {"type", "function", "cache_control"}}
+            more = {**rest(function, _FUNCTION_KEYS), **rest(item, _TOOL_KEYS)}
             tools.append(
                 Tool(
                     path,
                     item,
-                    rest,
+                    more,
                     item.get("cache_control"),
                     function["name"],
                     function.get("description"),
@@ -190,7 +189,8 @@ def read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-_TOOL_KEYS: Final = frozenset({"name", "description", "parameters", "strict"})
+_TOOL_KEYS: Final = frozenset({"type", "function", "cache_control"})
+_FUNCTION_KEYS: Final = frozenset({"name", "description", "parameters", "strict"})
 _CALL_KEYS: Final = frozenset({"id", "type", "function", "custom", "index"})
 _MESSAGE_KEYS: Final = frozenset(
     "role content name tool_calls function_call tool_call_id refusal cache_control".split()
@@ -439,8 +439,8 @@ def write_message(message: Message, writer: Writer) -> Any:
 
 def plain_or_list(message: Message, parts: list[Any]) -> Any:
     """One text that was a string, or that is a system prompt, as a string; else the list."""
-    is_text = len(parts) == 1 and isinstance(parts[0], dict) and set(parts[0]) == {"type", "text"}
-    if is_text and (message.is_plain or (message.role == "assistant" and len(message.parts) > 1)):
+    is_single = len(parts) == 1 and is_text(parts[0])
+    if is_single and (message.is_plain or (message.role == "assistant" and len(message.parts) > 1)):
         return parts[0]["text"]
     return parts or ""
 

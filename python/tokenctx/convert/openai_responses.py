@@ -35,7 +35,7 @@ from tokenctx.convert.openai_chat import (
     read_url,
     write_schema,
 )
-from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer
+from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer, is_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -387,8 +387,8 @@ def _write_items(message: Message, writer: Writer) -> list[Any]:
     parts = writer.parts(message.parts, "user" if message.role == "user" else "system")
     if not parts and message.parts:
         return []
-    is_text = len(parts) == 1 and set(parts[0]) == {"type", "text"}
-    content = parts[0]["text"] if is_text and message.is_plain else parts
+    is_single = len(parts) == 1 and is_text(parts[0])
+    content = parts[0]["text"] if is_single and message.is_plain else parts
     return [writer.message(message, {"role": message.role, "content": content or ""})]
 
 
@@ -470,8 +470,8 @@ def _write_output(part: ToolResult, writer: Writer) -> Json:
         writer.notes.lose("error_flag", (*part.path, "is_error"))
     kind = "custom_tool_call_output" if part.is_custom else "function_call_output"
     parts = writer.parts(part.parts, "user")
-    is_text = len(parts) == 1 and set(parts[0]) == {"type", "text"} and part.is_plain
-    output = parts[0]["text"] if is_text else parts or ""
+    is_single = len(parts) == 1 and is_text(parts[0]) and part.is_plain
+    output = parts[0]["text"] if is_single else parts or ""
     return {"type": kind, "call_id": part.call_id or UNKNOWN_TOOL, "output": output}
 
 

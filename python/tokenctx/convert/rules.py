@@ -201,6 +201,11 @@ class Writer:
         return f"[{type(part).__name__}: {part.media.mime or 'unknown type'}]"
 
 
+def is_text(value: Any) -> bool:
+    """Whether a part, as it is written, is a text and nothing more."""
+    return isinstance(value, dict) and value.keys() == {"type", "text"}
+
+
 def text_of(media: model.Media) -> str | None:
     """What a file of text says, or None if it is none."""
     if media.text is not None:

@@ -9,12 +9,12 @@ import json
 from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._core import _is_json
 from tokenctx._errors import RequestError
 
 if TYPE_CHECKING:
     from tokenctx.convert.model import Json, Source
 
-_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 ANTHROPIC_BLOCKS: Final = frozenset(
     "tool_use tool_result thinking redacted_thinking server_tool_use document".split()
 )
@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | str):
         return _parsed(value)
     try:
-        return _without_objects(value)
+        return value if _is_json(value) else _copied(value)
     except RecursionError:
         raise _too_deep() from None
 
@@ -51,22 +51,6 @@ def _parsed(text: bytes | bytearray | str) -> Any:
 
 def _too_deep() -> RequestError:
     return RequestError("the body is nested too deeply for this interpreter", "too_deep")
-
-
-def _without_objects(value: Any) -> Any:
-    """`value` itself if it is made of JSON values alone, else a copy that is. No recursion."""
-    pending = [value]
-    seen: set[int] = set()  # what holds itself is walked once
-    while pending:
-        holder = pending.pop()
-        kind = type(holder)
-        if kind is not dict and kind is not list:
-            return value if kind in _PLAIN and holder is value else _copied(value)
-        items = holder.values() if kind is dict else holder
-        if id(holder) not in seen:
-            seen.add(id(holder))
-            pending += [item for item in items if type(item) not in _PLAIN]
-    return value
 
 
 def _copied(value: Any) -> Any:

@@ -35,7 +35,7 @@ def tenant_key(key: bytes, tenant: bytes) -> bytes:
     return blake3(key + tenant, derive_key_context=TENANT_CONTEXT).digest()
 
 
-def tenant_name(key: bytes) -> bytes:
+def public_name(key: bytes) -> bytes:
     """8 bytes that stand for the tenant of this key."""
     return _digest(key, b"name")[:8]
 

@@ -16,8 +16,8 @@ from tokenctx.reference.digest import (
     message_digest,
     options_digest,
     prefix_digests,
+    public_name,
     tenant_key,
-    tenant_name,
 )
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
@@ -53,7 +53,7 @@ MAX_MODEL_BYTES = 200
 
 
 @dataclass(frozen=True)
-class Scope:
+class Tenant:
     """One tenant, or all who name none: the key of its digests, and a suffix of its models."""
 
     key: bytes
@@ -67,7 +67,7 @@ class Reading:
     request: Request
     profile: Profile
     is_known_model: bool
-    scope: Scope
+    tenant: Tenant
     digests: list[bytes]
     options: bytes = b""
 
@@ -134,6 +134,32 @@ class Engine:
         now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
+        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
+        self._counts[estimate.source] += 1
+        return estimate
+
+    def expected(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+    ) -> tuple[int, Source, str]:
+        """Tokens, source and profile of the estimate, which is in no statistics."""
+        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
+        return estimate.tokens, estimate.source, estimate.profile
+
+    def _estimate(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+    ) -> Estimate:
         reading = self._read(body, model, dialect, provider, tenant)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
         count = self._count(reading, prefix)
@@ -145,7 +171,6 @@ class Engine:
         is_known = count.new_message_count == 0 and not count.has_other_options
         if prefix is not None and is_known and count.known.is_billed:
             source = "exact"
-        self._counts[source] += 1
         return self._answer(reading, count, source, counted)
 
     def record(
@@ -173,7 +198,7 @@ class Engine:
         known = KnownTotal(input_tokens, 0, *options)
         boundaries = [Boundary(len(digests), digests[-1], known)]
         if messages and output_tokens > 0:
-            prefix, key = digests[-1], reading.scope.key
+            prefix, key = digests[-1], reading.tenant.key
             for message in messages:
                 prefix = link(key, prefix, message_digest(key, message))
             parts = [part for message in messages for part in message.parts]
@@ -232,7 +257,7 @@ class Engine:
         model: str | None,
         dialect: str | None,
         provider: str | None,
-        tenant: bytes | None = None,
+        tenant_name: bytes | None = None,
     ) -> Reading:
         request = read_request(body, model=model, dialect=dialect)
         profile, is_known = self._table.resolve(request.model, request.dialect, provider)
@@ -241,16 +266,16 @@ class Engine:
         elif self._method == "characters":
             milli = self._milli_by_provider.get(profile.provider, self._milli)
             profile = characters(profile, milli, self._factor_permille)
-        scope = self._scope(tenant)
-        reading = Reading(request, profile, is_known, scope, [])
-        digests = prefix_digests(scope.key, self._family(reading), request)
-        return replace(reading, digests=digests, options=options_digest(scope.key, request))
+        tenant = self._tenant(tenant_name)
+        reading = Reading(request, profile, is_known, tenant, [])
+        digests = prefix_digests(tenant.key, self._family(reading), request)
+        return replace(reading, digests=digests, options=options_digest(tenant.key, request))
 
-    def _scope(self, tenant: bytes | None) -> Scope:
-        if tenant is None:
-            return Scope(self._key)
-        key = tenant_key(self._key, tenant)
-        return Scope(key, "@" + tenant_name(key).hex())
+    def _tenant(self, name: bytes | None) -> Tenant:
+        if name is None:
+            return Tenant(self._key)
+        key = tenant_key(self._key, name)
+        return Tenant(key, "@" + public_name(key).hex())
 
     def _counted(self, reading: Reading, work: Callable[[Counter], T]) -> tuple[T, Counter]:
         """What `work` counts, with the user's vocabulary if there is one that does not fail."""
@@ -294,7 +319,7 @@ class Engine:
         name = model_name(reading.request.model).own
         is_name = len(name.encode(errors="surrogatepass")) <= MAX_MODEL_BYTES
         own = self._vocabulary(reading)
-        suffix = reading.scope.suffix if own is None else f"/{own.name}{reading.scope.suffix}"
+        suffix = reading.tenant.suffix if own is None else f"/{own.name}{reading.tenant.suffix}"
         return f"{reading.profile.name}/{name}{suffix}" if self._is_learning and is_name else ""
 
     def _count(self, reading: Reading, prefix: tuple[int, KnownTotal] | None) -> Count:

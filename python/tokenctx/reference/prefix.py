@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -86,7 +87,7 @@ class PrefixStore:
             del self._entries[digests[count - 1]]
         self._counts["superseded"] += len(needless)
         kept = [count for count in counts if count not in needless]
-        back = {one: one - other for one, other in zip(kept, kept[1:], strict=False)}
+        back = {one: one - other for one, other in itertools.pairwise(kept)}
         for boundary in reversed(boundaries):
             self._put(boundary, back.get(boundary.message_count, 0), now_seconds)
         for count in kept[len(new) :]:
@@ -159,11 +160,11 @@ def superseded(counts: Sequence[int]) -> set[int]:
 
     The latest and the first stay.
     """
-    needless, last_kept = set(), 0
-    for place, count in enumerate(counts):
-        if LATEST_KEPT <= place < len(counts) - 1:
-            if counts[0] - counts[place + 1] <= last_kept * SPREAD:
-                needless.add(count)
-                continue
-        last_kept = counts[0] - count
+    needless: set[int] = set()
+    last_kept = counts[0] - counts[:LATEST_KEPT][-1]
+    for place in range(LATEST_KEPT, len(counts) - 1):
+        if counts[0] - counts[place + 1] <= last_kept * SPREAD:
+            needless.add(counts[place])
+        else:
+            last_kept = counts[0] - counts[place]
     return needless

@@ -3,31 +3,34 @@ use crate::digest::Digester;
 
 /// One tenant, or all who name none. Neither prefixes nor what was learned is shared by two.
 #[derive(Clone, Debug)]
-pub struct Scope {
+pub struct Tenant {
     /// Makes its digests.
     pub(crate) digester: Digester,
     /// What its entries are tallied under; few tenants share a number.
-    pub(crate) tenant: u8,
+    pub(crate) number: u8,
     /// Behind the names of its models where something is learned; empty for those who name none.
     pub(crate) suffix: String,
 }
 
-impl Scope {
-    /// The scope of `tenant`, whose digests are keyed by `digester` and it.
-    pub fn new(digester: &Digester, tenant: Option<&[u8]>) -> Scope {
-        let Some(tenant) = tenant else {
-            return Scope {
+impl Tenant {
+    /// The tenant of this name; the key of its digests is made of that of `digester` and the name.
+    pub fn new(digester: &Digester, name: Option<&[u8]>) -> Tenant {
+        let Some(name) = name else {
+            return Tenant {
                 digester: digester.clone(),
-                tenant: 0,
+                number: 0,
                 suffix: String::new(),
             };
         };
-        let digester = digester.of_tenant(tenant);
-        let name = digester.bytes(b"name").0;
-        let digits: String = name[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        Scope {
+        let digester = digester.of_tenant(name);
+        let public = digester.bytes(b"name").0;
+        let digits: String = public[..8]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Tenant {
             digester,
-            tenant: name[8],
+            number: public[8],
             suffix: format!("@{digits}"),
         }
     }

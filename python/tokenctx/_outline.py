@@ -1,0 +1,284 @@
+"""The outline of a request of any dialect: who says what, and which result answers which call.
+
+It is read by the shape of a part, not by dialect, since gateways mix them. Nothing is converted and
+nothing is lost: every message of the caller has one outline, at its own place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tokenctx.convert.source import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Speaker = Literal["system", "user", "assistant", "tool"]
+PieceKind = Literal["text", "call", "result", "reasoning", "file"]
+
+MESSAGE_LISTS: Final = ("messages", "contents", "input", "prompt")
+SYSTEM_FIELDS: Final = ("system", "instructions", "systemInstruction", "system_instruction")
+ROLES: Final[dict[object, Speaker]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "model": "assistant",
+    "tool": "tool",
+    "function": "tool",
+    1: "user",
+    2: "assistant",
+    3: "system",
+}
+CALLS: Final = frozenset(
+    "tool_use tool-call function_call custom_tool_call computer_call local_shell_call shell_call "
+    "apply_patch_call functionCall toolUse".split()
+)
+RESULTS: Final = frozenset(
+    "tool_result tool-result function_call_output custom_tool_call_output computer_call_output "
+    "local_shell_call_output shell_call_output apply_patch_call_output functionResponse toolResult "
+    "function_response".split()
+)
+REASONING: Final = frozenset(
+    "thinking redacted_thinking reasoning reasoning-file reasoningContent".split()
+)
+FILES: Final = frozenset(
+    "image image_url input_image file input_file document input_audio audio video video_url "
+    "inlineData fileData inline_data file_data container_upload".split()
+)
+IDS: Final = ("tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "call_id", "callId", "id")
+UNTEXTUAL: Final = frozenset(
+    "type id data url uri image_url file_url signature thoughtSignature cache_control "
+    "providerOptions encrypted_content mimeType mime_type media_type mediaType bytes".split()
+).union(IDS)
+"""Fields whose text is not counted as text."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """A part of a message, or what stands in its place.
+
+    Attributes:
+        content: What it was read from.
+        call_id: Of a call or a result, where the dialect has one.
+        name: The tool.
+    """
+
+    kind: PieceKind
+    content: Any
+    call_id: str | None = None
+    name: str = ""
+
+    @property
+    def has_file(self) -> bool:
+        """Whether it is a file, or the result of a tool with one in it."""
+        if self.kind != "result":
+            return self.kind == "file"
+        return any(_kind(part) == "file" for part in _dicts(self.content))
+
+    def texts(self) -> list[str]:
+        """Every text in it, without those of files and ids. No recursion."""
+        found: list[str] = []
+        pending = [self.content]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, str):
+                found.append(value)
+            elif isinstance(value, dict):
+                pending += [item for name, item in value.items() if name not in UNTEXTUAL]
+            elif isinstance(value, list):
+                pending += value
+        return found
+
+
+@dataclass(slots=True)
+class MessageOutline:
+    """Who says it, and its pieces."""
+
+    speaker: Speaker
+    pieces: tuple[Piece, ...]
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether a turn begins here: the user says something, not only a tool."""
+        return self.speaker == "user" and any(piece.kind != "result" for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A request as the caller has it: plain JSON values.
+
+    Attributes:
+        list_field: The field that `messages` is in.
+        fields: The whole body.
+    """
+
+    fields: dict[str, Any]
+    list_field: str
+    raw_messages: Sequence[Any]
+    messages: tuple[MessageOutline, ...]
+
+    @property
+    def tools(self) -> list[tuple[str, Any]]:
+        """The definitions of tools with their names; in the dialect's own form."""
+        configs = (self.fields.get(name) for name in ("toolConfig", "tool_config"))
+        config = next((it for it in configs if isinstance(it, dict)), {})
+        return list(_tools(self.fields.get("tools") or config.get("tools")))
+
+    def with_messages(self, messages: Sequence[Any]) -> dict[str, Any]:
+        """The body with other messages."""
+        return {**self.fields, self.list_field: list(messages)}
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """The places of calls and of the results that answer them, as (call, result)."""
+        return list(_pairs(self.messages))
+
+
+def outline(body: object) -> Outline:
+    """The outline of `body`: JSON text, a dict, a list of messages, SDK objects.
+
+    Linear in the body, no copy of a dict. Raises RequestError for text that is not JSON.
+    """
+    value = plain(body)
+    fields = value if isinstance(value, dict) else {"messages": value}
+    inner = fields.get("generateContentRequest")
+    fields = inner if isinstance(inner, dict) else fields
+    list_field = next((name for name in MESSAGE_LISTS if fields.get(name)), "messages")
+    messages = fields.get(list_field)
+    if isinstance(messages, str | dict):
+        messages = [messages]
+    raw = messages if isinstance(messages, list) else []
+    return Outline(fields, list_field, raw, tuple(_message(message) for message in raw))
+
+
+def _message(message: Any) -> MessageOutline:
+    if not isinstance(message, dict):
+        return MessageOutline("user", (Piece("text", message),))
+    role = message.get("role")
+    speaker = ROLES.get(role) if isinstance(role, str | int) else None
+    kind = message.get("type")
+    if isinstance(kind, str) and speaker is None and kind != "message":
+        piece = _item(kind, message)
+        return MessageOutline("tool" if piece.kind == "result" else "assistant", (piece,))
+    pieces = list(_pieces(message, speaker or "user"))
+    return MessageOutline(speaker or "user", tuple(pieces))
+
+
+def _item(kind: str, item: dict[str, Any]) -> Piece:
+    """An item of OpenAI's Responses that is no message."""
+    if kind in CALLS or kind in RESULTS:
+        return _paired("call" if kind in CALLS else "result", item, item)
+    return Piece("reasoning" if kind in REASONING else "text", item)
+
+
+def _pieces(message: dict[str, Any], speaker: Speaker) -> Iterator[Piece]:
+    for name in ("reasoning_content", "reasoning", "thinking"):
+        if isinstance(message.get(name), str) and message[name]:
+            yield Piece("reasoning", message[name])
+    content = message.get("content", message.get("parts"))
+    if speaker == "tool" and not _holds_results(content):
+        yield Piece("result", content, _id(message), str(message.get("name") or ""))
+    else:
+        parts = content if isinstance(content, list) else [content]
+        yield from (_piece(part) for part in parts if part is not None)
+    calls = message.get("tool_calls") or ()
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            yield _paired("call", call, call.get("function") or call.get("custom") or call)
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict):
+        yield _paired("call", {}, legacy)
+
+
+def _holds_results(content: Any) -> bool:
+    parts = content if isinstance(content, list) else ()
+    return any(isinstance(part, dict) and _kind(part) == "result" for part in parts)
+
+
+def _piece(part: Any) -> Piece:
+    if not isinstance(part, dict):
+        return Piece("text", part)
+    kind = _kind(part)
+    if kind in ("call", "result"):
+        inner = next((part[name] for name in part if name in CALLS or name in RESULTS), part)
+        about = inner if isinstance(inner, dict) else part
+        return _paired(kind, about, about)
+    return Piece(kind, part)
+
+
+def _kind(part: dict[str, Any]) -> PieceKind:
+    """By the type of the part, by the field that it is in, or by its shape, as in VS Code."""
+    names = [part["type"]] if isinstance(part.get("type"), str) else list(part)
+    for name in names:
+        if name in CALLS:
+            return "call"
+        if name in RESULTS:
+            return "result"
+        if name in REASONING:
+            return "reasoning"
+        if name in FILES:
+            return "file"
+    if part.get("thought") is True:
+        return "reasoning"
+    if "callId" in part:
+        return "call" if "input" in part else "result"
+    return "file" if "mimeType" in part and "data" in part else "text"
+
+
+def _paired(kind: Literal["call", "result"], about: Any, named: Any) -> Piece:
+    name = named.get("name") or named.get("toolName") if isinstance(named, dict) else None
+    return Piece(kind, about, _id(about), name if isinstance(name, str) else "")
+
+
+def _id(about: dict[str, Any]) -> str | None:
+    found = (about[name] for name in IDS if isinstance(about.get(name), str))
+    return next(found, None)
+
+
+def _dicts(value: Any) -> Iterator[dict[str, Any]]:
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            yield item
+            pending += item.values()
+        elif isinstance(item, list):
+            pending += item
+
+
+def _tools(tools: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(tools, dict):
+        yield from ((str(name), {name: tool}) for name, tool in tools.items())
+    for tool in tools if isinstance(tools, list) else ():
+        about = tool if isinstance(tool, dict) else {}
+        declared = about.get("functionDeclarations") or about.get("function_declarations")
+        if isinstance(declared, list):
+            for one in declared:
+                name = one.get("name") if isinstance(one, dict) else None
+                yield str(name or "function"), {"functionDeclarations": [one]}
+            continue
+        inner: Any = next(
+            (about[key] for key in ("function", "custom", "toolSpec") if key in about), {}
+        )
+        name = about.get("name") or (inner.get("name") if isinstance(inner, dict) else None)
+        yield str(name or about.get("server_label") or about.get("type") or "tool"), tool
+
+
+def _pairs(messages: Sequence[MessageOutline]) -> Iterator[tuple[int, int]]:
+    """A result answers the nearest waiting call with its id, or with its name where it has none."""
+    by_id: dict[str, list[int]] = defaultdict(list)
+    by_name: dict[str, deque[int]] = defaultdict(deque)
+    for index, message in enumerate(messages):
+        for piece in message.pieces:
+            if piece.kind == "call":
+                if piece.call_id is not None:
+                    by_id[piece.call_id].append(index)
+                by_name[piece.name].append(index)
+            elif piece.kind == "result":
+                waiting: Any = by_id.get(piece.call_id) if piece.call_id is not None else None
+                if waiting:
+                    yield waiting.pop(), index
+                elif piece.call_id is None and by_name.get(piece.name):
+                    yield by_name[piece.name].popleft(), index
