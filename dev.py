@@ -282,6 +282,18 @@ def leave_one_out(options: argparse.Namespace) -> None:
     python("leave one out", "benches/leave_one_out.py", *options.words)
 
 
+def edits(options: argparse.Namespace) -> None:
+    """Measure estimates of edited conversations on recorded calls and sessions."""
+    setup("cli")
+    python("edits", "benches/edits.py", *options.words)
+
+
+def load(options: argparse.Namespace) -> None:
+    """Replay interleaved conversations as a gateway has them; extra words go to the script."""
+    setup("cli")
+    python("load", "benches/gateway_load.py", *options.words)
+
+
 def fuzz(options: argparse.Namespace) -> None:
     """Feed arbitrary requests to the installed package for --seconds."""
     setup("cli", "test")
@@ -326,6 +338,8 @@ def main() -> None:
         bounds,
         limits,
         leave_one_out,
+        edits,
+        load,
     )
     for function in (demo, lint, *takes_words, fuzz, wheel, ci, clean):
         target = targets.add_parser(function.__name__, help=function.__doc__)

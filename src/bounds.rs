@@ -4,7 +4,7 @@
 //! of ten recorded calls, made by `benches/bounds.py`. It is read on first use.
 use crate::json::{Document, Limits, Value};
 use crate::profile::Profile;
-use crate::request::{Assumptions, MediaKind, Part, Request};
+use crate::request::{Assumptions, MediaKind, Message, Part, Request};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -37,9 +37,10 @@ pub enum Scope {
 }
 
 /// What the counted messages have that text has not; the last that fits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stratum {
     /// Nothing.
+    #[default]
     Text,
     /// Tools, calls of them, or their results.
     Tools,
@@ -68,24 +69,45 @@ impl Stratum {
 
     /// The stratum of all of `request`, or of its messages from `start` on if that is above 0.
     pub fn of(request: &Request<'_>, start: usize, assumptions: &Assumptions) -> Stratum {
-        let is_guess = |name: &str| GUESSES.iter().any(|guess| name.starts_with(guess));
-        let mut names = assumptions.iter();
-        if names.any(|name| is_guess(name) && *name != "unknown_model") {
+        if Stratum::is_guessed(assumptions) {
             return Stratum::Undetermined;
         }
         let messages = request.messages[start..].iter();
-        let parts = messages.flat_map(|message| &message.parts);
-        let counted = parts.map(Stratum::of_part).max().unwrap_or(Stratum::Text);
-        if start > 0 {
-            return counted;
+        let counted = messages.map(Stratum::of_message).max().unwrap_or_default();
+        match start {
+            0 => counted.max(Stratum::of_context(request)),
+            _ => counted,
         }
+    }
+
+    /// Whether something had to be guessed that makes a count undetermined.
+    pub fn is_guessed(assumptions: &Assumptions) -> bool {
+        let is_guess = |name: &str| GUESSES.iter().any(|guess| name.starts_with(guess));
+        let mut names = assumptions.iter();
+        names.any(|name| is_guess(name) && *name != "unknown_model")
+    }
+
+    /// The stratum of one message.
+    pub fn of_message(message: &Message<'_>) -> Stratum {
+        let parts = message.parts.iter().map(Stratum::of_part);
+        parts.max().unwrap_or_default()
+    }
+
+    /// The stratum of what stands around the messages.
+    pub fn of_context(request: &Request<'_>) -> Stratum {
         let system = request.system.iter().map(Stratum::of_part).max();
         let context = match (&request.response_schema, request.tools.is_empty()) {
             (Some(_), _) => Stratum::Schema,
             (None, false) => Stratum::Tools,
             (None, true) => Stratum::Text,
         };
-        counted.max(context).max(system.unwrap_or(Stratum::Text))
+        context.max(system.unwrap_or_default())
+    }
+
+    /// The stratum of this number; text, if there is none.
+    pub(crate) fn numbered(number: u64) -> Stratum {
+        let mut all = Stratum::ALL.into_iter().map(|(stratum, _)| stratum);
+        all.find(|it| *it as u64 == number).unwrap_or_default()
     }
 
     /// Recurses as deep as the reader nests results, which is bounded.
@@ -126,6 +148,12 @@ impl Bounds {
             .or_else(|| found(&format!("provider {}", profile.provider)))
             .or_else(|| found("all"))
             .unwrap_or(UNMEASURED)
+    }
+
+    /// How far apart the bounds are if `uncertain` tokens are not billed yet.
+    pub fn width(self, uncertain: u64) -> u64 {
+        let (low, high) = self.interval(u64::MAX / 2, uncertain);
+        high - low
     }
 
     /// Lower and upper bound of `tokens`, of which `uncertain` are not billed yet.

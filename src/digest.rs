@@ -16,6 +16,8 @@ const CONTEXT: &str = "tokenctx 2026-11-21 message and prefix digests";
 
 const TENANT_CONTEXT: &str = "tokenctx 2026-11-21 digests of a tenant";
 
+const EXPORT_CONTEXT: &str = "tokenctx 2026-11-21 export of known prefixes";
+
 /// Keyed 128-bit identity of a message or of the first messages of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 16]);
@@ -50,6 +52,11 @@ impl Digester {
         Digester {
             key: hasher.finalize().into(),
         }
+    }
+
+    /// The key of the MAC of an export.
+    pub(crate) fn export_key(&self) -> [u8; 32] {
+        blake3::derive_key(EXPORT_CONTEXT, &self.key)
     }
 
     /// Identity of each of `messages`: role, name and parts. Linear in their size.

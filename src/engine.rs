@@ -3,10 +3,16 @@
 //! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
+mod difference;
+mod recorded;
+
+use crate::bounds::Stratum;
+use crate::branch::{Shape, Shapes};
 use crate::count::{Counter, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
 use crate::estimate::{self, Count, Estimate, RequestCount, Source};
-use crate::learn::{Learner, Learners, Lesson};
+use crate::export::{self, ExportError};
+use crate::learn::{Learner, Learners};
 use crate::model_name::ModelName;
 use crate::prefix::{Boundary, KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::Profile;
@@ -14,8 +20,9 @@ use crate::request::{Message, Part, Request};
 use crate::resolve::Table;
 use crate::resume::{Start, Starts};
 use crate::tenant::Tenant;
+pub use recorded::Recorded;
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Beginnings of the assumptions about what the request does not hold.
 const UNTOLD: [&str; 3] = ["remote_", "unreadable_", "server_"];
@@ -55,6 +62,10 @@ pub struct Reading<'d> {
     pub profile: Cow<'d, Profile>,
     pub(crate) is_known_model: bool,
     prefixes: Vec<Digest>,
+    /// One for each message.
+    digests: Vec<Digest>,
+    /// Identity of what counts depend on.
+    family: u64,
     options: u64,
     /// Reasoning in messages that were left out behind the first one.
     left_out_reasoning: u64,
@@ -75,6 +86,7 @@ pub struct Billed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     digests: Vec<Digest>,
+    strata: Vec<Stratum>,
     has_reasoning: bool,
 }
 
@@ -85,6 +97,8 @@ pub struct Known {
     pub prefix: Option<KnownPrefix>,
     /// What was learned about its model.
     pub learner: Option<Learner>,
+    /// Known conversations that it may be a branch or an edit of.
+    pub near: Vec<Arc<Shape>>,
 }
 
 /// How an [`Engine`] counts.
@@ -100,6 +114,10 @@ pub struct Settings {
     pub table: Option<Table>,
     /// Memory for the beginnings of recorded bodies.
     pub starts_bytes: usize,
+    /// Memory for the shapes of recorded calls, by which edits are known.
+    pub shapes_bytes: usize,
+    /// How long shapes are kept.
+    pub ttl_seconds: f64,
 }
 
 impl Default for Settings {
@@ -111,6 +129,8 @@ impl Default for Settings {
             is_learning: false,
             table: None,
             starts_bytes: 1 << 20,
+            shapes_bytes: 1 << 20,
+            ttl_seconds: 86_400.0,
         }
     }
 }
@@ -125,6 +145,7 @@ pub struct Engine {
     store: PrefixStore,
     learners: Mutex<Learners>,
     starts: Mutex<Starts>,
+    shapes: Mutex<Shapes>,
 }
 
 impl Engine {
@@ -141,12 +162,28 @@ impl Engine {
             store,
             learners: Mutex::default(),
             starts: Mutex::new(Starts::new(settings.starts_bytes)),
+            shapes: Mutex::new(Shapes::new(settings.shapes_bytes, settings.ttl_seconds)),
         }
     }
 
     /// What is known.
     pub fn store(&self) -> &PrefixStore {
         &self.store
+    }
+
+    /// What is known as bytes; see [`export::export`].
+    pub fn export(&self, now_seconds: f64, locked: impl Fn(&mut dyn FnMut())) -> Vec<u8> {
+        export::export(&self.store, &self.digester, now_seconds, locked)
+    }
+
+    /// Takes over what another engine of the same secret has exported; see [`export::import`].
+    pub fn import(
+        &self,
+        bytes: &[u8],
+        now_seconds: f64,
+        locked: impl Fn(&mut dyn FnMut()),
+    ) -> Result<usize, ExportError> {
+        export::import(&self.store, &self.digester, bytes, now_seconds, locked)
     }
 
     /// The tenant of this name; all who name none are one.
@@ -162,6 +199,11 @@ impl Engine {
     /// Runs `action` on the beginnings of recorded bodies, alone.
     fn with_starts<T>(&self, action: impl FnOnce(&mut Starts) -> T) -> T {
         action(&mut self.starts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs `action` on the shapes of recorded calls, alone.
+    pub fn with_shapes<T>(&self, action: impl FnOnce(&mut Shapes) -> T) -> T {
+        action(&mut self.shapes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Beginnings of recorded bodies of `tenant` that `body` may share, the longest first.
@@ -203,6 +245,7 @@ impl Engine {
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
         self.with_starts(Starts::clear);
+        self.with_shapes(Shapes::clear);
         self.store.clear();
         self.with_learners(Learners::clear);
     }
@@ -221,14 +264,20 @@ impl Engine {
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
         let family = self.family(&request, &profile, is_known_model);
-        let prefixes = tenant.digester.prefixes(&family, &request);
-        let options = tenant.digester.options(&request);
+        let digester = &tenant.digester;
+        let digests: Vec<_> = digester.messages(&request.messages).collect();
+        let context = digester.context(&family, &request);
+        let prefixes = digester.chain(context, digests.iter().copied());
+        let options = digester.options(&request);
+        let family = digester.bytes(family.as_bytes()).word();
         Reading {
             request,
             tenant,
             profile,
             is_known_model,
             prefixes,
+            digests,
+            family,
             options,
             left_out_reasoning: 0,
         }
@@ -248,9 +297,9 @@ impl Engine {
         let dialect = request.dialect;
         let mut reading = self.read(request, provider, tenant);
         let is_same = dialect == start.dialect && reading.prefixes[0] == start.context;
-        let new = reading.request.messages.get(1..).filter(|_| is_same)?;
+        let new = reading.digests.get(1..).filter(|_| is_same)?;
         let digester = &reading.tenant.digester;
-        let rest = digester.chain(start.prefix, digester.messages(new));
+        let rest = digester.chain(start.prefix, new.iter().copied());
         reading.left_out_reasoning = start.reasoning_tokens;
         reading.prefixes.truncate(1);
         reading.prefixes.extend(rest);
@@ -259,16 +308,56 @@ impl Engine {
 
     /// What is known of what was read.
     pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
+        let prefix = self.store.deepest(&reading.prefixes, now_seconds);
+        self.known_from(reading, prefix, now_seconds)
+    }
+
+    /// As [`Engine::known`], in no statistics.
+    pub fn known_uncounted(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
+        let prefix = self.store.find(&reading.prefixes, now_seconds);
+        self.known_from(reading, prefix, now_seconds)
+    }
+
+    fn known_from(
+        &self,
+        reading: &Reading<'_>,
+        prefix: Option<KnownPrefix>,
+        now_seconds: f64,
+    ) -> Known {
         let model = self.model(reading);
+        let start = prefix.map_or(0, |prefix| prefix.message_count);
         Known {
-            prefix: self.store.deepest(&reading.prefixes, now_seconds),
+            prefix,
             learner: model.and_then(|model| self.with_learners(|learners| learners.get(&model))),
+            near: self.near(reading, start, now_seconds),
         }
+    }
+
+    /// What is known of what was read before it is recorded: its prefix, and its shape so far.
+    pub fn known_before(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
+        let prefix = self.store.deepest(&reading.prefixes, now_seconds);
+        let digests = prefix.map(|prefix| &reading.digests[..prefix.message_count]);
+        let (family, context) = (reading.family, reading.prefixes[0]);
+        let shape = digests.and_then(|digests| {
+            self.with_shapes(|shapes| shapes.beginning(family, context, digests))
+        });
+        Known {
+            prefix,
+            learner: None,
+            near: shape.into_iter().collect(),
+        }
+    }
+
+    /// Remembers the shape of a recorded call.
+    pub fn record_shape(&self, shape: Shape, now_seconds: f64) {
+        self.with_shapes(|shapes| shapes.record(shape, now_seconds));
     }
 
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
     pub fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
-        let (count, counter) = self.count_beyond(reading, known.prefix);
+        let difference = self.difference(reading, known);
+        let (count, counter) =
+            difference.unwrap_or_else(|| self.count_beyond(reading, known.prefix));
         let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
         let counted = match &known.learner {
             Some(learner) if is_learned => learner.corrected(&count.features, count.tokens),
@@ -276,46 +365,26 @@ impl Engine {
         };
         let is_known = count.new_message_count == 0 && !count.has_other_options;
         let is_exact = is_known && count.known.is_billed();
-        let source = match known.prefix {
-            None => Source::Estimated,
-            Some(_) if is_exact => Source::Exact,
-            Some(_) => Source::Delta,
+        let source = match (known.prefix, count.edit) {
+            (_, Some(_)) => Source::Delta,
+            (None, None) => Source::Estimated,
+            (Some(_), None) if is_exact => Source::Exact,
+            (Some(_), None) => Source::Delta,
         };
         let mut estimate = estimate::estimate(reading, &counter, source, &count, counted);
-        if counted != count.tokens {
+        if counted != count.tokens || count.edit.is_some_and(|edit| edit.is_learned) {
             estimate.assumptions.insert("learned_correction");
+        }
+        if count.edit.is_some_and(|edit| edit.has_other_history) {
+            estimate.assumptions.insert("edited_history");
+        }
+        if count.edit.is_some_and(|edit| edit.has_other_context) {
+            estimate.assumptions.insert("changed_context");
         }
         if count.has_other_options {
             estimate.assumptions.insert("changed_options");
         }
         estimate
-    }
-
-    /// What a billed call teaches about its model; `None` if nothing was counted, or if the
-    /// request does not tell what was billed.
-    pub fn lesson(&self, reading: &Reading<'_>, known: &Known, billed: Billed) -> Option<Lesson> {
-        let model = self.model(reading)?;
-        let (count, counter) = self.count_beyond(reading, known.prefix);
-        let is_untold = |name: &&str| UNTOLD.iter().any(|untold| name.starts_with(untold));
-        let assumptions = estimate::assumptions(reading, &counter);
-        if count.tokens == 0
-            || billed.input_tokens <= count.known.tokens
-            || assumptions.contains(FAILED_VOCABULARY)
-            || assumptions.iter().any(is_untold)
-        {
-            return None;
-        }
-        Some(Lesson {
-            model,
-            features: count.features,
-            counted: count.tokens,
-            billed: billed.input_tokens - count.known.tokens,
-            derived: count.known.derived_tokens,
-            handicap: match &*reading.profile.quality {
-                "exact" => 4,
-                _ => 0,
-            },
-        })
     }
 
     /// What is beyond `prefix`, counted: all, if there is none. Linear in what it counts.
@@ -326,18 +395,40 @@ impl Engine {
     ) -> (Count, Counter<'r>) {
         let request = &reading.request;
         let start = prefix.map_or(0, |prefix| prefix.message_count);
-        let ((tokens, tally, dropped), counter) = self.counted(reading, |counter| {
-            let context = match prefix {
-                None => counter.context(request),
-                Some(_) => 0,
-            };
-            let tokens = context + counter.messages(&request.messages, start).sum::<u64>();
-            let tally = counter.tally();
-            (tokens, tally, dropped_reasoning(reading, counter, start))
-        });
+        let ((context_tokens, messages, tally, dropped), counter) =
+            self.counted(reading, |counter| {
+                let context = match prefix {
+                    None => counter.context(request),
+                    Some(_) => 0,
+                };
+                let messages: Vec<u64> = counter.messages(&request.messages, start).collect();
+                let tally = counter.tally();
+                let dropped = dropped_reasoning(reading, counter, start);
+                (context, messages, tally, dropped)
+            });
+        let tokens = context_tokens + messages.iter().sum::<u64>();
         let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
         known.tokens = known.tokens.saturating_sub(dropped);
-        let has_other_options = prefix.is_some() && known.options.digest != reading.options;
+        let mut has_other_options = false;
+        if prefix.is_some() {
+            (known, has_other_options) = self.with_options(reading, known);
+        }
+        let count = Count {
+            known,
+            tokens,
+            context_tokens,
+            messages,
+            new_message_count: request.messages.len() - start,
+            features: estimate::features(request, prefix.is_none(), start, tokens, tally),
+            has_other_options,
+            edit: None,
+        };
+        (count, counter)
+    }
+
+    /// `known` under the options of what was read, and whether they are others.
+    fn with_options(&self, reading: &Reading<'_>, mut known: KnownTotal) -> (KnownTotal, bool) {
+        let has_other_options = known.options.digest != reading.options;
         if has_other_options {
             let more = self.options_tokens(reading) - known.options.tokens;
             known.tokens = known.tokens.saturating_add_signed(more);
@@ -345,14 +436,7 @@ impl Engine {
                 .derived_tokens
                 .saturating_add(more.unsigned_abs().max(1));
         }
-        let count = Count {
-            known,
-            tokens,
-            new_message_count: request.messages.len() - start,
-            features: estimate::features(request, prefix.is_none(), start, tokens, tally),
-            has_other_options,
-        };
-        (count, counter)
+        (known, has_other_options)
     }
 
     /// What tool choice, output schema and thinking add to the count of the context.
@@ -411,6 +495,7 @@ impl Engine {
         };
         Reply {
             digests: tenant.digester.messages(messages).collect(),
+            strata: messages.iter().map(Stratum::of_message).collect(),
             has_reasoning: messages
                 .iter()
                 .flat_map(|message| &message.parts)
@@ -535,6 +620,10 @@ fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: us
     };
     let kept = all[start..known].iter();
     left_out + kept.map(|message| counter.reasoning(message)).sum::<u64>()
+}
+
+fn signed(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
 }
 
 /// What an answer costs as input: the output, less the reasoning that does not come back.

@@ -71,14 +71,44 @@ pub struct RequestCount {
     pub assumptions: Assumptions,
 }
 
-/// What was counted beyond a known prefix.
+/// What was counted beyond a known prefix, or against a known conversation.
+#[derive(Default)]
 pub(crate) struct Count {
     pub known: KnownTotal,
     pub tokens: u64,
+    /// What stands before the messages, if it was counted.
+    pub context_tokens: u64,
+    /// Each message beyond the known prefix.
+    pub messages: Vec<u64>,
     pub new_message_count: usize,
     pub features: Features,
     /// Whether the known total was billed with other options; they are counted then.
     pub has_other_options: bool,
+    /// What differs from the known conversation, if it is not a prefix.
+    pub edit: Option<Edit>,
+}
+
+/// How a request differs from a known conversation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edit {
+    /// Of what left and of what came.
+    pub stratum: Stratum,
+    /// Whether messages left or came between others.
+    pub has_other_history: bool,
+    /// Whether what stands before the messages is another.
+    pub has_other_context: bool,
+    /// Whether what left was corrected by what was learned.
+    pub is_learned: bool,
+}
+
+impl Edit {
+    /// Whose bounds it has: those of a whole request, if what stands around it is another.
+    pub(crate) fn scope(self) -> Scope {
+        match self.has_other_context {
+            true => Scope::Whole,
+            false => Scope::New,
+        }
+    }
 }
 
 pub(crate) fn features(
@@ -151,17 +181,31 @@ fn bounds(
     assumptions: &Assumptions,
 ) -> (u64, u64) {
     let known = count.known;
-    let scope = match source {
-        Source::Estimated => Scope::Whole,
+    let scope = match (source, count.edit) {
+        (Source::Estimated, _) => Scope::Whole,
+        (_, Some(edit)) => edit.scope(),
         _ if known.is_billed() || count.has_other_options => Scope::New,
         _ => Scope::Reply,
     };
     let start = reading.request.messages.len() - count.new_message_count;
-    let stratum = Stratum::of(&reading.request, start, assumptions);
+    let stratum = match count.edit {
+        Some(edit) => edit.stratum,
+        None => Stratum::of(&reading.request, start, assumptions),
+    };
     // What is not billed yet may be as wrong as a count.
     let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
     let tokens = known.tokens.saturating_add(estimated_tokens);
-    Bounds::of(&reading.profile, reading.is_known_model, scope, stratum).interval(tokens, uncertain)
+    let interval = |scope| {
+        let bounds = Bounds::of(&reading.profile, reading.is_known_model, scope, stratum);
+        bounds.interval(tokens, uncertain)
+    };
+    let (low, high) = interval(scope);
+    if count.edit.is_none() {
+        return (low, high);
+    }
+    // Replies are among what left, and the least is known of what they are billed for.
+    let reply = interval(Scope::Reply);
+    (low.min(reply.0), high.max(reply.1))
 }
 
 pub(crate) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {

@@ -6,6 +6,7 @@
 
 pub mod bounds;
 pub mod bpe;
+pub mod branch;
 pub mod claude;
 pub mod count;
 pub mod cut;
@@ -14,6 +15,7 @@ pub mod encoding;
 pub mod engine;
 mod error;
 pub mod estimate;
+pub mod export;
 pub mod json;
 pub mod layout;
 pub mod learn;

@@ -8,7 +8,7 @@
 //! handful of entries and a branch still finds one near ([`superseded`]). Each entry says how far
 //! back the boundary before it is, so that the store can find them without knowing conversations.
 use crate::digest::Digest;
-use crate::shard::{Entry, Losses, Shard, Tick};
+use crate::shard::{ENTRY_FORM_BYTES, Entry, Losses, Shard, Tick};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -100,7 +100,7 @@ impl PrefixStore {
 
     /// Number of entries, expired ones that nobody asked for among them.
     pub fn len(&self) -> usize {
-        self.locked().map(|shard| shard.entries().len()).sum()
+        self.locked().map(|shard| shard.len()).sum()
     }
 
     /// Whether nothing is known.
@@ -128,7 +128,7 @@ impl PrefixStore {
             let Losses { evicted, expired } = shard.losses;
             stats.evicted += evicted;
             stats.expired += expired;
-            stats.entries += shard.entries().len();
+            stats.entries += shard.len();
             stats.used_bytes += shard.bytes();
         }
         stats
@@ -184,19 +184,53 @@ impl PrefixStore {
     ///
     /// Linear in the number of messages beyond it; an expired entry on the way is dropped.
     pub fn deepest(&self, prefixes: &[Digest], now_seconds: f64) -> Option<KnownPrefix> {
+        let found = self.find(prefixes, now_seconds);
+        let counter = match found {
+            Some(_) => &self.hits,
+            None => &self.misses,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// As [`PrefixStore::deepest`], in no statistics.
+    pub fn find(&self, prefixes: &[Digest], now_seconds: f64) -> Option<KnownPrefix> {
         let now = Tick::at(now_seconds);
-        for (message_count, digest) in prefixes.iter().enumerate().skip(1).rev() {
-            if let Some(entry) = self.shard(digest).get(digest, now) {
-                entry.touch();
-                self.hits.fetch_add(1, Ordering::Relaxed);
-                return Some(KnownPrefix {
-                    message_count,
-                    total: entry.total(),
-                });
-            }
+        let behind = prefixes.iter().enumerate().skip(1).rev();
+        behind.into_iter().find_map(|(message_count, digest)| {
+            let mut shard = self.shard(digest);
+            let entry = shard.get(digest, now)?;
+            entry.touch();
+            Some(KnownPrefix {
+                message_count,
+                total: entry.total(),
+            })
+        })
+    }
+
+    pub(crate) fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Appends the entries of one shard that have not expired, in the form of an export.
+    pub(crate) fn export_shard(&self, place: usize, now_seconds: f64, bytes: &mut Vec<u8>) {
+        let now = Tick::at(now_seconds);
+        let shard = self.shards[place].lock();
+        let shard = shard.unwrap_or_else(PoisonError::into_inner);
+        bytes.reserve(shard.len() * ENTRY_FORM_BYTES);
+        bytes.extend(shard.iter().filter_map(|entry| entry.form(now)).flatten());
+    }
+
+    /// Whether an entry of an export was not known before.
+    pub(crate) fn import_entry(&self, form: &[u8; ENTRY_FORM_BYTES], now_seconds: f64) -> bool {
+        let now = Tick::at(now_seconds);
+        let entry = Entry::of_form(form, now, self.life);
+        let mut shard = self.shard(&entry.digest);
+        let is_new = shard.get(&entry.digest, now).is_none();
+        if is_new {
+            shard.insert(entry, now);
         }
-        self.misses.fetch_add(1, Ordering::Relaxed);
-        None
+        is_new
     }
 
     /// Message counts of the known boundaries of a conversation, the deepest first.

@@ -68,7 +68,9 @@ pub(crate) struct Entry {
     pub(crate) expires: Tick,
 }
 
-const _: () = assert!(size_of::<Entry>() == 40);
+/// Length of an entry in an export.
+pub(crate) const ENTRY_FORM_BYTES: usize = 40;
+const _: () = assert!(size_of::<Entry>() == ENTRY_FORM_BYTES);
 
 impl Entry {
     pub(crate) fn new(digest: Digest, total: KnownTotal, tenant: u8, expires: Tick) -> Entry {
@@ -83,6 +85,34 @@ impl Entry {
 
     pub(crate) fn total(&self) -> KnownTotal {
         KnownTotal::unpack(&self.total)
+    }
+
+    /// Digest, total, tenant, rounds and way back, ticks left; `None` if its time is over.
+    pub(crate) fn form(&self, now: Tick) -> Option<[u8; ENTRY_FORM_BYTES]> {
+        let mut form = [0; ENTRY_FORM_BYTES];
+        form[..16].copy_from_slice(&self.digest.0);
+        form[16..33].copy_from_slice(&self.total);
+        form[33] = self.tenant;
+        form[34..36].copy_from_slice(&self.rounds_back);
+        form[36..].copy_from_slice(&self.expires.left(now)?.0.to_le_bytes());
+        Some(form)
+    }
+
+    /// The entry of this form, with no more than `life` left.
+    pub(crate) fn of_form(form: &[u8; ENTRY_FORM_BYTES], now: Tick, life: Tick) -> Entry {
+        let (digest, rest) = form.split_first_chunk().expect("16 of 40 bytes");
+        let (total, rest) = rest.split_first_chunk().expect("17 of 24 bytes");
+        let [tenant, rounds, back, a, b, c, d] = *rest else {
+            unreachable!("7 bytes are left");
+        };
+        let left = u32::from_le_bytes([a, b, c, d]).min(life.0);
+        Entry {
+            digest: Digest(*digest),
+            total: *total,
+            tenant,
+            rounds_back: [rounds, back],
+            expires: now.after(Tick(left)),
+        }
     }
 
     /// Sets the total, unless it is derived and there is a billed one, and lives on.
@@ -152,8 +182,14 @@ impl Shard {
         }
     }
 
-    pub(crate) fn entries(&self) -> &[Entry] {
-        &self.entries
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// All entries, those first that the hand comes to next.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        let (after, next) = self.entries.split_at(self.hand.min(self.entries.len()));
+        next.iter().chain(after)
     }
 
     /// Memory for entries and index, used or not.

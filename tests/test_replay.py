@@ -171,7 +171,7 @@ def test_a_predecessor_that_is_not_in_the_file_is_the_beginning_of_the_request(
     ("second", "relation"),
     [
         (call(2, 15, user("x"), user("b"), prev=prev(9, 1)), "messages"),
-        (call(2, 15, user("a"), user("b"), prev=prev(9, 1, same_context=False)), "context"),
+        (call(2, 15, user("y"), user("b"), prev=prev(9, 1, same_context=False)), "context"),
     ],
 )
 def test_a_call_that_extends_nothing_says_why_and_is_no_miss(

@@ -2,84 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from typing import Any
 
 import pytest
 
+from agent_turns import SHAPES, TOOLS, chat_turn
 from tokenctx import HybridTokenEstimator
-
-TEXT = 'A line of a file, with 3 numbers and a "quote" \\ and é\n'
-TOOLS = [
-    {
-        "type": "function",
-        "function": {"name": "read_file", "parameters": {"type": "object", "properties": {}}},
-    }
-]
-ANTHROPIC_TOOLS = [{"name": "read_file", "input_schema": {"type": "object", "properties": {}}}]
-
-
-def chat_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
-    """Messages of one turn of an agent that uses OpenAI Chat."""
-    ids = [f"call_{turn}_{nth}" for nth in range(random_.choice((0, 1, 1, 3)))]
-    function = {"name": "read_file", "arguments": '{"path":"a"}'}
-    messages: list[dict[str, Any]] = [{"role": "user", "content": TEXT * random_.randrange(1, 60)}]
-    if ids:
-        calls = [{"id": name, "type": "function", "function": function} for name in ids]
-        messages.append({"role": "assistant", "content": None, "tool_calls": calls})
-        for name in ids:
-            result = TEXT * random_.randrange(60)
-            messages.append({"role": "tool", "tool_call_id": name, "content": result})
-    messages.append({"role": "assistant", "content": TEXT * random_.randrange(1, 9)})
-    return messages
-
-
-def anthropic_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
-    """Messages of one turn of an agent that uses Anthropic Messages, with thinking in loops."""
-    call = {"type": "tool_use", "id": f"toolu_{turn}", "name": "read_file", "input": {"path": "a"}}
-    thinking = {"type": "thinking", "thinking": TEXT, "signature": "c2ln"}
-    calls = [thinking, call] if random_.random() < 0.2 else [call]
-    result = {"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": TEXT * turn}
-    return [
-        {"role": "user", "content": TEXT * random_.randrange(1, 60)},
-        {"role": "assistant", "content": calls},
-        {"role": "user", "content": [result]},
-        {"role": "assistant", "content": [{"type": "text", "text": TEXT}]},
-    ]
-
-
-def responses_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
-    """Items of one turn of an agent that uses OpenAI Responses."""
-    call = {"type": "function_call", "call_id": f"c{turn}", "name": "read_file", "arguments": "{}"}
-    output = {"type": "function_call_output", "call_id": f"c{turn}", "output": TEXT * turn}
-    said = {"role": "assistant", "content": [{"type": "output_text", "text": TEXT}]}
-    return [{"role": "user", "content": TEXT * random_.randrange(1, 60)}, call, output, said]
-
-
-def gemini_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
-    """Contents of one turn of an agent that uses Gemini."""
-    call = {"functionCall": {"name": "read_file", "args": {"path": "a"}}}
-    response = {"functionResponse": {"name": "read_file", "response": {"text": TEXT * turn}}}
-    return [
-        {"role": "user", "parts": [{"text": TEXT * random_.randrange(1, 60)}]},
-        {"role": "model", "parts": [call]},
-        {"role": "user", "parts": [response]},
-        {"role": "model", "parts": [{"text": TEXT}]},
-    ]
-
-
-SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "openai-chat": (chat_turn, {"model": "gpt-4o", "tools": TOOLS}, "messages"),
-    "openai-chat-unknown": (chat_turn, {"model": "own-model"}, "messages"),
-    "anthropic": (
-        anthropic_turn,
-        {"model": "claude-sonnet-4-5", "system": TEXT, "tools": ANTHROPIC_TOOLS},
-        "messages",
-    ),
-    "openai-responses": (responses_turn, {"model": "gpt-5", "instructions": TEXT}, "input"),
-    "gemini": (gemini_turn, {"model": "gemini-2.5-flash"}, "contents"),
-}
 
 
 def encoded(body: dict[str, Any], *, is_last: bool, indent: int | None = None) -> bytes:
@@ -178,6 +109,16 @@ def test_what_is_changed_is_seen(change: Any, *, is_last: bool) -> None:
         lambda text: text.replace(b"and now?", b"and \\ud800 now?"),
         lambda text: text[:-1] + b',"input":[1]}',
         lambda text: text[:-1] + b',"temperature":NaN}',
+        lambda text: text[:-1] + b',"model":"claude-sonnet-4-5"}',
+        lambda text: text[:-1] + b',"model":"gpt-4o","model":"gpt-4o"}',
+        lambda text: b'{"unknown":{"messages":[1]},' + text[1:],
+        lambda text: text[:-1] + b',"unknown":[{"role":"user","content":"x"}]}',
+        lambda text: b'{"messages":null,' + text[1:],
+        lambda text: text.replace(b'"model"', b'"mod\\u0065l"'),
+        lambda text: text.replace(b'"role": "user"', b'"role":"tool","role": "user"', 9),
+        lambda text: text.replace(b'"content"', b'"c\\u006fntent"', 9),
+        lambda text: text.replace(b'"messages": [', b'"messages": [null,7,"x",'),
+        lambda text: b" \n\t" + text + b"\r\n ",
     ],
 )
 def test_odd_bodies_are_read_as_ever(edit: Any) -> None:
@@ -190,6 +131,28 @@ def test_odd_bodies_are_read_as_ever(edit: Any) -> None:
         assert estimator.record(recorded, 5000) in (True, False)
     spaced = text.replace(b'"role": ', b'"role" : ')
     assert one.estimate(text) == other.estimate(spaced)
+
+
+def test_a_large_body_of_images_is_resumed_with_equal_answers() -> None:
+    """Near the limit of 128 MiB; most of it is base64."""
+    image = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(1 << 20)).decode()
+    part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}}
+    seen = {"role": "user", "content": [{"type": "text", "text": "look"}, part]}
+    messages = [seen, {"role": "assistant", "content": "seen"}] * 90
+    body: dict[str, Any] = {"model": "gpt-4o", "messages": messages}
+    one, other = HybridTokenEstimator(), HybridTokenEstimator()
+    text = encoded(body, is_last=True)
+    assert 120 << 20 < len(text) < 128 << 20
+    assert one.record(text, 90_000)
+    assert other.record(body, 90_000)
+    body["messages"] = [*messages, {"role": "user", "content": "and now?"}]
+    text = encoded(body, is_last=True)
+    assert one.estimate(text) == other.estimate(body)
+    assert one.stats()["resumed"] == 1
+    with pytest.raises(ValueError, match="must arrive whole"):
+        one.estimate(text[:-2])
+    with pytest.raises(ValueError, match="134217728"):
+        one.estimate(text + b" " * (8 << 20))
 
 
 def test_a_cut_body_is_refused_as_ever() -> None:

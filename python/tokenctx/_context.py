@@ -68,7 +68,8 @@ class ContextWindow:
     (float); `preset` is how a public agent does it, see `presets.json`; by default 0.9 of what is
     usable. `output_reserve` tokens are kept free for the answer: by default what the model may
     write, up to 16,000 and a quarter of the window; nothing with a preset, which has its own rule.
-    `tenant` is as of the estimator. `server_of` gives the server of a tool by its name; names as MCP has them are understood.
+    `dialect`, `provider` and `tenant` are as of the estimator. `server_of` gives the server of a
+    tool by its name; names as MCP has them are understood.
 
     One for each conversation; the `estimator` may be shared by all of them and by all threads. It
     keeps numbers only. Wrong arguments raise TypeError or ValueError here.

@@ -113,7 +113,8 @@ class CalculationBasis:
     """What the total is made of.
 
     Attributes:
-        method: `actuals`: the last call's bill and a count of what is new; `estimated`: a count.
+        method: `actuals`: the last call's bill and a count of what is new; `estimated`: a count, of
+            the whole or of what an edit or compaction changed.
         last_reasoning_tokens: Of the last answer, whether it comes back or not; None if unknown.
         last_error_tokens: The estimate before the last call less its bill; None if there was none.
         last_error_percent: The same in percent of the bill.

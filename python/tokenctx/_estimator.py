@@ -188,9 +188,8 @@ class HybridTokenEstimator:
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
         names, now = (model, dialect, provider, _tenant(tenant)), self._clock()
-        expected = self._engine.expected(body, *names, now) if billed.input_tokens > 0 else None
-        is_known: bool = self._engine.record(body, *names, *tokens, reply, now)
-        if not is_known or expected is None:
+        expected = self._engine.record(body, *names, *tokens, reply, now)
+        if expected is None:
             return None
         estimated, source, profile = expected
         event = AccuracyEvent(profile, source, estimated, billed.input_tokens)
@@ -262,13 +261,33 @@ class HybridTokenEstimator:
         """What was asked so far and what is kept.
 
         `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
-        only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes` and
-        `learned_models`; prefixes take `used_bytes` of `capacity_bytes`. `lookup_hits` and
-        `lookup_misses` are searches for a known prefix, by `record` too. `superseded`, `evicted`
-        and `expired` are prefixes that went: later ones of their conversation made them needless,
-        room was needed, or their time was over.
+        only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes`,
+        `known_shapes` (conversations that edits are compared with) and `learned_models`; prefixes
+        take `used_bytes` of `capacity_bytes`. `lookup_hits` and `lookup_misses` are searches for a
+        known prefix, by `record` too; `superseded`, `evicted` and `expired` are prefixes that went:
+        later ones of their conversation made them needless, room was needed, or their time was
+        over.
         """
         return dict(self._engine.stats())
+
+    def export_known(self) -> bytes:
+        """All known prefixes, so that a new process does not start cold; 40 bytes for each.
+
+        `import_known` takes them in an estimator of the same `secret`. They hold keyed digests,
+        numbers and the time that is left, and a MAC. What was learned goes by `learned`.
+        """
+        data: bytes = self._engine.export_known(self._clock())
+        return data
+
+    def import_known(self, data: bytes) -> int:
+        """The number of prefixes that are known from now on and were not before.
+
+        What is known already stays; each expires when it would have, or after `ttl_seconds`.
+        Raises ValueError, and takes over nothing, if `data` is not what `export_known` of this
+        release gave under the same secret, whole and unchanged.
+        """
+        count: int = self._engine.import_known(data, self._clock())
+        return count
 
     def learned(self) -> dict[str, Any]:
         """What was learned from recorded calls, by model: numbers and model names only, as JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tokenctx._context_usage import CalculationBasis
 from tokenctx._usage import normalize_usage
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from tokenctx._context_usage import ContextCounts
     from tokenctx._models import Estimate
     from tokenctx._thresholds import Threshold
+
+
+OTHER_HISTORY: Final = frozenset(("edited_history", "changed_context"))
+"""Assumed where a total is the difference to another history than that of the last call."""
 
 
 @dataclass(slots=True)
@@ -54,7 +58,7 @@ class LastCall:
 
     def known(self, counts: ContextCounts, estimate: Estimate) -> ContextCounts:
         """`counts` with what is known of the prefix, split into the last input and output."""
-        if estimate.source == "estimated":
+        if estimate.source == "estimated" or not OTHER_HISTORY.isdisjoint(estimate.assumptions):
             return counts
         known = estimate.known_tokens
         last_input = known if self.input_tokens is None else min(known, self.input_tokens)

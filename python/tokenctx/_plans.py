@@ -35,14 +35,13 @@ class Measured:
     parts: CountedParts
 
     def result_tokens(self, index: int, at: int) -> tuple[int, int]:
-        """Tokens of a tool result, and what a placeholder in its place would save."""
+        """Tokens of what a tool has said, and what a placeholder in its place would save."""
         piece, tokens = self.outline.messages[index].pieces[at], self.parts.pieces[index][at]
-        texts = piece.texts()
-        if PLACEHOLDER in texts:
-            return self._in_measure(tokens), 0
-        encoding = self.parts.count.encoding
-        content = tokens if piece.has_file else min(tokens, text_tokens(texts, encoding))
-        saved = max(0, content - text_tokens([PLACEHOLDER], encoding))
+        texts, encoding = piece.texts(), self.parts.count.encoding
+        if not piece.has_file:
+            tokens = min(tokens, text_tokens(texts, encoding))
+        saved = tokens - text_tokens([PLACEHOLDER], encoding)
+        saved = 0 if PLACEHOLDER in texts else max(0, saved)
         return self._in_measure(tokens), self._in_measure(saved)
 
     def _in_measure(self, tokens: int) -> int:

@@ -207,33 +207,40 @@ impl<'p> Counter<'p> {
         messages: &'a [Message<'_>],
         start: usize,
     ) -> impl Iterator<Item = u64> + 'a {
+        self.messages_where(messages, move |index| index >= start)
+    }
+
+    /// Tokens of those of `messages` that `is_counted` names by index, as they stand among all.
+    pub fn messages_where<'a>(
+        &'a mut self,
+        messages: &'a [Message<'_>],
+        is_counted: impl Fn(usize) -> bool + 'a,
+    ) -> impl Iterator<Item = u64> + 'a {
         let turn = last_user_index(messages);
         let rule = self.profile.reasoning;
-        let is_result = |message: &&Message<'_>| message.role == "tool";
-        let before = messages[..start].iter().rev().find(|it| !is_result(it));
-        self.is_wrapped = before.is_some_and(|message| self.wraps(message));
-        self.media_count = media_count(&messages[start..]);
+        let indexed = messages.iter().enumerate();
+        self.media_count = media_count(indexed.filter(|it| is_counted(it.0)).map(|it| it.1));
+        self.is_wrapped = false;
         let signatures = self.profile.signatures;
         let prompt = self.prompt;
         let mut said = Turn::new();
-        if let Some(prompt) = prompt {
-            let before = messages[..start].iter();
-            before.for_each(|message| said.skip(self, prompt, message));
-        }
-        (start..messages.len()).map(move |index| {
+        (0..messages.len()).filter_map(move |index| {
+            let message = &messages[index];
+            if !is_counted(index) {
+                match prompt {
+                    Some(prompt) => said.skip(self, prompt, message),
+                    None if message.role != "tool" => self.is_wrapped = self.wraps(message),
+                    None => {}
+                }
+                return None;
+            }
             self.counts_signatures = counts_reasoning(signatures, index, turn);
             let counts_reasoning = counts_reasoning(rule, index, turn);
             let Some(prompt) = prompt else {
-                return self.message(messages, index, counts_reasoning);
+                return Some(self.message(messages, index, counts_reasoning));
             };
             let is_last = index + 1 == messages.len();
-            self.marked_up(
-                prompt,
-                &mut said,
-                &messages[index],
-                is_last,
-                counts_reasoning,
-            )
+            Some(self.marked_up(prompt, &mut said, message, is_last, counts_reasoning))
         })
     }
 
@@ -457,6 +464,11 @@ impl<'p> Counter<'p> {
     }
 }
 
+/// Whether `message` has results of calls.
+pub(crate) fn has_results(message: &Message<'_>) -> bool {
+    message.role == "tool" || message.parts.iter().any(is_result)
+}
+
 /// Index of the last turn of the user among `messages`: a user message that answers no tool call.
 pub fn last_user_index(messages: &[Message<'_>]) -> Option<usize> {
     let is_result = |part: &Part<'_>| matches!(part, Part::ToolResult(_));
@@ -482,7 +494,7 @@ fn calls<'m, 'd>(message: &'m Message<'d>) -> impl Iterator<Item = &'m ToolCall<
 }
 
 /// Images and files in `messages`.
-fn media_count(messages: &[Message<'_>]) -> usize {
+fn media_count<'m, 'd: 'm>(messages: impl Iterator<Item = &'m Message<'d>>) -> usize {
     let of_part = |part: &Part<'_>| match part {
         Part::Media(_) => 1,
         Part::ToolResult(result) => {
@@ -491,7 +503,7 @@ fn media_count(messages: &[Message<'_>]) -> usize {
         }
         _ => 0,
     };
-    messages.iter().flat_map(|it| &it.parts).map(of_part).sum()
+    messages.flat_map(|it| &it.parts).map(of_part).sum()
 }
 
 fn is_result(part: &Part<'_>) -> bool {

@@ -13,6 +13,7 @@ use crate::resolve::Table;
 use crate::tenant::Tenant;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The dialect of this name; `None` to detect it.
@@ -110,6 +111,8 @@ impl PyEngine {
                 Ok(table.transpose()?)
             })?,
             starts_bytes: capacity_bytes / 8,
+            shapes_bytes: capacity_bytes / 8,
+            ttl_seconds,
         };
         let engine = Engine::new(secret, settings, store);
         Ok(PyEngine(engine, Counters::default()))
@@ -166,6 +169,7 @@ impl PyEngine {
         models::estimate(py, arguments, about.context_window_tokens)
     }
 
+    /// Tokens, source and profile of the estimate before this call; `None` if it was not recorded.
     #[allow(clippy::too_many_arguments)]
     fn record<'py>(
         &self,
@@ -180,7 +184,7 @@ impl PyEngine {
         reasoning_tokens: u64,
         reply: Option<Body<'py>>,
         now_seconds: f64,
-    ) -> PyResult<bool> {
+    ) -> PyResult<Option<(u64, &'static str, String)>> {
         let dialect = self::dialect(dialect)?;
         let limits = Limits::default();
         let billed = Billed {
@@ -190,7 +194,7 @@ impl PyEngine {
         };
         let bytes = body.as_bytes();
         let tenant = self.0.tenant(tenant);
-        let (is_known, lesson, start) = guard(|| {
+        let (recorded, start, expected) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&tenant, &read_reply(document))
@@ -200,24 +204,31 @@ impl PyEngine {
             body.read(py, &limits, |document| {
                 let request = read_request(document, model, dialect);
                 let reading = self.0.read(request, provider, tenant.clone());
-                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                let lesson = self.0.lesson(&reading, &known, billed);
+                let known = Python::attach(|_| self.0.known_uncounted(&reading, now_seconds));
+                let expected = self.0.answer(&reading, &known);
+                let known = Python::attach(|_| self.0.known_before(&reading, now_seconds));
                 let start = bytes.and_then(|bytes| self.0.start(bytes, &reading));
-                let boundaries = self.0.boundaries(&reading, billed, &reply);
-                Python::attach(|_| self.0.record(&reading, &boundaries, now_seconds));
-                (!boundaries.is_empty(), lesson, start)
+                let recorded = self.0.recorded(&reading, &known, billed, &reply);
+                Python::attach(|_| self.0.record(&reading, &recorded.boundaries, now_seconds));
+                let profile = reading.profile.name.clone();
+                let expected = (expected.tokens, expected.source.name(), profile);
+                (recorded, start, expected)
             })
         })?;
+        let is_known = !recorded.boundaries.is_empty();
         if let (Some(bytes), Some(start), true) = (bytes, start, is_known) {
             self.0.record_start(&tenant, bytes, start);
         }
         if is_known {
             self.1.recorded.fetch_add(1, Ordering::Relaxed);
         }
-        if let Some(lesson) = lesson {
+        if let Some(shape) = recorded.shape {
+            self.0.record_shape(shape, now_seconds);
+        }
+        if let Some(lesson) = recorded.lesson {
             self.0.with_learners(|learners| learners.learn(&lesson));
         }
-        Ok(is_known)
+        Ok(is_known.then_some(expected))
     }
 
     /// Names and numbers: answers by source, those that read only what was new, recorded calls,
@@ -232,6 +243,10 @@ impl PyEngine {
             ("resumed", count(&self.1.resumed)),
             ("recorded", count(&self.1.recorded)),
             (
+                "known_shapes",
+                self.0.with_shapes(|shapes| shapes.len()) as u64,
+            ),
+            (
                 "learned_models",
                 self.0.with_learners(|it| it.iter().count()) as u64,
             ),
@@ -244,6 +259,20 @@ impl PyEngine {
             ("evicted", store.evicted),
             ("expired", store.expired),
         ]
+    }
+
+    /// What is known, for an engine of the same secret.
+    fn export_known<'py>(&self, py: Python<'py>, now_seconds: f64) -> Bound<'py, PyBytes> {
+        let locked = |step: &mut dyn FnMut()| Python::attach(|_| step());
+        let bytes = py.detach(|| self.0.export(now_seconds, locked));
+        PyBytes::new(py, &bytes)
+    }
+
+    /// Number of prefixes that were not known before.
+    fn import_known(&self, py: Python<'_>, data: &[u8], now_seconds: f64) -> PyResult<usize> {
+        let locked = |step: &mut dyn FnMut()| Python::attach(|_| step());
+        let count = py.detach(|| self.0.import(data, now_seconds, locked));
+        count.map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// Lead, corrections and covariance by model.
@@ -266,33 +295,6 @@ impl PyEngine {
             }
             None => false,
         }
-    }
-
-    /// Tokens that are expected of `body`, their source and what they are counted with; no answer
-    /// to anybody, so in no statistics.
-    #[allow(clippy::too_many_arguments)]
-    fn expected(
-        &self,
-        py: Python<'_>,
-        body: Body<'_>,
-        model: Option<&str>,
-        dialect: Option<&str>,
-        provider: Option<&str>,
-        tenant: Option<&[u8]>,
-        now_seconds: f64,
-    ) -> PyResult<(u64, &'static str, String)> {
-        let dialect = self::dialect(dialect)?;
-        let tenant = self.0.tenant(tenant);
-        interruptible(|| {
-            body.read(py, &Limits::default(), |document| {
-                let request = read_request(document, model, dialect);
-                let reading = self.0.read(request, provider, tenant.clone());
-                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                let estimate = self.0.answer(&reading, &known);
-                let profile = About::new(&reading).profile;
-                (estimate.tokens, estimate.source.name(), profile)
-            })
-        })
     }
 
     fn count<'py>(
@@ -339,12 +341,13 @@ impl PyEngine {
         tenant: &Tenant,
         now_seconds: f64,
     ) -> Option<(Estimate, About)> {
-        let bytes = body.as_bytes()?;
+        let limits = Limits::default();
+        let is_allowed = |bytes: &&[u8]| bytes.len() <= limits.max_bytes;
+        let bytes = body.as_bytes().filter(is_allowed)?;
         let starts = self.0.starts(tenant, bytes);
         if starts.is_empty() {
             return None;
         }
-        let limits = Limits::default();
         py.detach(|| {
             starts.iter().find_map(|start| {
                 let short = self.0.short(tenant, start, bytes)?;
@@ -354,7 +357,7 @@ impl PyEngine {
                     .0
                     .read_short(request, provider, tenant.clone(), start)?;
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                known.prefix?;
+                known.prefix.filter(|_| known.near.is_empty())?;
                 self.1.resumed.fetch_add(1, Ordering::Relaxed);
                 Some((self.0.answer(&reading, &known), About::new(&reading)))
             })

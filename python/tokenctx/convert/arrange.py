@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
     from tokenctx.convert.rules import Rules
 
-MOVED: Final = frozenset({ToolCall, ToolResult})
 MEDIA: Final = (Image, File, Audio)
 SYSTEM_ROLES: Final = ("system", "developer")
 SYSTEM_MARK: Final = "<system>\n{}\n</system>"
@@ -48,7 +47,7 @@ def arranged(conversation: Conversation, rules: Rules, notes: Notes) -> Conversa
 def _split_by_role(messages: Iterable[Message], notes: Notes) -> Iterator[Message]:
     """Calls stand in messages of the assistant and results nowhere else than in their own."""
     for message in messages:
-        if not any(type(part) in MOVED for part in message.parts) and message.role != "tool":
+        if _stands_right(message):
             yield message
             continue
         runs = list(_runs(message))
@@ -60,6 +59,13 @@ def _split_by_role(messages: Iterable[Message], notes: Notes) -> Iterator[Messag
             else:
                 extra: dict[str, Any] = {"extra": {}, "cache": None} if number else {}
                 yield changed(message, role=role, parts=tuple(parts), is_plain=False, **extra)
+
+
+def _stands_right(message: Message) -> bool:
+    kinds = set(map(type, message.parts))
+    if message.role == "tool":
+        return kinds == {ToolResult}
+    return ToolResult not in kinds and (message.role == "assistant" or ToolCall not in kinds)
 
 
 def _runs(message: Message) -> Iterator[tuple[Role, list[Part]]]:
@@ -116,10 +122,12 @@ def _place_results(messages: Iterable[Message], rules: Rules, notes: Notes) -> I
         if message.role == "tool":
             pending.append(message)
             continue
-        yield from _results(pending, rules, notes)
-        pending = []
+        if pending:
+            yield from _results(pending, rules, notes)
+            pending = []
         yield message
-    yield from _results(pending, rules, notes)
+    if pending:
+        yield from _results(pending, rules, notes)
 
 
 def _results(messages: list[Message], rules: Rules, notes: Notes) -> Iterator[Message]:
@@ -128,7 +136,7 @@ def _results(messages: list[Message], rules: Rules, notes: Notes) -> Iterator[Me
     if rules.results == "each":
         for message in held:
             yield from _single(message)
-    elif held:
+    else:
         role: Role = "user" if rules.results == "user" else "tool"
         one = _one(held, notes)
         yield one if one.role == role else replace(one, role=role)

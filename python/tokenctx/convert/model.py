@@ -1,8 +1,9 @@
 """The neutral conversation that every dialect is read into and written from.
 
-Everything is frozen. A node keeps the value it was read from (`raw`), so that a conversation which
-goes back to its own dialect keeps every field, known or not, and the place of it (`path`), so that
-what is lost can be named.
+Nothing is changed once it is made; nodes are not frozen only because a frozen one takes four times
+as long to make. A node keeps the value it was read from (`raw`), so that a conversation which goes
+back to its own dialect keeps every field, known or not, and the place of it (`path`), so that what
+is lost can be named.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ INVALID_ARGUMENTS: Final = "invalid_json"
 """The only key of an object that stands for arguments which are no JSON object."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Node:
     """What every message and part has.
 
@@ -53,7 +54,7 @@ class Node:
     cache: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Text(Node):
     """Text, with citations in the words of its maker and Gemini's thought signature."""
 
@@ -94,7 +95,7 @@ class Media:
         return self.url
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Image(Node):
     """A picture; `detail` is OpenAI's."""
 
@@ -102,7 +103,7 @@ class Image(Node):
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class File(Node):
     """A document, a video or any other file."""
 
@@ -110,14 +111,14 @@ class File(Node):
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Audio(Node):
     """Sound."""
 
     media: Media = Media()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolCall(Node):
     """A call of a tool.
 
@@ -157,7 +158,7 @@ class ToolCall(Node):
         return {INVALID_ARGUMENTS: self.arguments_text()}, self.is_custom
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolResult(Node):
     """What a tool answered.
 
@@ -174,7 +175,7 @@ class ToolResult(Node):
     is_custom: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reasoning(Node):
     """What a model thought.
 
@@ -193,21 +194,21 @@ class Reasoning(Node):
     maker: Maker | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Refusal(Node):
     """The model's refusal, in its words."""
 
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Data(Node):
     """A JSON value that is content, such as the result of a tool."""
 
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Unknown(Node):
     """A part that only its own dialect understands."""
 
@@ -215,7 +216,7 @@ class Unknown(Node):
 Part = Text | Image | File | Audio | ToolCall | ToolResult | Reasoning | Refusal | Data | Unknown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Message(Node):
     """A message.
 
@@ -232,7 +233,7 @@ class Message(Node):
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tool(Node):
     """A function that the model may call; without `schema` it takes any text."""
 

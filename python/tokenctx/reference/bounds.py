@@ -47,27 +47,37 @@ def table() -> dict[str, Any]:
 
 def stratum_of(request: Request, start: int, assumptions: Iterable[str]) -> str:
     """The stratum of all of `request`, or of its messages from `start` on if that is above 0."""
-    if any(name.startswith(GUESSES) and name != "unknown_model" for name in assumptions):
+    if is_guessed(assumptions):
         return "undetermined"
-    found = {"text"}
+    found = {"text", *map(stratum_of_message, request.messages[start:])}
     if start == 0:
-        found |= {"tools"} if request.tools else set()
-        found |= {"structured output"} if request.response_schema else set()
-        found |= set(map(_of_part, request.system))
-    for message in request.messages[start:]:
-        found |= _of_message(message)
+        found.add(stratum_of_context(request))
     return max(found, key=STRATA.index)
 
 
-def _of_message(message: Message) -> set[str]:
-    found: set[str] = set()
+def is_guessed(assumptions: Iterable[str]) -> bool:
+    """Whether something had to be guessed that makes a count undetermined."""
+    return any(name.startswith(GUESSES) and name != "unknown_model" for name in assumptions)
+
+
+def stratum_of_context(request: Request) -> str:
+    """The stratum of what stands around the messages."""
+    found = {"text", *map(_of_part, request.system)}
+    found |= {"tools"} if request.tools else set()
+    found |= {"structured output"} if request.response_schema else set()
+    return max(found, key=STRATA.index)
+
+
+def stratum_of_message(message: Message) -> str:
+    """The stratum of one message."""
+    found = {"text"}
     pending: list[Part] = list(message.parts)
     while pending:
         part = pending.pop()
         found.add(_of_part(part))
         if isinstance(part, ToolResult):
             pending += part.parts
-    return found
+    return max(found, key=STRATA.index)
 
 
 def _of_part(part: Part) -> str:

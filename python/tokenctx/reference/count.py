@@ -19,7 +19,7 @@ from tokenctx.reference.media import (
 from tokenctx.reference.model import Data, Media, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from tokenctx._vocabularies import TextCounter
     from tokenctx.reference.model import Message, Part, Request, Tool
@@ -259,11 +259,15 @@ class Counter:
 
     def messages(self, start: int) -> list[int]:
         """Tokens of the messages from `start` on, one by one, each with its framing."""
+        return self.messages_at(range(start, len(self.request.messages)))
+
+    def messages_at(self, indices: Sequence[int]) -> list[int]:
+        """Tokens of the messages at `indices`, as they stand among all."""
         messages, rule = self.request.messages, self.profile.reasoning
         turn = last_user_index(messages, len(messages))
-        self.media_count = media_count(messages[start:])
+        self.media_count = media_count([messages[index] for index in indices])
         tokens = []
-        for index in range(start, len(messages)):
+        for index in indices:
             self.counts_signatures = _counts_reasoning(self.profile.signatures, index, turn)
             counts_reasoning = _counts_reasoning(rule, index, turn)
             tokens.append(self.message(index, counts_reasoning=counts_reasoning))
@@ -508,6 +512,11 @@ class Counter:
         detail = media.detail if media.detail in DETAILS else "auto"
         sides = min(width_px, MAX_SIDE_PX), min(height_px, MAX_SIDE_PX)
         return image_tokens(image_rules()[self.profile.image_rule], *sides, detail)
+
+
+def has_results(message: Message) -> bool:
+    """Whether `message` has results of calls."""
+    return message.role == "tool" or any(isinstance(part, ToolResult) for part in message.parts)
 
 
 def pieces(text: Text) -> list[str]:

@@ -59,6 +59,11 @@ def prefix_digests(key: bytes, family: str, request: Request) -> list[bytes]:
     return list(itertools.accumulate(digests, functools.partial(link, key), initial=start))
 
 
+def family_digest(key: bytes, family: str) -> bytes:
+    """8-byte identity of what counts depend on."""
+    return _digest(key, family.encode())[:8]
+
+
 def link(key: bytes, prefix: bytes, message: bytes) -> bytes:
     """Identity of `prefix` and the message after it."""
     return _digest(key, b"p" + prefix + message)

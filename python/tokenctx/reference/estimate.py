@@ -7,10 +7,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tokenctx._models import Estimate, RequestCount
-from tokenctx.reference.bounds import bounds_permille, interval, row_names, stratum_of
+from tokenctx.reference.bounds import (
+    bounds_permille,
+    interval,
+    is_guessed,
+    row_names,
+    stratum_of,
+    stratum_of_context,
+)
+from tokenctx.reference.branch import Shape, Shapes
 from tokenctx.reference.count import Counter, FailedVocabularyError, last_user_index
+from tokenctx.reference.difference import edit, is_narrower, nearest, seen_messages
 from tokenctx.reference.digest import (
     derive_key,
+    family_digest,
     has_options,
     link,
     message_digest,
@@ -37,8 +47,10 @@ if TYPE_CHECKING:
 
     from tokenctx._models import Quality, Source
     from tokenctx._vocabularies import TextCounter
-    from tokenctx.reference.bounds import Scope
-    from tokenctx.reference.model import Request
+    from tokenctx.reference.bounds import Scope as Unbilled
+    from tokenctx.reference.difference import Edit
+    from tokenctx.reference.learn import Learner
+    from tokenctx.reference.model import Message, Request
 
 T = TypeVar("T")
 METHODS = ("profile", "universal", "characters")
@@ -69,7 +81,11 @@ class Reading:
     is_known_model: bool
     tenant: Tenant
     digests: list[bytes]
-    options: bytes = b""
+    """Of the context, and of the first k messages."""
+    message_digests: list[bytes]
+    family: bytes
+    """Identity of what counts depend on."""
+    options: bytes
 
 
 @dataclass(frozen=True)
@@ -81,8 +97,14 @@ class Count:
     tokens: int
     new_message_count: int
     features: Features
-    has_other_options: bool
+    has_other_options: bool = False
     """Whether the known total was billed with other options; they are counted then."""
+    context_tokens: int = 0
+    """What stands before the messages, if it was counted."""
+    messages: tuple[int, ...] = ()
+    """Each message beyond the known prefix."""
+    edit: Edit | None = None
+    """What differs from the known conversation, if it is not a prefix."""
 
 
 class Engine:
@@ -106,6 +128,7 @@ class Engine:
             raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
         self._key = derive_key(secret)
         self._store = PrefixStore(capacity_bytes, ttl_seconds)
+        self._shapes = Shapes(capacity_bytes // 8, ttl_seconds)
         self._method = method
         self._milli = milli_characters_per_token
         self._milli_by_provider = milli_by_provider
@@ -122,6 +145,7 @@ class Engine:
     def clear(self) -> None:
         """Forget every known prefix and all that was learned."""
         self._store.clear()
+        self._shapes.clear()
         self._learners.clear()
 
     def estimate(
@@ -134,41 +158,25 @@ class Engine:
         now_seconds: float,
     ) -> Estimate:
         """The estimate for `body` with what is known at `now_seconds`."""
-        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
+        reading = self._read(body, model, dialect, provider, tenant)
+        prefix = self._store.deepest(reading.digests[1:], now_seconds)
+        estimate = self._estimate(reading, prefix, now_seconds)
         self._counts[estimate.source] += 1
         return estimate
 
-    def expected(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
-    ) -> tuple[int, Source, str]:
-        """Tokens, source and profile of the estimate, which is in no statistics."""
-        estimate = self._estimate(body, model, dialect, provider, tenant, now_seconds)
-        return estimate.tokens, estimate.source, estimate.profile
-
     def _estimate(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
+        self, reading: Reading, prefix: tuple[int, KnownTotal] | None, now_seconds: float
     ) -> Estimate:
-        reading = self._read(body, model, dialect, provider, tenant)
-        prefix = self._store.deepest(reading.digests[1:], now_seconds)
-        count = self._count(reading, prefix)
         learner = self._learners.used(self._model(reading))
+        count = self._difference(reading, prefix, learner, now_seconds)
+        count = count or self._count(reading, prefix)
         counted = count.tokens
         if learner is not None and FAILED_VOCABULARY not in count.counter.assumptions:
             counted = learner.corrected(count.features, counted)
-        source: Source = "estimated" if prefix is None else "delta"
-        is_known = count.new_message_count == 0 and not count.has_other_options
+        source: Source = "estimated" if prefix is None and count.edit is None else "delta"
+        is_known = (
+            count.edit is None and count.new_message_count == 0 and not count.has_other_options
+        )
         if prefix is not None and is_known and count.known.is_billed:
             source = "exact"
         return self._answer(reading, count, source, counted)
@@ -185,17 +193,22 @@ class Engine:
         reasoning_tokens: int,
         reply: object | None,
         now_seconds: float,
-    ) -> bool:
-        """Whether the total of `body`, and that of `body` and `reply`, is known from now on."""
+    ) -> tuple[int, Source, str] | None:
+        """Know the total of `body`, and that of `body` and `reply`, from now on.
+
+        Tokens, source and profile of the estimate before; None if nothing was recorded.
+        """
         messages = () if reply is None else read_reply(reply)
         reading = self._read(body, model, dialect, provider, tenant)
         digests = reading.digests[1:]
-        count = self._count(reading, self._store.deepest(digests, now_seconds))
-        self._learn(reading, count, input_tokens)
+        found = self._store.deepest(digests, now_seconds)
+        expected = self._estimate(reading, found, now_seconds)
+        count = self._count(reading, found)
         if input_tokens <= 0 or not reading.request.messages:
-            return False
+            return None
         options = reading.options, self._options_tokens(reading)
         known = KnownTotal(input_tokens, 0, *options)
+        reply_messages: tuple[Message, ...] = ()
         boundaries = [Boundary(len(digests), digests[-1], known)]
         if messages and output_tokens > 0:
             prefix, key = digests[-1], reading.tenant.key
@@ -211,14 +224,18 @@ class Engine:
             derived = max(1, output_tokens + reading.profile.reply_tokens)
             known = KnownTotal(input_tokens + derived, derived, *options)
             boundaries.append(Boundary(len(digests) + len(messages), prefix, known))
+            reply_messages = messages
         self._store.record(digests, boundaries, now_seconds)
+        if shape := self._shape(reading, count, known, reply_messages):
+            self._shapes.record(shape, now_seconds)
+        self._learn(reading, count, input_tokens)
         self._counts["recorded"] += 1
-        return True
+        return expected.tokens, expected.source, expected.profile
 
     def stats(self) -> list[tuple[str, int]]:
         """Names and numbers; nothing is ever resumed here."""
-        learned = "learned_models", len(self._learners)
-        return [*self._counts.items(), learned, *self._store.stats().items()]
+        kept = {"known_shapes": len(self._shapes), "learned_models": len(self._learners)}
+        return [*self._counts.items(), *kept.items(), *self._store.stats().items()]
 
     def learned(self) -> list[tuple[str, int, list[float]]]:
         """Lead, corrections and covariance by model."""
@@ -267,9 +284,17 @@ class Engine:
             milli = self._milli_by_provider.get(profile.provider, self._milli)
             profile = characters(profile, milli, self._factor_permille)
         tenant = self._tenant(tenant_name)
-        reading = Reading(request, profile, is_known, tenant, [])
-        digests = prefix_digests(tenant.key, self._family(reading), request)
-        return replace(reading, digests=digests, options=options_digest(tenant.key, request))
+        family = self._family(request, profile, is_known_model=is_known)
+        return Reading(
+            request,
+            profile,
+            is_known,
+            tenant,
+            prefix_digests(tenant.key, family, request),
+            [message_digest(tenant.key, message) for message in request.messages],
+            family_digest(tenant.key, family),
+            options_digest(tenant.key, request),
+        )
 
     def _tenant(self, name: bytes | None) -> Tenant:
         if name is None:
@@ -300,19 +325,22 @@ class Engine:
                     return vocabulary
         return None
 
-    def _family(self, reading: Reading) -> str:
+    def _family(self, request: Request, profile: Profile, *, is_known_model: bool) -> str:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
-        if reading.is_known_model and self._method == "profile":
-            return reading.profile.name
-        return f"{reading.profile.name}/{model_name(reading.request.model).own}"
+        if is_known_model and self._method == "profile":
+            return profile.name
+        return f"{profile.name}/{model_name(request.model).own}"
 
-    def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> int:
-        """Reasoning that the known total holds and that a new turn of the user drops."""
+    def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> list[int]:
+        """Reasoning of each of the `known` messages that a new turn of the user drops."""
         messages = reading.request.messages
         then, now = last_user_index(messages, known), last_user_index(messages, len(messages))
         if not reading.profile.drops_reasoning() or now <= then:
-            return 0
-        return sum(counter.reasoning(messages[index]) for index in range(then + 1, known))
+            return [0] * known
+        return [
+            counter.reasoning(message) if index > then else 0
+            for index, message in enumerate(messages[:known])
+        ]
 
     def _model(self, reading: Reading) -> str:
         """What shares its constants; empty if nothing is learned."""
@@ -327,13 +355,14 @@ class Engine:
         request = reading.request
         start, known = (0, KnownTotal(0)) if prefix is None else (prefix[0] + 1, prefix[1])
 
-        def work(counter: Counter) -> tuple[int, tuple[int, int, int], int]:
-            tokens = counter.context(request) if prefix is None else 0
-            tokens += sum(counter.messages(start))
+        def work(counter: Counter) -> tuple[int, list[int], tuple[int, int, int], int]:
+            context = counter.context(request) if prefix is None else 0
+            messages = counter.messages(start)
             tally = counter.tools_tokens, counter.schema_tokens, counter.media_tokens
-            return tokens, tally, self._dropped_reasoning(reading, counter, start)
+            return context, messages, tally, sum(self._dropped_reasoning(reading, counter, start))
 
-        (tokens, tally, dropped), counter = self._counted(reading, work)
+        (context, messages, tally, dropped), counter = self._counted(reading, work)
+        tokens = context + sum(messages)
         new = request.messages[start:]
         tools = len(request.tools) if prefix is None else 0
         features = Features(
@@ -348,12 +377,97 @@ class Engine:
             media_tokens=tally[2],
         )
         known = replace(known, tokens=max(0, known.tokens - dropped))
-        has_other_options = prefix is not None and known.options != reading.options
-        if has_other_options:
-            more = self._options_tokens(reading) - known.options_tokens
-            derived = known.derived_tokens + max(1, abs(more))
-            known = replace(known, tokens=max(0, known.tokens + more), derived_tokens=derived)
-        return Count(counter, known, tokens, len(new), features, has_other_options)
+        has_other_options = False
+        if prefix is not None:
+            known, has_other_options = self._with_options(reading, known)
+        counts = context, tuple(messages)
+        return Count(counter, known, tokens, len(new), features, has_other_options, *counts)
+
+    def _with_options(self, reading: Reading, known: KnownTotal) -> tuple[KnownTotal, bool]:
+        """`known` under the options of what was read, and whether they are others."""
+        if known.options == reading.options:
+            return known, False
+        more = self._options_tokens(reading) - known.options_tokens
+        derived = known.derived_tokens + max(1, abs(more))
+        return replace(known, tokens=max(0, known.tokens + more), derived_tokens=derived), True
+
+    def _difference(
+        self,
+        reading: Reading,
+        prefix: tuple[int, KnownTotal] | None,
+        learner: Learner | None,
+        now_seconds: float,
+    ) -> Count | None:
+        """What changed against the nearest known conversation; None if a count is better."""
+        request, start = reading.request, 0 if prefix is None else prefix[0] + 1
+        shapes = self._shapes.near(reading.family, reading.message_digests[start:], now_seconds)
+        near = nearest(shapes, request, reading.digests[0], reading.message_digests, start)
+        if near is None:
+            return None
+        options_tokens = self._options_tokens(reading)
+
+        def work(counter: Counter) -> tuple[int | None, Edit]:
+            is_recounted = near.has_other_context or near.overlap.places[0] != 0
+            context = counter.context(request) - options_tokens if is_recounted else None
+            is_learned = FAILED_VOCABULARY not in counter.assumptions
+            return context, edit(near, counter, context, learner if is_learned else None)
+
+        (context, found), counter = self._counted(reading, work)
+        if not is_narrower(
+            found,
+            near,
+            request,
+            reading.profile,
+            prefix and prefix[1],
+            context,
+            is_known_model=reading.is_known_model,
+        ):
+            return None
+        known, has_other_options = self._with_options(reading, found.known)
+        return Count(
+            counter,
+            known,
+            found.tokens,
+            found.came.messages,
+            found.features,
+            has_other_options,
+            edit=found,
+        )
+
+    def _shape(
+        self, reading: Reading, count: Count, total: KnownTotal, reply: tuple[Message, ...]
+    ) -> Shape | None:
+        """The shape of a billed call: up to the known prefix that of the call before."""
+        request, context = reading.request, reading.digests[0]
+        start = len(request.messages) - count.new_message_count
+        known, base = reading.message_digests[:start], None
+        if start > 0:
+            base = self._shapes.beginning(reading.family, context, known)
+            if base is None:
+                return None
+        has_guess = is_guessed(self._assumptions(reading, count.counter))
+        dropped = self._dropped_reasoning(reading, count.counter, start)
+        messages = seen_messages(
+            zip(base.messages if base else (), dropped, strict=False),
+            zip(request.messages[start:], count.messages, strict=True),
+            reply,
+            total.derived_tokens,
+            [*reading.message_digests, *(message_digest(reading.tenant.key, it) for it in reply)],
+            has_guess=has_guess,
+        )
+        if messages is None:
+            return None
+        own = "undetermined" if has_guess else stratum_of_context(request)
+        return Shape(
+            reading.family,
+            context,
+            base.context_tokens if base else count.context_tokens - total.options_tokens,
+            base.context_stratum if base else own,
+            total,
+            last_user_index(request.messages, len(request.messages)),
+            len(request.messages),
+            messages,
+        )
 
     def _options_tokens(self, reading: Reading) -> int:
         """What tool choice, output schema and thinking add to the count of the context."""
@@ -394,8 +508,13 @@ class Engine:
         if quality == "exact" and not known.is_billed:
             quality = "calibrated"
         low, high = self._bounds(reading, count, source, counted, guesses)
-        if counted != count.tokens:
+        changed = count.edit
+        if counted != count.tokens or (changed is not None and changed.is_learned):
             guesses = (*guesses, "learned_correction")
+        if changed is not None and changed.has_other_history:
+            guesses = (*guesses, "edited_history")
+        if changed is not None and changed.has_other_context:
+            guesses = (*guesses, "changed_context")
         if count.has_other_options:
             guesses = (*guesses, "changed_options")
         return Estimate(
@@ -427,14 +546,22 @@ class Engine:
         if source == "exact":
             return tokens, tokens
         has_reply = not known.is_billed and not count.has_other_options
-        scope: Scope = "whole" if source == "estimated" else "reply" if has_reply else "new"
-        start = len(reading.request.messages) - count.new_message_count
-        stratum = stratum_of(reading.request, start, guesses)
+        scope: Unbilled = "whole" if source == "estimated" else "reply" if has_reply else "new"
+        if count.edit is None:
+            start = len(reading.request.messages) - count.new_message_count
+            stratum = stratum_of(reading.request, start, guesses)
+        else:
+            scope, stratum = count.edit.scope, count.edit.stratum
         is_known_model = reading.is_known_model
         names = row_names(profile.name, profile.provider, is_known_model=is_known_model)
         # What is not billed yet may be as wrong as a count.
         uncertain = counted + min(known.derived_tokens, known.tokens)
-        return interval(tokens, uncertain, bounds_permille(names, scope, stratum))
+        low, high = interval(tokens, uncertain, bounds_permille(names, scope, stratum))
+        if count.edit is None:
+            return low, high
+        # Replies are among what left, and the least is known of what they are billed for.
+        reply = interval(tokens, uncertain, bounds_permille(names, "reply", stratum))
+        return min(low, reply[0]), max(high, reply[1])
 
     def _quality(self, reading: Reading, counter: Counter) -> Quality:
         guesses = self._assumptions(reading, counter)

@@ -9,6 +9,8 @@ from tokenctx.reference.model import Media, ToolResult
 from tokenctx.reference.pdf import pdf_length
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tokenctx.reference.model import Message
     from tokenctx.reference.profile import LayoutRule, Profile
 
@@ -63,7 +65,7 @@ def _document_tokens(
     return length.pages * max(0, page) + text
 
 
-def media_count(messages: tuple[Message, ...]) -> int:
+def media_count(messages: Iterable[Message]) -> int:
     """Images and files in `messages`."""
     parts = [part for message in messages for part in message.parts]
     inner = [part for result in parts if isinstance(result, ToolResult) for part in result.parts]

@@ -99,13 +99,17 @@ class PrefixStore:
         self, digests: Sequence[bytes], now_seconds: float
     ) -> tuple[int, KnownTotal] | None:
         """Index and total of the last of `digests` that is known and not expired."""
+        found = self.find(digests, now_seconds)
+        self._counts["lookup_misses" if found is None else "lookup_hits"] += 1
+        return found
+
+    def find(self, digests: Sequence[bytes], now_seconds: float) -> tuple[int, KnownTotal] | None:
+        """As `deepest`, in no statistics."""
         for index in range(len(digests) - 1, -1, -1):
             found = self._get(digests[index], now_seconds)
             if found is not None:
                 self._entries.move_to_end(digests[index])
-                self._counts["lookup_hits"] += 1
                 return index, found.total
-        self._counts["lookup_misses"] += 1
         return None
 
     def clear(self) -> None:

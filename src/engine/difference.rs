@@ -1,0 +1,231 @@
+//! Estimates by difference: the total of the nearest known conversation, less what left, plus
+//! what came.
+use super::{Engine, FAILED_VOCABULARY, Known, Reading, signed};
+use crate::bounds::{Bounds, Scope, Stratum};
+use crate::branch::{Overlap, Shape, Sum};
+use crate::count::{Counter, has_results, last_user_index};
+use crate::estimate::{self, Count, Edit};
+use crate::learn::{Features, Learner};
+use crate::prefix::{KnownPrefix, KnownTotal};
+use std::sync::Arc;
+
+/// If a prefix is known, a difference must save more tokens than this from being counted: a short
+/// message that many conversations have makes none of them near.
+const LEAST_GAIN_TOKENS: u64 = 64;
+
+/// A known conversation that may be nearer to a request than its known prefix.
+struct Near<'k> {
+    shape: &'k Shape,
+    overlap: Overlap,
+    has_other_context: bool,
+    /// Tokens that need no count, less those that left.
+    gain: i64,
+}
+
+impl<'k> Near<'k> {
+    /// `None` if part of the known prefix is not in `shape`, or more left than need no count.
+    fn new(reading: &Reading<'_>, shape: &'k Shape, start: usize) -> Option<Near<'k>> {
+        let messages = &reading.request.messages;
+        let overlap = shape.overlap(&reading.digests, start, |index| {
+            has_results(&messages[index])
+        });
+        let has_other_context = shape.context != reading.prefixes[0];
+        let context = match (has_other_context, start) {
+            (true, _) => -shape.context_tokens,
+            (false, 0) => shape.context_tokens,
+            (false, _) => 0,
+        };
+        let gain = signed(overlap.kept.tokens) - signed(overlap.left.tokens) + context;
+        let least = if start > 0 {
+            signed(LEAST_GAIN_TOKENS)
+        } else {
+            0
+        };
+        let has_prefix = overlap.places[..start].iter().all(Option::is_some);
+        (has_prefix && gain > least).then_some(Near {
+            shape,
+            overlap,
+            has_other_context,
+            gain,
+        })
+    }
+
+    /// What is not billed yet if all beyond `prefix` is counted.
+    fn beyond(&self, counted: &Counted, prefix: Option<KnownPrefix>) -> (Scope, Stratum, u64) {
+        let kept = self.overlap.kept;
+        let tokens = counted.came.tokens + kept.tokens;
+        let stratum = counted.came.stratum.max(kept.stratum);
+        if let Some(prefix) = prefix {
+            return (Scope::New, stratum, tokens + prefix.total.derived_tokens);
+        }
+        let context = counted.context_tokens.unwrap_or(self.shape.context_tokens);
+        let stratum = stratum.max(counted.context_stratum);
+        (Scope::Whole, stratum, tokens.saturating_add_signed(context))
+    }
+
+    /// The answer by difference; what left is corrected as text by what was learned.
+    fn count(&self, counted: &Counted, learner: Option<&Learner>) -> (Edit, Count) {
+        let (total, left, came) = (self.shape.total, self.overlap.left, counted.came);
+        let features = |sum: Sum| Features {
+            text_tokens: sum.tokens,
+            messages: sum.messages,
+            ..Features::default()
+        };
+        let left_tokens = match learner {
+            Some(learner) if left.messages > 0 => learner.corrected(&features(left), left.tokens),
+            _ => left.tokens,
+        };
+        let then = self.shape.context_tokens;
+        let now = counted.context_tokens.unwrap_or(then);
+        let (new_context, context, uncertain) = match self.has_other_context {
+            true => (now, -then, then.unsigned_abs()),
+            false => (0, now - then, now.abs_diff(then)),
+        };
+        let reasoning = counted.reasoning_tokens;
+        let known = KnownTotal {
+            tokens: total
+                .tokens
+                .saturating_sub(left_tokens)
+                .saturating_add_signed(context.saturating_add(reasoning)),
+            derived_tokens: total
+                .derived_tokens
+                .saturating_add(left_tokens + uncertain + reasoning.unsigned_abs())
+                .max(1),
+            options: total.options,
+        };
+        let messages = came.stratum.max(left.stratum);
+        let edit = Edit {
+            stratum: match self.has_other_context {
+                true => messages.max(counted.context_stratum),
+                false => messages,
+            },
+            has_other_history: self.has_other_history(),
+            has_other_context: self.has_other_context,
+            is_learned: left_tokens != left.tokens,
+        };
+        let count = Count {
+            known,
+            tokens: came.tokens.saturating_add_signed(new_context),
+            new_message_count: usize::try_from(came.messages).unwrap_or(usize::MAX),
+            features: features(came),
+            ..Count::default()
+        };
+        (edit, count)
+    }
+
+    /// Whether messages left or came between others.
+    fn has_other_history(&self) -> bool {
+        let places = self.overlap.places.iter().take(self.shape.messages.len());
+        let in_place = places.zip(0..).all(|(place, index)| *place == Some(index));
+        self.overlap.left.messages > 0 || !in_place
+    }
+}
+
+/// What the difference of a request and a known conversation is counted as.
+struct Counted {
+    came: Sum,
+    /// What stands before the messages, if it may cost another number of tokens now.
+    context_tokens: Option<i64>,
+    /// Of what stands before the messages, then and now.
+    context_stratum: Stratum,
+    /// Reasoning that is billed now and was not then, less that which was.
+    reasoning_tokens: i64,
+}
+
+impl Engine {
+    /// Known conversations that share enough with what was read beyond the first `start` messages.
+    pub(super) fn near(&self, reading: &Reading<'_>, start: usize, now: f64) -> Vec<Arc<Shape>> {
+        let new = &reading.digests[start..];
+        let mut near = self.with_shapes(|shapes| shapes.near(reading.family, new, now));
+        if start > 0 {
+            near.retain(|shape| shape.overlap(new, 0, |_| false).kept.tokens > LEAST_GAIN_TOKENS);
+        }
+        near
+    }
+
+    /// What changed against the nearest known conversation; `None` if there is none, or if it is
+    /// not expected to be nearer to the bill than a count of all beyond the known prefix.
+    ///
+    /// Two things must hold: fewer tokens come and leave than would be counted, and the bounds of
+    /// the difference are no wider than those of the count.
+    pub(super) fn difference<'r>(
+        &'r self,
+        reading: &'r Reading<'_>,
+        known: &Known,
+    ) -> Option<(Count, Counter<'r>)> {
+        let start = known.prefix.map_or(0, |prefix| prefix.message_count);
+        let near = known.near.iter();
+        let near = near.filter_map(|shape| Near::new(reading, shape, start));
+        let near = near.reduce(|best, it| if it.gain > best.gain { it } else { best })?;
+        let (mut counted, counter) =
+            self.counted(reading, |counter| counted(reading, &near, counter));
+        if let Some(tokens) = &mut counted.context_tokens {
+            *tokens -= self.options_tokens(reading);
+        }
+        if Stratum::is_guessed(&estimate::assumptions(reading, &counter)) {
+            counted.came.stratum = Stratum::Undetermined;
+            counted.context_stratum = Stratum::Undetermined;
+        }
+        // What is not counted well may be what changed.
+        if near.has_other_context && counted.context_stratum == Stratum::Undetermined {
+            return None;
+        }
+        let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
+        let learner = known.learner.as_ref().filter(|_| is_learned);
+        let (edit, count) = near.count(&counted, learner);
+        let width = |(scope, stratum, uncertain)| {
+            Bounds::of(&reading.profile, reading.is_known_model, scope, stratum).width(uncertain)
+        };
+        let uncertain = count.tokens.saturating_add(count.known.derived_tokens);
+        let by_difference = width((edit.scope(), edit.stratum, uncertain));
+        if by_difference > width(near.beyond(&counted, known.prefix)) {
+            return None;
+        }
+        let (known, has_other_options) = self.with_options(reading, count.known);
+        let edit = Some(edit);
+        let count = Count {
+            known,
+            has_other_options,
+            edit,
+            ..count
+        };
+        Some((count, counter))
+    }
+}
+
+/// Counts what came, and what else costs another number of tokens now.
+fn counted(reading: &Reading<'_>, near: &Near<'_>, counter: &mut Counter<'_>) -> Counted {
+    let (request, places) = (&reading.request, &near.overlap.places);
+    let is_new = |index: usize| places[index].is_none();
+    // Some contexts depend on whether a system message comes first.
+    let is_recounted = near.has_other_context || places.first() != Some(&Some(0));
+    let context_tokens = is_recounted.then(|| signed(counter.context(request)));
+    let mut came = Sum::default();
+    for (index, message) in request.messages.iter().enumerate() {
+        if is_new(index) {
+            came.messages += 1;
+            came.stratum = came.stratum.max(Stratum::of_message(message));
+        }
+    }
+    came.tokens = counter.messages_where(&request.messages, is_new).sum();
+    let mut reasoning_tokens = 0;
+    if reading.profile.drops_reasoning() {
+        let now = last_user_index(&request.messages);
+        for (index, place) in places.iter().enumerate() {
+            let Some(place) = *place else { continue };
+            let was_billed = near.shape.turn.is_none_or(|turn| place > turn);
+            let is_billed = now.is_none_or(|turn| index > turn);
+            if was_billed != is_billed {
+                let tokens = signed(counter.reasoning(&request.messages[index]));
+                reasoning_tokens += if is_billed { tokens } else { -tokens };
+            }
+        }
+    }
+    let own = Stratum::of_context(request);
+    Counted {
+        came,
+        context_tokens,
+        context_stratum: own.max(near.shape.context_stratum),
+        reasoning_tokens,
+    }
+}
