@@ -251,6 +251,13 @@ def bench(options: argparse.Namespace) -> None:
     python("floors", "benches/check_floors.py", BENCH_JSON)
 
 
+def store(options: argparse.Namespace) -> None:
+    """Measure the store of known prefixes, and memory under new conversations; takes minutes."""
+    cargo("store", "run", "--release", "--locked", "--no-default-features", "--example", "store")
+    setup()
+    python("soak", "benches/soak.py", *options.words)
+
+
 def peers(options: argparse.Namespace) -> None:
     """Compare with other implementations, which this installs; extra words go to the script."""
     setup("peers")
@@ -355,6 +362,7 @@ def main() -> None:
         test,
         rust,
         bench,
+        store,
         peers,
         exactness,
         adversarial,

@@ -16,6 +16,7 @@ from pathlib import Path
 import tokenctx
 
 USAGE = {"prompt_tokens": 20, "completion_tokens": 5}
+CALLS_PER_CONVERSATION = 2.1
 REPLY = {"role": "assistant", "content": "ok"}
 
 
@@ -48,6 +49,10 @@ def main() -> int:
     parser.add_argument("--spare-bytes", type=int, default=32 << 20)
     options = parser.parse_args()
     converse(tokenctx.HybridTokenEstimator(), range(1000))
+    start = time.process_time()
+    converse(tokenctx.HybridTokenEstimator(), range(20_000))
+    microseconds = 1e6 * (time.process_time() - start) / (20_000 * CALLS_PER_CONVERSATION)
+    print(f"one thread, from Python: {microseconds:.1f} us a call")
     estimator = tokenctx.HybridTokenEstimator(capacity_bytes=options.capacity_bytes)
     before, start, most = resident_bytes(), time.monotonic(), 0
     step = -(-options.conversations // (10 * options.threads))
@@ -70,7 +75,7 @@ def main() -> int:
             f"{stats['known_prefixes']:,} prefixes, {stats['evicted']:,} evicted",
             flush=True,
         )
-    calls = 10 * options.threads * step * 2.1
+    calls = 10 * options.threads * step * CALLS_PER_CONVERSATION
     seconds = time.monotonic() - start
     limit = int(options.capacity_bytes * 1.25) + options.spare_bytes
     print(f"{calls / seconds:,.0f} calls/s; {most / 1e6:.1f} MB of {limit / 1e6:.1f} allowed")

@@ -137,7 +137,7 @@ impl PrefixStore {
     /// Remembers `total` for the prefix `digest` of `tenant`; a billed total is not replaced by a
     /// derived one.
     pub fn insert(&self, tenant: u8, digest: Digest, total: KnownTotal, now_seconds: f64) {
-        self.put(tenant, digest, total, 0, Tick::at(now_seconds));
+        self.put(tenant, digest, total, None, Tick::at(now_seconds));
     }
 
     /// Remembers the `boundaries` of a call of `tenant`, the shallowest first, and forgets those
@@ -170,7 +170,8 @@ impl PrefixStore {
         }
         let back = |place: usize| kept.get(place + 1).map_or(0, |before| kept[place] - before);
         for (place, boundary) in boundaries.iter().rev().enumerate() {
-            self.put(tenant, boundary.digest, boundary.total, back(place), now);
+            let back = Some(back(place));
+            self.put(tenant, boundary.digest, boundary.total, back, now);
         }
         for place in boundaries.len()..kept.len() {
             let digest = &prefixes[kept[place]];
@@ -259,16 +260,16 @@ impl PrefixStore {
         found
     }
 
-    /// Sets what is known of a prefix, and how far back the boundary before it is.
-    fn put(&self, tenant: u8, digest: Digest, total: KnownTotal, back: usize, now: Tick) {
+    /// Sets what is known of a prefix and, if told, how far back the boundary before it is.
+    fn put(&self, tenant: u8, digest: Digest, total: KnownTotal, back: Option<usize>, now: Tick) {
         let expires = now.after(self.life);
         let mut shard = self.shard(&digest);
         if let Some(entry) = shard.get(&digest, now) {
             entry.renew(total, expires);
-            entry.set_back(back);
+            entry.set_back(back.unwrap_or(entry.back()));
         } else {
             let mut entry = Entry::new(digest, total, tenant, expires);
-            entry.set_back(back);
+            entry.set_back(back.unwrap_or(0));
             shard.insert(entry, now);
         }
     }

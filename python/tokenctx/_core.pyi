@@ -11,8 +11,8 @@ from tokenctx._models import (
     Estimate,
     KnownConversationState,
     RequestCount,
-    Source,
 )
+from tokenctx._models import Source as EstimateSource
 from tokenctx._vocabularies import TextCounter
 from tokenctx.convert.model import Source as MessageSource
 from tokenctx.convert.rules import Rules
@@ -93,7 +93,7 @@ class Engine:
         reply: object | None,
         now_seconds: float,
         unix_seconds: int,
-    ) -> tuple[int, Source, str, list[tuple[bytes, bytes, bytes]]] | None: ...
+    ) -> tuple[int, EstimateSource, str, list[tuple[bytes, bytes, bytes]]] | None: ...
     def insert(
         self,
         digest: bytes,
