@@ -190,10 +190,27 @@ def node_packages() -> None:
         stamp.write_text(lock, "utf-8")
 
 
+def redis_server() -> None:
+    """Install redis-server for the tests that use a real one, if we may; else they skip."""
+    if shutil.which("redis-server"):
+        return
+    if not shutil.which("apt-get") or os.geteuid() != 0:
+        say("redis-server is missing and cannot be installed here: its tests are skipped")
+        return
+    os.environ["RUNLEVEL"] = "1"  # installed, not started
+    install = ("apt-get", "install", "--yes", "--no-install-recommends", "redis-server")
+    try:
+        run("apt-get update", "apt-get", "update", quiet=True)
+        run("apt-get install redis-server", *install, quiet=True)
+    except StepError as error:
+        say(f"{error} The tests with a real server are skipped.")
+
+
 def test(options: argparse.Namespace) -> None:
     """Run the Python tests against the installed package; extra words go to pytest."""
     setup("cli", "test")
     node_packages()
+    redis_server()
     python("test", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *options.words)
 
 
@@ -263,6 +280,13 @@ def instructions(options: argparse.Namespace) -> None:
     """Count instructions per byte with valgrind, if there is one; --record writes them."""
     setup("cli", "test")
     python("instructions", "benches/instructions.py", *options.words)
+
+
+def shared_store(options: argparse.Namespace) -> None:
+    """Time what a shared store adds to an estimate, with a real redis-server; --count 20000."""
+    setup("cli", "test")
+    redis_server()
+    python("shared store", "benches/shared_store.py", *options.words)
 
 
 def bounds(options: argparse.Namespace) -> None:
@@ -343,6 +367,7 @@ def main() -> None:
         exactness,
         adversarial,
         instructions,
+        shared_store,
         bounds,
         limits,
         leave_one_out,

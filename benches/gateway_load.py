@@ -12,7 +12,7 @@ drops the oldest turns or changes the system prompt. Bills are made up (four byt
 edits` says how good estimates are, this says what they cost and how many are known.
 
 Equal options make equal requests. With a file of recorded sessions one conversation in a hundred is
-one of these. Latency is wall time and counts what else the machine does.
+one of these. Timed are the clock, which counts what else the machine does, and the processor.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ THINK_SPREAD: Final = 1.0
 """Of the pause of the most popular conversation: median, and sigma of its logarithm."""
 SESSIONS_PER_HUNDRED: Final = 1
 PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
+TIMES: Final = ("estimate", "record", "estimate, CPU", "record, CPU")
 KINDS: Final = ("exact", "delta", "by difference", "estimated")
 
 
@@ -212,12 +213,13 @@ def recorded_sessions(path: Path | None) -> list[list[Turn]]:
 
 @dataclass
 class Report:
-    """What one worker did. Times are in seconds."""
+    """What one worker did. Times are in seconds, on the clock and of the processor."""
 
     worker: int
     kinds: dict[str, Counter[str]] = field(default_factory=dict)
-    estimate_seconds: array[float] = field(default_factory=lambda: array("d"))
-    record_seconds: array[float] = field(default_factory=lambda: array("d"))
+    seconds: dict[str, array[float]] = field(
+        default_factory=lambda: {name: array("d") for name in TIMES}
+    )
     body_bytes: int = 0
     rss_before_bytes: int = 0
     rss_after_bytes: int = 0
@@ -239,12 +241,15 @@ def run_worker(options: argparse.Namespace, worker: int) -> Report:
         if of != worker:
             continue
         now[0] = request.now_seconds
-        start = time.perf_counter()
+        start = clocks()
         estimate = estimator.estimate(request.body)
-        middle = time.perf_counter()
+        middle = clocks()
         estimator.record(request.body, request.usage, reply=request.reply)
-        report.record_seconds.append(time.perf_counter() - middle)
-        report.estimate_seconds.append(middle - start)
+        times = (*elapsed(start, middle), *elapsed(middle, clocks()))
+        for name, it in zip(
+            ("estimate", "estimate, CPU", "record", "record, CPU"), times, strict=True
+        ):
+            report.seconds[name].append(it)
         report.body_bytes += len(request.body)
         is_edit = not {"edited_history", "changed_context"}.isdisjoint(estimate.assumptions)
         kind = "by difference" if is_edit else estimate.source
@@ -252,6 +257,14 @@ def run_worker(options: argparse.Namespace, worker: int) -> Report:
     report.rss_after_bytes = resident_bytes()
     report.stats = estimator.stats()
     return report
+
+
+def clocks() -> tuple[float, float]:
+    return time.perf_counter(), time.thread_time()
+
+
+def elapsed(start: tuple[float, float], end: tuple[float, float]) -> tuple[float, float]:
+    return end[0] - start[0], end[1] - start[1]
 
 
 def resident_bytes() -> int:
@@ -270,11 +283,8 @@ def summary(reports: list[Report], wall_seconds: float) -> Json:
     for report in reports:
         for edit, found in report.kinds.items():
             kinds.setdefault(edit, Counter()).update(found)
-    times = {
-        "estimate": [it for report in reports for it in report.estimate_seconds],
-        "record": [it for report in reports for it in report.record_seconds],
-    }
-    busy = [sum(it.estimate_seconds) + sum(it.record_seconds) for it in reports]
+    times = {name: [it for one in reports for it in one.seconds[name]] for name in TIMES}
+    busy = [sum(sum(it.seconds[name]) for name in TIMES if "CPU" in name) for it in reports]
     return {
         "requests": len(times["estimate"]),
         "body_kb": round(sum(it.body_bytes for it in reports) / len(times["estimate"]) / 1e3, 1),
@@ -283,8 +293,8 @@ def summary(reports: list[Report], wall_seconds: float) -> Json:
         "latency_us": {name: percentiles(it) for name, it in times.items()},
         "workers": [
             {
-                "requests": len(report.estimate_seconds),
-                "requests_per_busy_second": round(len(report.estimate_seconds) / max(spent, 1e-9)),
+                "requests": len(report.seconds["record"]),
+                "requests_per_cpu_second": round(len(report.seconds["record"]) / max(spent, 1e-9)),
                 "rss_mb": round(report.rss_after_bytes / 1e6, 1),
                 "rss_growth_mb": round((report.rss_after_bytes - report.rss_before_bytes) / 1e6, 1),
                 "stats": report.stats,
@@ -314,8 +324,8 @@ def show(found: Json) -> None:
     print(f"\n{'latency, us':24}" + "".join(f"{name:>15}" for name in PERCENTILES))
     for name, row in found["latency_us"].items():
         print(f"{name:24}" + "".join(f"{row[it]:15,.0f}" for it in PERCENTILES))
-    names = ("requests", "requests_per_busy_second", "rss_mb", "rss_growth_mb")
-    titles = ("requests", "a busy second", "RSS, MB", "grown by, MB", "prefixes", "shapes")
+    names = ("requests", "requests_per_cpu_second", "rss_mb", "rss_growth_mb")
+    titles = ("requests", "a CPU second", "RSS, MB", "grown by, MB", "prefixes", "shapes")
     print(f"\n{'worker':24}" + "".join(f"{title:>15}" for title in titles))
     for number, row in enumerate(found["workers"]):
         kept = (row["stats"][name] for name in ("known_prefixes", "known_shapes"))

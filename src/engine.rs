@@ -10,6 +10,7 @@ use crate::bounds::Stratum;
 use crate::branch::{Shape, Shapes};
 use crate::count::{Counter, Vocabularies, last_user_index};
 use crate::digest::{Digest, Digester};
+use crate::entry::Sealer;
 use crate::estimate::{self, Count, Estimate, RequestCount, Source};
 use crate::export::{self, ExportError};
 use crate::learn::{Learner, Learners};
@@ -61,7 +62,7 @@ pub struct Reading<'d> {
     /// What it is counted with.
     pub profile: Cow<'d, Profile>,
     pub(crate) is_known_model: bool,
-    prefixes: Vec<Digest>,
+    pub(crate) prefixes: Vec<Digest>,
     /// One for each message.
     digests: Vec<Digest>,
     /// Identity of what counts depend on.
@@ -138,6 +139,7 @@ impl Default for Settings {
 /// Estimates and records.
 pub struct Engine {
     digester: Digester,
+    sealer: Sealer,
     method: Method,
     vocabularies: Vocabularies,
     is_learning: bool,
@@ -153,6 +155,7 @@ impl Engine {
     pub fn new(secret: &[u8], settings: Settings, store: PrefixStore) -> Engine {
         Engine {
             digester: Digester::new(secret),
+            sealer: Sealer::new(secret),
             is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
             method: settings.method,
             vocabularies: settings.vocabularies,
@@ -164,6 +167,11 @@ impl Engine {
             starts: Mutex::new(Starts::new(settings.starts_bytes)),
             shapes: Mutex::new(Shapes::new(settings.shapes_bytes, settings.ttl_seconds)),
         }
+    }
+
+    /// Packs known totals for elsewhere.
+    pub fn sealer(&self) -> &Sealer {
+        &self.sealer
     }
 
     /// What is known.

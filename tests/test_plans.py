@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import strategies
 from generated_conversations import DIALECTS, conversation
 from tokenctx import ContextWindow, HybridTokenEstimator, ModelLimits, PrunePlan, TrimPlan
 from tokenctx._outline import outline
 from tokenctx._plans import prune_plan, retention_plan, trim_plan
+from tokenctx._quarter import quarter_tokens
 
 PLACEHOLDER = "[Old tool result content cleared]"
 
@@ -82,6 +84,24 @@ def check_prune(plan: PrunePlan, request: dict[str, Any]) -> None:
     assert json.dumps(pruned).count(PLACEHOLDER) == len(plan.results)
 
 
+@given(strategies.requests(), st.booleans(), st.integers(0, 500))
+def test_no_content_raises(request: Any, is_text: bool, budget: int) -> None:  # noqa: FBT001
+    """Arbitrary requests of every dialect, damaged: parts sum, plans are made and applied."""
+    context = ContextWindow(limits=ModelLimits(1_000))
+    body = json.dumps(request) if is_text else request
+    usage = context.usage(body)
+    assert (
+        sum(part.tokens for part in usage.categories if not part.is_deferred) == usage.total_tokens
+    )
+    read = outline(body)
+    trimmed = context.trim(body, budget)
+    assert len(trimmed.applied(read.raw_messages)) == len(trimmed.kept)
+    assert context.retain(body, budget).kept_tokens <= budget
+    pruned = context.prune(body, protect_tokens=0, minimum_tokens=0)
+    assert len(pruned.applied(read.raw_messages)) == len(read.raw_messages)
+    assert quarter_tokens(body) >= 0
+
+
 @given(st.integers(0), st.integers(0, 3_000), st.integers(1, 20_000))
 def test_the_laws_hold_for_conversations_that_shrink(seed: int, budget: int, bill: int) -> None:
     request = conversation(seed)
@@ -129,6 +149,21 @@ def test_pruning_twice_is_pruning_once(dialect: str) -> None:
         once = context.prune(request, protect_tokens=60, minimum_tokens=40)
         pruned = with_messages(request, once.applied(messages_of(request)))
         assert context.prune(pruned, protect_tokens=60, minimum_tokens=40).results == ()
+
+
+def test_a_function_response_of_gemini_begins_no_turn() -> None:
+    """As gemini-cli cuts: only where the user speaks."""
+    call_ = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
+    answer = {"functionResponse": {"name": "f", "response": {"result": "word " * 50}}}
+    turn = [
+        {"role": "user", "parts": [{"text": "Go on."}]},
+        call_,
+        {"role": "user", "parts": [answer]},
+    ]
+    request = {"contents": [*turn, *turn, {"role": "model", "parts": [{"text": "Done."}]}]}
+    context = ContextWindow("gemini-2.5-pro")
+    assert context.retain(request, 120).boundary == 3
+    assert context.retain(request, 30).boundary == 6
 
 
 def call(one: str, name: str = "read") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tokenctx import (
     ContextCategory,
     ContextCounts,
     ContextWindow,
+    HybridTokenEstimator,
     ModelLimits,
     model_limits,
 )
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PRESETS: Any = get_args(PresetName)
+PDF = "data:application/pdf;base64," + "AAAA" * 1_000
 
 
 def decided(window: ContextWindow, total: int, **fixed: int) -> str:
@@ -112,6 +114,25 @@ def test_the_electron_starter_has_a_table_of_models(
     assert decided(context, tokens) == "continue"
     assert decided(context, tokens + 1) == "compact"
     assert context.retention_tokens() == retention
+
+
+@pytest.mark.parametrize(
+    ("content", "least", "most"),
+    [
+        (None, 0, 0),
+        ("Hi there!", 1, 9),
+        ("Please summarise what was said so far.", 5, 19),
+        ([{"type": "file", "file": {"filename": "a.pdf", "file_data": PDF}}], 1, 19),
+    ],
+)
+def test_the_electron_starter_counts_in_one_vocabulary(content: Any, least: int, most: int) -> None:
+    """Its facts: empty 0, a greeting below 10, a simple message below 20, files by their names."""
+    messages = [] if content is None else [{"role": "user", "content": content}]
+    estimator = HybridTokenEstimator(method="universal")
+    context = ContextWindow("gpt-4o", preset="electron-starter", estimator=estimator)
+    usage = context.usage({"messages": messages})
+    assert least <= usage.total_tokens <= most
+    assert not usage.should_compact
 
 
 def test_copilot_begins_in_the_background_and_then_blocks() -> None:
@@ -219,6 +240,20 @@ def test_a_fallback_with_a_smaller_window_is_asked_first() -> None:
     assert context.fits(request)
     assert not context.fits(request, "gpt-3.5-turbo")
     assert context.fits(request, "nobody-knows")
+
+
+def test_limits_of_the_caller_are_those_of_one_model() -> None:
+    request = {"messages": [{"role": "user", "content": "word " * 5_000}]}
+    context = ContextWindow("gpt-4o", limits=1_000)
+    assert not context.fits(request)
+    assert context.fits(request, "gpt-4o-mini")
+    context.switch_model("gpt-4o-mini")
+    assert context.limits().window_tokens == 128_000
+    context.switch_model("house", limits=ModelLimits(2_000))
+    assert context.limits().window_tokens == 2_000
+    named = ContextWindow("gpt-4o", limits={"gpt-4o": 1_000, "house": 3_000})
+    named.switch_model("house")
+    assert named.limits().window_tokens == 3_000
 
 
 def test_limits_of_the_caller_come_first(tmp_path: Path) -> None:

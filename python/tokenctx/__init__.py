@@ -53,6 +53,8 @@ if TYPE_CHECKING:
         convert_messages,
         convert_response,
     )
+    from tokenctx.stores.protocol import PrefixStore
+    from tokenctx.stores.redis import RedisPrefixStore
 
 __all__ = [
     "Accuracy",
@@ -80,7 +82,9 @@ __all__ = [
     "KnownConversationState",
     "ModelFit",
     "ModelLimits",
+    "PrefixStore",
     "PrunePlan",
+    "RedisPrefixStore",
     "RequestCount",
     "RequestError",
     "RetentionPlan",
@@ -126,7 +130,9 @@ _LOADED_WHEN_USED = {
     "ConversionOptions": "convert",
     "ModelFit": "_context",
     "ModelLimits": "_limits",
+    "PrefixStore": "stores.protocol",
     "PrunePlan": "_plans",
+    "RedisPrefixStore": "stores.redis",
     "RetentionPlan": "_plans",
     "ScaledUsage": "_scaling",
     "SessionUsage": "_usage",

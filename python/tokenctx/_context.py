@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._compaction import Compaction, is_stalled
-from tokenctx._context_parts import Names, count_briefly, count_parts, without_deferred
+from tokenctx._context_parts import Names, count_briefly, count_parts
 from tokenctx._context_usage import ContextCounts, ContextUsage, balanced
 from tokenctx._estimator import HybridTokenEstimator
 from tokenctx._last_call import LastCall
@@ -109,18 +109,27 @@ class ContextWindow:
         return tuple(self._compactions)
 
     def limits(self, model: str | None = None) -> ModelLimits:
-        """The limits of `model`, by default of this window's, as corrected by overflow errors."""
-        name = model or self._model or ""
+        """The limits of `model`, by default of this window's own, as corrected by an error."""
+        if model is None or model == self._model:
+            return self._limits_as(self._model or "")
+        return self._found_limits(model)
+
+    def _limits_as(self, name: str) -> ModelLimits:
+        """The limits of this window, whose model the request calls `name`."""
         own = self._own_limits
-        if isinstance(own, ModelLimits):
-            found = own
-        elif self._preset and own is None and (of_preset := preset_limits(self._preset, name)):
-            found = of_preset
-        else:
-            found = model_limits(name, own) if name else UNKNOWN_LIMITS
-        if self._seen_window is not None and name == (self._model or name):
-            found = replace(found, window_tokens=self._seen_window, source="error")
-        return found
+        found = own if isinstance(own, ModelLimits) else self._found_limits(name)
+        if self._seen_window is None:
+            return found
+        return replace(found, window_tokens=self._seen_window, source="error")
+
+    def _found_limits(self, name: str) -> ModelLimits:
+        """The limits of any model: by the caller's overrides, the preset, or the table."""
+        overrides = None if isinstance(self._own_limits, ModelLimits) else self._own_limits
+        if self._preset and overrides is None:
+            of_preset = preset_limits(self._preset, name)
+            if of_preset is not None:
+                return of_preset
+        return model_limits(name, overrides) if name else UNKNOWN_LIMITS
 
     def usage(
         self, body: object, *, marked: Mapping[str, Mapping[str, str]] | None = None
@@ -151,15 +160,14 @@ class ContextWindow:
 
     def fits(self, body: object, model: str | None = None, *, output_tokens: int = 0) -> bool:
         """Whether `body` and `output_tokens` fit into `model`; True if its window is unknown."""
-        return (
-            self.fit(body, model or self._name(body), output_tokens=output_tokens).fits is not False
-        )
+        fit = self.fit(body, model or self._name(body), output_tokens=output_tokens)
+        return fit.fits is not False
 
     def fit(self, body: object, model: str, *, output_tokens: int = 0) -> ModelFit:
         """How `body` and `output_tokens` fit into `model`, counted as that model does."""
-        sent = without_deferred(outline(body))
-        tokens = self.estimator.estimate(sent, **self._known_names(model)).tokens
-        limits = self.limits(model)
+        tokens = self.estimator.estimate(body, **self._known_names(model)).tokens
+        is_own = model == self._name(body)
+        limits = self._limits_as(model) if is_own else self._found_limits(model)
         if not limits.window_tokens:
             return ModelFit(model, tokens, limits, 0, None)
         missing = tokens + max(0, output_tokens) - limits.window_tokens
@@ -179,9 +187,8 @@ class ContextWindow:
         Call it after every successful step of a turn. A failed, cancelled or cut call has no final
         usage: it changes nothing, and what came of its answer counts as new.
         """
-        sent = without_deferred(outline(body))
         names = self._known_names()
-        event = self.estimator.record_event(sent, usage, reply=reply, **names)
+        event = self.estimator.record_event(body, usage, reply=reply, **names)
         if event is None:
             return False
         threshold = self._last.threshold
@@ -218,9 +225,7 @@ class ContextWindow:
         if found.limit_tokens:
             self._seen_window = found.limit_tokens
         if found.actual_tokens and body is not None:
-            names = self._known_names()
-            sent = without_deferred(outline(body))
-            self.estimator.record(sent, found.actual_tokens, **names)
+            self.estimator.record(body, found.actual_tokens, **self._known_names())
         return found
 
     def compacted(self, before: ContextUsage | int, after: ContextUsage | int) -> Compaction:
@@ -234,9 +239,14 @@ class ContextWindow:
         self._last = LastCall()
         return done
 
-    def switch_model(self, model: str) -> None:
-        """Go on with another model: its limits, and nothing known of the last call."""
+    def switch_model(self, model: str, *, limits: ModelLimits | int | None = None) -> None:
+        """Go on with another model: its limits, and nothing known of the last call.
+
+        `limits` of the model before it are not those of this one; overrides by name stay.
+        """
         self._model = model
+        if limits is not None or isinstance(self._own_limits, ModelLimits):
+            self._own_limits = _checked_limits(limits)
         self._seen_window = None
         self._last = LastCall()
 
@@ -309,7 +319,7 @@ class ContextWindow:
             parts = count_parts(
                 self.estimator, read, names, marked=marked, server_of=self._server_of
             )
-        estimate = self.estimator.estimate(without_deferred(read), **self._known_names())
+        estimate = self.estimator.estimate(body, **self._known_names())
         counts = ContextCounts(
             parts.fixed, parts.messages, parts.deferred, estimated_tokens=estimate.tokens
         )
@@ -317,7 +327,7 @@ class ContextWindow:
         return Measured(usage, read, parts)
 
     def _usage(self, counts: ContextCounts, model: str) -> ContextUsage:
-        limits = self.limits(model)
+        limits = self._limits_as(model)
         reserve = self._reserve_of(limits)
         parts, warnings = balanced(counts)
         tools = sum(part.tokens for part in counts.fixed if part.name == "tools")

@@ -70,19 +70,18 @@ def is_deferred(tool: Any) -> bool:
     return isinstance(tool, dict) and tool.get("defer_loading") is True
 
 
-def without_deferred(outline: Outline) -> dict[str, Any]:
-    """The body without the definitions that are not sent to the model."""
-    tools = outline.fields.get("tools")
-    if not isinstance(tools, list) or not any(map(is_deferred, tools)):
-        return dict(outline.fields)
-    return {**outline.fields, "tools": [tool for tool in tools if not is_deferred(tool)]}
+def shown(tool: Any) -> Any:
+    """A definition as it is when it is shown to the model."""
+    if not is_deferred(tool):
+        return tool
+    return {name: value for name, value in tool.items() if name != "defer_loading"}
 
 
 def count_messages(
     estimator: HybridTokenEstimator, outline: Outline, names: Names
 ) -> tuple[RequestCount, tuple[int, ...]]:
     """The count of a request, and the tokens of each of its messages as the caller has them."""
-    count = estimator.count_request(without_deferred(outline), **names.as_arguments())
+    count = estimator.count_request(outline.body, **names.as_arguments())
     counted = count.message_tokens
     if len(counted) != len(outline.messages):
         # A request of odd shape was read as another number of messages.
@@ -257,7 +256,10 @@ class _Head:
     ) -> tuple[ContextItem, ...]:
         """Tokens of each tool by itself, with its server."""
         fields = dict(self._outline.fields)
-        chosen = [pair for pair in self._outline.tools if is_deferred(pair[1]) is deferred]
+        tools = self._outline.tools
+        later = {name for name, tool in tools if is_deferred(tool)}
+        later -= self._outline.loaded_tools if later else set()
+        chosen = [(name, shown(tool)) for name, tool in tools if (name in later) is deferred]
         if not chosen:
             return ()
         nothing = self._context({**fields, **self._tools([])})

@@ -11,8 +11,8 @@ from tokenctx._models import (
     Estimate,
     KnownConversationState,
     RequestCount,
-    Source,
 )
+from tokenctx._models import Source as EstimateSource
 from tokenctx._vocabularies import TextCounter
 from tokenctx.convert.model import Source as MessageSource
 from tokenctx.convert.rules import Rules
@@ -78,7 +78,8 @@ class Engine:
         provider: str | None,
         tenant: bytes | None,
         now_seconds: float,
-    ) -> Estimate: ...
+        wanted: int = 0,
+    ) -> Estimate | list[bytes]: ...
     def record(
         self,
         body: object,
@@ -91,7 +92,16 @@ class Engine:
         reasoning_tokens: int,
         reply: object | None,
         now_seconds: float,
-    ) -> tuple[int, Source, str] | None: ...
+        unix_seconds: int,
+    ) -> tuple[int, EstimateSource, str, list[tuple[bytes, bytes, bytes]]] | None: ...
+    def insert(
+        self,
+        digest: bytes,
+        sealed: bytes,
+        tenant: bytes | None,
+        now_seconds: float,
+        unix_seconds: int,
+    ) -> bool: ...
     def count(
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> RequestCount: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import time
@@ -10,20 +11,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from tokenctx._core import Engine
+from tokenctx._models import Estimate
 from tokenctx._tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._accuracy import Accuracy, AccuracyEvent
-    from tokenctx._models import Dialect, Estimate, RequestCount
+    from tokenctx._models import Dialect, RequestCount
     from tokenctx._profiles import Profiles
     from tokenctx._vocabularies import TextCounter
+    from tokenctx.stores.protocol import PrefixStore
+    from tokenctx.stores.shared import Question
 
 Method = Literal["profile", "universal", "characters"]
 
 RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
 LEARNED_VERSION: Final = 1
+WANTED_PREFIXES: Final = 16
+"""Asked of a shared store at once: the borders of the last eight answers."""
+MIN_SECRET_BYTES: Final = 16
 RFC_006_SMOOTHING: Final = 0.3
 """Weight of the newest correction in `calibrate`."""
 
@@ -65,6 +72,11 @@ class HybridTokenEstimator:
 
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
+
+    `shared` is a store that several processes share, such as `RedisPrefixStore(client)`: what one
+    of them records, all of them know. It needs the same `secret` in all of them, 16 bytes or more,
+    and costs an estimate at most its deadline; a failure of it costs accuracy only. With an
+    asynchronous client use `aestimate`; `estimate` then knows what this process knows.
     """
 
     _core: ClassVar[Any] = Engine
@@ -82,6 +94,7 @@ class HybridTokenEstimator:
         vocabularies: Mapping[str, TextCounter] | None = None,
         profiles: Profiles | None = None,
         learning: bool = True,
+        shared: PrefixStore | None = None,
         on_accuracy: Callable[[AccuracyEvent], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -97,6 +110,12 @@ class HybridTokenEstimator:
             from tokenctx._profiles import profile_rows
 
             rows = profile_rows(profiles)
+        self._shared = None
+        if shared is not None:
+            from tokenctx.stores.shared import SharedPrefixes
+
+            _require_common(secret)
+            self._shared = SharedPrefixes(shared, ttl_seconds)
         self._method = method
         self._clock = clock
         self._engine = self._core(
@@ -137,10 +156,25 @@ class HybridTokenEstimator:
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
-        estimate: Estimate = self._engine.estimate(
-            body, model, dialect, provider, _tenant(tenant), self._clock()
-        )
-        return self._corrected(estimate)
+        return self._corrected(self._estimated(body, model, dialect, provider, _tenant(tenant)))
+
+    async def aestimate(
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> Estimate:
+        """As `estimate`, without blocking the loop while the shared store is asked."""
+        request = (body, model, dialect, provider, _tenant(tenant))
+        if self._shared is not None and self._shared.is_asked():
+            found = self._estimate_or_question(*request)
+            if isinstance(found, Estimate):
+                return self._corrected(found)
+            await self._shared.alookup(found)
+        return self._corrected(self._local(*request))
 
     def record(
         self,
@@ -188,13 +222,45 @@ class HybridTokenEstimator:
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
         names, now = (model, dialect, provider, _tenant(tenant)), self._clock()
-        expected = self._engine.record(body, *names, *tokens, reply, now)
-        if expected is None:
+        recorded = self._engine.record(body, *names, *tokens, reply, now, int(time.time()))
+        if recorded is None:
             return None
-        estimated, source, profile = expected
+        estimated, source, profile, entries = recorded
+        if self._shared is not None:
+            self._shared.put(entries)
         event = AccuracyEvent(profile, source, estimated, billed.input_tokens)
         self.accuracy_log.note(event)
         return event
+
+    async def arecord(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> bool:
+        """As `record`, for an asynchronous shared store: it is written to by a task of the loop.
+
+        Nothing is waited for. `record` does the same when it is called on the loop.
+        """
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        return self.record(body, usage, reply=reply, tenant=tenant, **names)
+
+    def flush(self, timeout_seconds: float = 1.0) -> bool:
+        """Whether all that was recorded is in the shared store now; waits for it, on shutdown.
+
+        True without one. False if time has run out, and always as long as something waits for an
+        asynchronous client: use `aflush`.
+        """
+        return self._shared is None or self._shared.flush(timeout_seconds)
+
+    async def aflush(self, timeout_seconds: float = 1.0) -> bool:
+        """As `flush`, without blocking the loop; then nothing uses the client any more."""
+        return self._shared is None or await self._shared.aflush(timeout_seconds)
 
     def accuracy(self) -> dict[str, Accuracy]:
         """How near estimates were to the recorded bills, by profile; forgotten by `reset`."""
@@ -206,9 +272,7 @@ class HybridTokenEstimator:
         `model` is a name, or an object or mapping with `family`, `id` or `name`.
         """
         name = _model_name(model)
-        estimate: Estimate = self._engine.estimate(
-            {"messages": messages}, name, None, None, None, self._clock()
-        )
+        estimate = self._estimated({"messages": messages}, name, None, None, None)
         return self._extended(messages, name, estimate)
 
     def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
@@ -268,7 +332,7 @@ class HybridTokenEstimator:
         later ones of their conversation made them needless, room was needed, or their time was
         over.
         """
-        return dict(self._engine.stats())
+        return {**dict(self._engine.stats()), **(self._shared.stats() if self._shared else {})}
 
     def export_known(self) -> bytes:
         """All known prefixes, so that a new process does not start cold; 40 bytes for each.
@@ -320,6 +384,37 @@ class HybridTokenEstimator:
         self._correction = 1.0
         self._last_call = 0, 0
 
+    def _estimated(self, *request: Any) -> Estimate:
+        """The estimate with what is known here or in the shared store."""
+        if self._shared is not None and self._shared.is_asked():
+            found = self._estimate_or_question(*request)
+            if isinstance(found, Estimate):
+                return found
+            self._shared.lookup(found)
+        return self._local(*request)
+
+    def _estimate_or_question(self, *request: Any) -> Estimate | Question:
+        """The estimate; or what to ask the shared store for, if others may know more than we."""
+        found: Estimate | list[bytes] = self._engine.estimate(
+            *request, self._clock(), WANTED_PREFIXES
+        )
+        if isinstance(found, Estimate):
+            return found
+        from tokenctx.stores.shared import Question
+
+        *_, tenant = request
+        return Question(found[0], found[1:], functools.partial(self._insert, tenant))
+
+    def _local(self, *request: Any) -> Estimate:
+        estimate: Estimate = self._engine.estimate(*request, self._clock())
+        return estimate
+
+    def _insert(self, tenant: bytes | None, digest: bytes, sealed: bytes) -> bool:
+        """Whether `sealed` is the total of `digest`, which is known from now on."""
+        now = self._clock(), int(time.time())
+        is_taken: bool = self._engine.insert(digest, sealed, tenant, *now)
+        return is_taken
+
     def _extended(self, messages: object, model: str, estimate: Estimate) -> Estimate:
         """`estimate` as an extension of the calibrated call, where it is longer (RFC 006)."""
         known_tokens, known_count = self._last_call
@@ -348,6 +443,16 @@ class HybridTokenEstimator:
             estimated_tokens=tokens,
             low=math.floor(estimate.low * self._correction),
             high=math.ceil(estimate.high * self._correction),
+        )
+
+
+def _require_common(secret: bytes | None) -> None:
+    if secret is None or len(secret) < MIN_SECRET_BYTES:
+        given = "there is none" if secret is None else f"it has {len(secret)} bytes"
+        raise ValueError(
+            f"a shared store needs secret=, at least {MIN_SECRET_BYTES} bytes, and {given}: keys "
+            "and values are made with it, so every process must be given the same, from where "
+            "its other secrets come from; make one with secrets.token_bytes(32)"
         )
 
 

@@ -32,10 +32,12 @@ class Estimate:
     Attributes:
         tokens: The answer: known and estimated tokens together.
         source: `exact` if the provider has billed this very request before, `delta` if a known
-            prefix of it, `estimated` if nothing of it is known.
-        known_tokens: Tokens that the provider has billed for the known prefix.
+            prefix of it or a conversation that it is an edit of (`edited_history` and
+            `changed_context` among the assumptions say so), `estimated` if nothing of it is known.
+        known_tokens: Tokens that the provider has billed for the known prefix, or for the known
+            conversation less the count of what left.
         estimated_tokens: Tokens counted here.
-        new_message_count: Messages beyond the known prefix.
+        new_message_count: Messages counted here.
         quality: How the counted part was counted: `exact` (the provider's own vocabulary and
             framing), `calibrated` (fitted to recorded calls), `heuristic` (a guess is in it).
         low: Lower bound, from the errors on recorded calls.

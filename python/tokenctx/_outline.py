@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tokenctx._core import _json_compact
 from tokenctx.convert.source import plain
 
 if TYPE_CHECKING:
@@ -112,9 +113,11 @@ class Outline:
 
     Attributes:
         list_field: The field that `messages` is in.
-        fields: The whole body.
+        body: As the caller has it.
+        fields: The same as JSON values.
     """
 
+    body: object
     fields: dict[str, Any]
     list_field: str
     raw_messages: Sequence[Any]
@@ -126,6 +129,12 @@ class Outline:
         configs = (self.fields.get(name) for name in ("toolConfig", "tool_config"))
         config = next((it for it in configs if isinstance(it, dict)), {})
         return list(_tools(self.fields.get("tools") or config.get("tools")))
+
+    @property
+    def loaded_tools(self) -> set[str]:
+        """Names of tools that a message refers to, so that they are sent though deferred."""
+        found = (part.get("tool_name") for part in _dicts(self.raw_messages) if _is_reference(part))
+        return {name for name in found if isinstance(name, str)}
 
     def with_messages(self, messages: Sequence[Any]) -> dict[str, Any]:
         """The body with other messages."""
@@ -141,7 +150,8 @@ def outline(body: object) -> Outline:
 
     Linear in the body, no copy of a dict. Raises RequestError for text that is not JSON.
     """
-    value = plain(body)
+    is_text = isinstance(body, str | bytes | bytearray | memoryview)
+    value = plain(_json_compact(body) if is_text else body)  # what the core repairs is repaired
     fields = value if isinstance(value, dict) else {"messages": value}
     inner = fields.get("generateContentRequest")
     fields = inner if isinstance(inner, dict) else fields
@@ -150,7 +160,7 @@ def outline(body: object) -> Outline:
     if isinstance(messages, str | dict):
         messages = [messages]
     raw = messages if isinstance(messages, list) else []
-    return Outline(fields, list_field, raw, tuple(_message(message) for message in raw))
+    return Outline(body, fields, list_field, raw, tuple(_message(message) for message in raw))
 
 
 def _message(message: Any) -> MessageOutline:
@@ -179,7 +189,8 @@ def _pieces(message: dict[str, Any], speaker: Speaker) -> Iterator[Piece]:
             yield Piece("reasoning", message[name])
     content = message.get("content", message.get("parts"))
     if speaker == "tool" and not _holds_results(content):
-        yield Piece("result", content, _id(message), str(message.get("name") or ""))
+        tool = message.get("name")
+        yield Piece("result", content, _id(message), tool if isinstance(tool, str) else "")
     else:
         parts = content if isinstance(content, list) else [content]
         yield from (_piece(part) for part in parts if part is not None)
@@ -237,6 +248,10 @@ def _id(about: dict[str, Any]) -> str | None:
     return next(found, None)
 
 
+def _is_reference(part: dict[str, Any]) -> bool:
+    return part.get("type") == "tool_reference"
+
+
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:
     pending = [value]
     while pending:
@@ -257,13 +272,14 @@ def _tools(tools: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(declared, list):
             for one in declared:
                 name = one.get("name") if isinstance(one, dict) else None
-                yield str(name or "function"), {"functionDeclarations": [one]}
+                yield name if isinstance(name, str) else "tool", {"functionDeclarations": [one]}
             continue
         inner: Any = next(
             (about[key] for key in ("function", "custom", "toolSpec") if key in about), {}
         )
         name = about.get("name") or (inner.get("name") if isinstance(inner, dict) else None)
-        yield str(name or about.get("server_label") or about.get("type") or "tool"), tool
+        names = (name, about.get("server_label"), about.get("type"), "tool")
+        yield next(it for it in names if isinstance(it, str) and it), tool
 
 
 def _pairs(messages: Sequence[MessageOutline]) -> Iterator[tuple[int, int]]:

@@ -3,14 +3,17 @@ use super::document::Body;
 use super::errors::guard;
 use super::models;
 use super::vocabulary::{interruptible, vocabularies};
+use crate::digest::Digest;
 use crate::engine::{Billed, Engine, Method, Reading, Reply, Settings};
+use crate::entry::Entry;
 use crate::estimate::{Estimate, Source};
 use crate::json::{Document, Limits};
 use crate::learn::Learner;
-use crate::prefix::PrefixStore;
+use crate::prefix::{Boundary, PrefixStore};
 use crate::request::{Dialect, read_reply, read_request};
 use crate::resolve::Table;
 use crate::tenant::Tenant;
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -49,6 +52,22 @@ impl About {
 
 #[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
 pub(super) struct PyEngine(Engine, Counters);
+
+/// An estimate, or the root and the prefixes to ask others for.
+enum Answer {
+    Estimate((Estimate, About)),
+    Wanted(Digest, Vec<Digest>),
+}
+
+/// Root, prefix and sealed total of what was recorded.
+type Recorded<'py> = (
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+);
+
+/// Tokens, source and profile of the estimate before a record, and what was recorded.
+type Event<'py> = (u64, &'static str, String, Vec<Recorded<'py>>);
 
 /// What an engine was asked for.
 #[derive(Default)]
@@ -126,7 +145,10 @@ impl PyEngine {
         self.0.clear();
     }
 
+    /// The estimate; or, if others may know more than this process, at most `wanted` prefixes to
+    /// ask them for, behind the root of their conversation.
     #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (body, model, dialect, provider, tenant, now_seconds, wanted=0))]
     fn estimate<'py>(
         &self,
         py: Python<'py>,
@@ -136,21 +158,44 @@ impl PyEngine {
         provider: Option<&str>,
         tenant: Option<&[u8]>,
         now_seconds: f64,
+        wanted: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dialect = self::dialect(dialect)?;
         let tenant = self.0.tenant(tenant);
-        let (estimate, about) = interruptible(|| {
-            match self.short(py, &body, model, dialect, provider, &tenant, now_seconds) {
-                Some(found) => Ok(found),
-                None => body.read(py, &Limits::default(), |document| {
-                    let request = read_request(document, model, dialect);
-                    let reading = self.0.read(request, provider, tenant.clone());
-                    // The store is locked only while attached, so that no fork can copy it locked.
-                    let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                    (self.0.answer(&reading, &known), About::new(&reading))
-                }),
+        let answer = interruptible(|| {
+            if let Some(found) = self.short(
+                py,
+                &body,
+                model,
+                dialect,
+                provider,
+                &tenant,
+                now_seconds,
+                wanted,
+            ) {
+                return Ok(Answer::Estimate(found));
             }
+            body.read(py, &Limits::default(), |document| {
+                let request = read_request(document, model, dialect);
+                let reading = self.0.read(request, provider, tenant.clone());
+                // The store is locked only while attached, so that no fork can copy it locked.
+                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
+                match self.0.wanted(&reading, &known, wanted) {
+                    Some((root, digests)) => Answer::Wanted(root, digests),
+                    None => {
+                        Answer::Estimate((self.0.answer(&reading, &known), About::new(&reading)))
+                    }
+                }
+            })
         })?;
+        let (estimate, about) = match answer {
+            Answer::Estimate(found) => found,
+            Answer::Wanted(root, digests) => {
+                let all = std::iter::once(root).chain(digests);
+                let all: Vec<_> = all.map(|digest| PyBytes::new(py, &digest.0)).collect();
+                return all.into_bound_py_any(py);
+            }
+        };
         self.1.of(estimate.source).fetch_add(1, Ordering::Relaxed);
         let arguments = (
             estimate.tokens,
@@ -184,7 +229,8 @@ impl PyEngine {
         reasoning_tokens: u64,
         reply: Option<Body<'py>>,
         now_seconds: f64,
-    ) -> PyResult<Option<(u64, &'static str, String)>> {
+        unix_seconds: u64,
+    ) -> PyResult<Option<Event<'py>>> {
         let dialect = self::dialect(dialect)?;
         let limits = Limits::default();
         let billed = Billed {
@@ -194,7 +240,7 @@ impl PyEngine {
         };
         let bytes = body.as_bytes();
         let tenant = self.0.tenant(tenant);
-        let (recorded, start, expected) = guard(|| {
+        let (root, recorded, start, expected) = guard(|| {
             let reply = match reply {
                 Some(reply) => reply.read(py, &limits, |document| {
                     self.0.read_reply(&tenant, &read_reply(document))
@@ -212,7 +258,7 @@ impl PyEngine {
                 Python::attach(|_| self.0.record(&reading, &recorded.boundaries, now_seconds));
                 let profile = reading.profile.name.clone();
                 let expected = (expected.tokens, expected.source.name(), profile);
-                (recorded, start, expected)
+                (reading.root(), recorded, start, expected)
             })
         })?;
         let is_known = !recorded.boundaries.is_empty();
@@ -228,7 +274,33 @@ impl PyEngine {
         if let Some(lesson) = recorded.lesson {
             self.0.with_learners(|learners| learners.learn(&lesson));
         }
-        Ok(is_known.then_some(expected))
+        let sealed = |boundary: &Boundary| {
+            let entry = Entry {
+                total: boundary.total,
+                recorded_seconds: unix_seconds,
+            };
+            let value = self.0.sealer().seal(boundary.digest, &entry);
+            let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+            (bytes(&root.0), bytes(&boundary.digest.0), bytes(&value))
+        };
+        let (tokens, source, profile) = expected;
+        let entries = recorded.boundaries.iter().map(sealed).collect();
+        Ok(is_known.then_some((tokens, source, profile, entries)))
+    }
+
+    /// Takes over what another process has sealed for `digest`; `False` if it has not.
+    fn insert(
+        &self,
+        digest: [u8; 16],
+        sealed: &[u8],
+        tenant: Option<&[u8]>,
+        now_seconds: f64,
+        unix_seconds: u64,
+    ) -> bool {
+        let tenant = self.0.tenant(tenant);
+        let digest = Digest(digest);
+        self.0
+            .insert(&tenant, digest, sealed, now_seconds, unix_seconds)
     }
 
     /// Names and numbers: answers by source, those that read only what was new, recorded calls,
@@ -340,6 +412,7 @@ impl PyEngine {
         provider: Option<&str>,
         tenant: &Tenant,
         now_seconds: f64,
+        wanted: usize,
     ) -> Option<(Estimate, About)> {
         let limits = Limits::default();
         let is_allowed = |bytes: &&[u8]| bytes.len() <= limits.max_bytes;
@@ -358,6 +431,9 @@ impl PyEngine {
                     .read_short(request, provider, tenant.clone(), start)?;
                 let known = Python::attach(|_| self.0.known(&reading, now_seconds));
                 known.prefix.filter(|_| known.near.is_empty())?;
+                if self.0.wanted(&reading, &known, wanted).is_some() {
+                    return None;
+                }
                 self.1.resumed.fetch_add(1, Ordering::Relaxed);
                 Some((self.0.answer(&reading, &known), About::new(&reading)))
             })

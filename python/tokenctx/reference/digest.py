@@ -70,7 +70,7 @@ def link(key: bytes, prefix: bytes, message: bytes) -> bytes:
 
 
 def options_digest(key: bytes, request: Request) -> bytes:
-    """8-byte identity of the options that are billed; empty if there are none."""
+    """5-byte identity of the options that are billed; empty if there are none."""
     if not has_options(request):
         return b""
     kind, _, name = request.tool_choice.partition(":")
@@ -78,7 +78,7 @@ def options_digest(key: bytes, request: Request) -> bytes:
     if request.response_schema:
         form += field("j", request.response_schema) + field("n", request.schema_name)
         form += field("d", request.schema_description)
-    return _digest(key, form + field("h", bytes([request.thinking, request.pro])))[:8]
+    return _digest(key, form + field("h", bytes([request.thinking, request.pro])))[:5]
 
 
 def has_options(request: Request) -> bool:

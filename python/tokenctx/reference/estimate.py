@@ -29,6 +29,7 @@ from tokenctx.reference.digest import (
     public_name,
     tenant_key,
 )
+from tokenctx.reference.entry import Sealer
 from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import Boundary, KnownTotal, PrefixStore
@@ -127,6 +128,7 @@ class Engine:
         if method not in METHODS:
             raise ValueError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
         self._key = derive_key(secret)
+        self._sealer = Sealer(secret)
         self._store = PrefixStore(capacity_bytes, ttl_seconds)
         self._shapes = Shapes(capacity_bytes // 8, ttl_seconds)
         self._method = method
@@ -156,10 +158,16 @@ class Engine:
         provider: str | None,
         tenant: bytes | None,
         now_seconds: float,
-    ) -> Estimate:
-        """The estimate for `body` with what is known at `now_seconds`."""
+        wanted: int = 0,
+    ) -> Estimate | list[bytes]:
+        """The estimate for `body` with what is known at `now_seconds`.
+
+        Or, if others may know more, at most `wanted` prefixes to ask them for, behind the root.
+        """
         reading = self._read(body, model, dialect, provider, tenant)
         prefix = self._store.deepest(reading.digests[1:], now_seconds)
+        if digests := _wanted(reading, prefix[0] + 1 if prefix else 0, wanted):
+            return [_root(reading), *digests]
         estimate = self._estimate(reading, prefix, now_seconds)
         self._counts[estimate.source] += 1
         return estimate
@@ -193,10 +201,12 @@ class Engine:
         reasoning_tokens: int,
         reply: object | None,
         now_seconds: float,
-    ) -> tuple[int, Source, str] | None:
+        unix_seconds: int,
+    ) -> tuple[int, Source, str, list[tuple[bytes, bytes, bytes]]] | None:
         """Know the total of `body`, and that of `body` and `reply`, from now on.
 
-        Tokens, source and profile of the estimate before; None if nothing was recorded.
+        Tokens, source and profile of the estimate before, and what others may be told: root,
+        prefix and sealed total. None if nothing was recorded.
         """
         messages = () if reply is None else read_reply(reply)
         reading = self._read(body, model, dialect, provider, tenant)
@@ -230,7 +240,29 @@ class Engine:
             self._shapes.record(shape, now_seconds)
         self._learn(reading, count, input_tokens)
         self._counts["recorded"] += 1
-        return expected.tokens, expected.source, expected.profile
+        seal = self._sealer.seal
+        entries = [
+            (_root(reading), it.digest, seal(it.digest, it.total, unix_seconds))
+            for it in boundaries
+        ]
+        return expected.tokens, expected.source, expected.profile, entries
+
+    def insert(
+        self,
+        digest: bytes,
+        sealed: bytes,
+        tenant: bytes | None,  # noqa: ARG002  # its share of the store is a matter of the core
+        now_seconds: float,
+        unix_seconds: int,
+    ) -> bool:
+        """Take over what another process has sealed for `digest`; False if it has not."""
+        opened = self._sealer.open(digest, sealed)
+        if opened is None:
+            return False
+        known, recorded_seconds = opened
+        age_seconds = max(0, unix_seconds - recorded_seconds)
+        self._store.insert(digest, known, now_seconds - age_seconds)
+        return True
 
     def stats(self) -> list[tuple[str, int]]:
         """Names and numbers; nothing is ever resumed here."""
@@ -577,3 +609,21 @@ class Engine:
         if reading.profile.runs_tools:
             more.add("server_tools")
         return tuple(sorted(reading.request.assumptions | counter.assumptions | more))
+
+
+def _wanted(reading: Reading, known: int, limit: int) -> list[bytes]:
+    """The last prefixes with which another process may have recorded more than `known` messages."""
+    is_answer = [message.role == "assistant" for message in reading.request.messages]
+    count = len(is_answer)
+    if limit == 0 or not any(is_answer[known:]):
+        return []
+    borders = (end for end in range(1, count) if is_answer[end] != is_answer[end - 1])
+    ends = [end for end in (*borders, count) if end > known]
+    return [reading.digests[end] for end in ends[-limit:]]
+
+
+def _root(reading: Reading) -> bytes:
+    """What all requests of a conversation share: the prefix with the user's first message."""
+    roles = [message.role for message in reading.request.messages]
+    end = roles.index("user") + 1 if "user" in roles else min(1, len(roles))
+    return reading.digests[end]

@@ -95,6 +95,10 @@ class PrefixStore:
             if digest in self._entries:
                 self._entries[digest] = replace(self._entries[digest], back=back.get(count, 0))
 
+    def insert(self, digest: bytes, total: KnownTotal, now_seconds: float) -> None:
+        """Remember `total` for the prefix `digest`, wherever its conversation is known else."""
+        self._put(Boundary(0, digest, total), 0, now_seconds)
+
     def deepest(
         self, digests: Sequence[bytes], now_seconds: float
     ) -> tuple[int, KnownTotal] | None:

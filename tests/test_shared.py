@@ -1,0 +1,299 @@
+"""Promises of a shared store that need no server: any store, both implementations."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import tokenctx
+import tokenctx.reference
+from tokenctx import HybridTokenEstimator, PrefixStore
+from tokenctx._core import Engine
+from tokenctx.reference.estimate import Engine as ReferenceEngine
+from tokenctx.stores.breaker import FAILURES
+from tokenctx.stores.outbox import MAX_ENTRIES, Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+SECRET = bytes(range(32))
+REPLY = {"role": "assistant", "content": "Dust."}
+PATIENT_SECONDS = 30.0
+
+
+class DictStore:
+    """A shared store in a dict; `answer` may make a bad one of it."""
+
+    is_async = False
+    deadline_seconds = PATIENT_SECONDS
+
+    def __init__(self, answer: Callable[[list[str | None]], Any] = lambda values: values) -> None:
+        self.values: dict[str, str] = {}
+        self.asked: list[list[str]] = []
+        self.answer = answer
+
+    def get_many(self, keys: Sequence[str]) -> Any:
+        self.asked.append(list(keys))
+        return self.answer([self.values.get(key) for key in keys])
+
+    def set_many(self, values: Mapping[str, str], ttl_seconds: int) -> Any:
+        assert ttl_seconds > 0
+        self.answer([])
+        self.values.update(values)
+
+
+class AsyncDictStore(DictStore):
+    is_async = True
+
+    async def get_many(self, keys: Sequence[str]) -> Any:
+        await asyncio.sleep(0)
+        return super().get_many(keys)
+
+    async def set_many(self, values: Mapping[str, str], ttl_seconds: int) -> Any:
+        await asyncio.sleep(0)
+        super().set_many(values, ttl_seconds)
+
+
+def turn(count: int, name: str = "blue") -> dict[str, Any]:
+    """A conversation with `count` answers."""
+    messages = [{"role": "user", "content": f"Why is the sky {name}?"}]
+    for index in range(count):
+        messages += [REPLY, {"role": "user", "content": f"And then, {index}?"}]
+    return {"model": "gpt-4o", "messages": messages}
+
+
+def estimator(store: PrefixStore, implementation: Any = tokenctx, **more: Any) -> Any:
+    return implementation.HybridTokenEstimator(secret=SECRET, shared=store, learning=False, **more)
+
+
+USAGE = {"prompt_tokens": 50, "completion_tokens": 2}
+
+
+def test_what_one_records_another_knows(implementation: Any) -> None:
+    store = DictStore()
+    one, other = estimator(store, implementation), estimator(store, implementation)
+    assert one.record(turn(0), USAGE, reply=REPLY)
+    assert one.flush(PATIENT_SECONDS)
+    estimate = other.estimate(turn(1))
+    assert estimate == one.estimate(turn(1))
+    assert (estimate.source, estimate.new_message_count) == ("delta", 1)
+    assert other.stats()["shared_taken"] == 1
+    other.estimate(turn(1))
+    assert len(store.asked) == 1, "nobody asks where nothing deeper can have been recorded"
+
+
+def test_the_implementations_share_a_store() -> None:
+    store = DictStore()
+    both = [estimator(store, it) for it in (tokenctx, tokenctx.reference)]
+    for writer, reader in itertools.permutations(both):
+        writer.record(turn(0), USAGE, reply=REPLY)
+        assert writer.flush(PATIENT_SECONDS)
+        assert reader.estimate(turn(1)).source == "delta"
+        writer.reset()
+        reader.reset()
+        store.values.clear()
+
+
+def test_the_implementations_ask_and_record_the_same() -> None:
+    arguments: Any = (SECRET, 1 << 20, 60.0, "profile", 3500, {}, 1100, [])
+    engines: list[Any] = [
+        engine(*arguments, is_learning=False) for engine in (Engine, ReferenceEngine)
+    ]
+    odd = {"model": "gpt-4o", "messages": [REPLY, REPLY], "tool_choice": "none"}
+    bodies: list[dict[str, Any]] = [turn(0), turn(3), turn(20), odd, {"messages": []}, {}]
+    for body in bodies:
+        for limit in (0, 1, 16):
+            asked = [it.estimate(body, None, None, None, b"t", 0.0, limit) for it in engines]
+            assert asked[0] == asked[1]
+        recorded = [
+            it.record(body, None, None, None, b"t", 50, 2, 0, REPLY, 0.0, 1_795_000_000)
+            for it in engines
+        ]
+        assert recorded[0] == recorded[1]
+
+
+def test_the_borders_of_answers_are_asked_for() -> None:
+    store = DictStore()
+    one = estimator(store)
+    one.estimate(turn(0))
+    assert not store.asked, "nothing was answered yet"
+    one.estimate(turn(2))
+    assert len(store.asked[0]) == 5
+    one.estimate(turn(40))
+    assert len(store.asked[1]) == 16
+    assert len({key.partition("}")[0] for keys in store.asked for key in keys}) == 1
+    assert one.record(turn(40), 500)
+    one.estimate(turn(41))
+    assert len(store.asked[2]) == 2, "the answer and the request itself"
+
+
+def test_tenants_share_nothing() -> None:
+    store = DictStore()
+    one, other = estimator(store), estimator(store)
+    one.record(turn(0), 50, tenant="a")
+    assert one.flush(PATIENT_SECONDS)
+    assert other.estimate(turn(1), tenant="b").source == "estimated"
+    assert other.estimate(turn(1)).source == "estimated"
+    assert other.estimate(turn(1), tenant="a").source == "delta"
+
+
+def test_an_entry_is_as_old_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, now = DictStore(), time.time()
+    one, other = estimator(store), estimator(store, ttl_seconds=60)
+    one.record(turn(0), 50)
+    assert one.flush(PATIENT_SECONDS)
+    monkeypatch.setattr(time, "time", lambda: now + 61)
+    assert other.estimate(turn(1)).source == "estimated"
+
+
+@pytest.mark.parametrize("secret", [None, b"", b"short"])
+def test_a_secret_is_demanded(secret: bytes | None) -> None:
+    with pytest.raises(ValueError, match=r"needs secret=, at least 16 bytes"):
+        HybridTokenEstimator(secret=secret, shared=DictStore())
+
+
+def test_other_clients_and_deadlines_are_refused() -> None:
+    redis = pytest.importorskip("redis")
+    with pytest.raises(TypeError, match=r"implement tokenctx\.PrefixStore"):
+        tokenctx.RedisPrefixStore(object())
+    with redis.Redis() as client, pytest.raises(ValueError, match="deadline_seconds is 0"):
+        tokenctx.RedisPrefixStore(client, deadline_seconds=0)
+
+
+def raises(error: BaseException) -> Callable[[Any], Any]:
+    def answer(_: Any) -> Any:
+        raise error
+
+    return answer
+
+
+BAD: list[Callable[[Any], Any]] = [
+    raises(OSError("down")),
+    raises(asyncio.CancelledError()),
+    lambda _: None,
+    lambda _: 7,
+    lambda values: values[1:],
+    lambda _: "text",
+]
+EXIT = raises(SystemExit(1))
+"""In a thread; on the loop it is the loop's to raise."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [*itertools.product([DictStore, AsyncDictStore], BAD), (DictStore, EXIT)],
+)
+def test_a_bad_store_is_soon_left_alone(
+    kind: type[DictStore], answer: Callable[[Any], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        store = kind(answer)
+        one, cold = estimator(store), HybridTokenEstimator(learning=False)
+        for index in range(3 * FAILURES):
+            body = turn(1, str(index))
+            assert await one.aestimate(body) == cold.estimate(body)
+        assert len(store.asked) == FAILURES
+        assert one.stats()["shared_reads_stopped"] == 1
+
+    asyncio.run(main())
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("shared store: lookups stopped, last failure: ")
+    assert "down" not in line
+
+
+@pytest.mark.parametrize(
+    "value", ["", "A", "AAAA", "\xe9", "A" * 10**6, 7, [b"x"], b"\xff" * 40], ids=str
+)
+def test_bad_values_are_misses(value: Any) -> None:
+    store = DictStore(lambda values: [value] * len(values))
+    one, cold = estimator(store), HybridTokenEstimator(learning=False)
+    for index in range(2 * FAILURES):
+        assert one.estimate(turn(1, str(index))) == cold.estimate(turn(1, str(index)))
+    assert one.stats()["shared_refused"] == 2 * FAILURES * 3
+
+
+def test_a_frozen_store_holds_up_nobody() -> None:
+    """Calls that never end are left in their threads, which hold up no exit either."""
+    code = """
+import threading, tokenctx
+class Frozen:
+    is_async, deadline_seconds = False, 0.001
+    def get_many(self, keys): threading.Event().wait()
+    def set_many(self, values, ttl_seconds): threading.Event().wait()
+one = tokenctx.HybridTokenEstimator(secret=bytes(32), shared=Frozen())
+for index in range(100):
+    messages = [{"role": role, "content": str(index)} for role in ("user", "assistant", "user")]
+    assert one.record({"messages": messages[:1]}, 50)
+    one.reset()
+    assert one.estimate({"messages": messages}).source == "estimated"
+assert one.stats()["shared_reads_stopped"] == 1
+assert threading.active_count() < 10
+print("held up by nobody")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    assert done.stdout.split() == b"held up by nobody".split()
+
+
+def test_making_one_starts_nothing() -> None:
+    before = threading.active_count()
+    one = estimator(DictStore())
+    one.estimate(turn(0))
+    assert threading.active_count() == before
+    assert one.flush(0)
+
+
+def test_without_the_loop_an_asynchronous_store_waits() -> None:
+    store = AsyncDictStore()
+    one = estimator(store)
+    assert one.record(turn(0), 50)
+    assert not one.flush(0)
+    assert one.estimate(turn(0)).source == "exact"
+
+    async def main() -> None:
+        assert await one.aflush(PATIENT_SECONDS)
+        assert (await estimator(store).aestimate(turn(1))).source == "delta"
+        assert estimator(store).estimate(turn(1)).source == "estimated"
+
+    asyncio.run(main())
+
+
+def test_the_outbox_keeps_the_newest() -> None:
+    outbox = Outbox()
+    outbox.put((str(index), "old") for index in range(MAX_ENTRIES + 5))
+    outbox.put([("7", "new")])
+    assert outbox.dropped == 5
+    writer = outbox.new_writer()
+    assert writer is not None
+    first = outbox.take(writer)
+    assert first[:2] == [("7", "new"), (str(MAX_ENTRIES + 4), "old")]
+    assert outbox.failed(writer, first, "down")
+    assert outbox.take(writer)[0] == first[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_begins_anew() -> None:
+    """Threads and locks of the parent are not there in the child, which has threads of its own."""
+    store = DictStore()
+    one = estimator(store)
+    one.record(turn(0), 50)
+    assert one.flush(PATIENT_SECONDS)
+    for _ in range(20):
+        for index in range(5):
+            one.record(turn(0, f"busy {index}"), 50)
+        child = os.fork()
+        if not child:
+            fresh = estimator(store)
+            sources = {it.estimate(turn(1, name)).source for it in (fresh,) for name in ["blue"]}
+            one.record(turn(0, "child"), 60)
+            is_written = one.flush(PATIENT_SECONDS)
+            os._exit(not (sources == {"delta"} and is_written))
+        assert os.waitpid(child, 0)[1] == 0
