@@ -9,6 +9,9 @@ use tokenctx::prefix::{Boundary, ENTRY_BYTES, KnownTotal, PrefixStore};
 
 const CAPACITY_BYTES: usize = 256_000_000;
 
+/// Conversations whose turns come in turn.
+const BATCH: usize = 10_000;
+
 /// The digest of the first `count` messages of a conversation.
 fn digest(conversation: u64, count: u64) -> Digest {
     let mut state = conversation << 12 | count;
@@ -35,14 +38,14 @@ fn prefixes(conversation: u64, count: u64) -> Vec<Digest> {
 fn total(conversation: u64, count: u64) -> KnownTotal {
     KnownTotal {
         tokens: conversation % 1000 + 100 * count,
-        derived_tokens: u64::from(count % 2 == 0),
+        derived_tokens: u64::from(count.is_multiple_of(2)),
         ..KnownTotal::default()
     }
 }
 
 /// Looks up the request of a turn (from 1) and records it with its reply.
-fn turn(store: &PrefixStore, conversation: u64, turn: u64, prefixes: &[Digest]) -> Option<u64> {
-    let count = 2 * turn as usize - 1;
+fn turn(store: &PrefixStore, conversation: u64, turn: usize, prefixes: &[Digest]) -> Option<u64> {
+    let count = 2 * turn - 1;
     let known = store.deepest(&prefixes[..=count], 0.0);
     let boundary = |count: usize| Boundary {
         message_count: count,
@@ -119,31 +122,37 @@ fn single_entries(capacity_bytes: usize) {
 }
 
 /// Many conversations, all of their turns, in turn.
-fn conversations(conversations: u64, turns: u64) {
+fn conversations(conversations: u64, turns: u32) {
     let before = resident_bytes();
     let store = PrefixStore::new(CAPACITY_BYTES, 3600.0);
     let (mut nanoseconds, mut known) = (0.0, 0);
-    let batch = 10_000.min(conversations);
-    for first in (0..conversations).step_by(batch as usize) {
-        let numbers = first..(first + batch).min(conversations);
-        let all: Vec<_> = numbers.clone().map(|it| prefixes(it, 2 * turns)).collect();
+    for first in (0..conversations).step_by(BATCH) {
+        let numbers = first..(first + BATCH as u64).min(conversations);
+        let all: Vec<_> = numbers
+            .clone()
+            .map(|it| prefixes(it, 2 * u64::from(turns)))
+            .collect();
         let start = Instant::now();
         let ran_before = ran(start);
-        for nth in 1..=turns {
+        for nth in 1..=turns as usize {
             for (number, prefixes) in numbers.clone().zip(&all) {
                 known += u64::from(turn(&store, number, nth, prefixes).is_some());
             }
         }
         nanoseconds += ran(start) - ran_before;
     }
-    assert_eq!(known, conversations * (turns - 1), "a turn was not known");
+    assert_eq!(
+        known,
+        conversations * u64::from(turns - 1),
+        "a turn was not known"
+    );
     let after = resident_bytes();
-    let nanoseconds = nanoseconds / (conversations * turns) as f64;
+    let nanoseconds = nanoseconds / (conversations as f64 * f64::from(turns));
     println!("a turn: lookup, two boundaries, old ones dropped           {nanoseconds:17.0} ns");
     let found = (0..conversations).filter(|number| {
-        let prefixes = prefixes(*number, 2 * turns + 1);
+        let prefixes = prefixes(*number, 2 * u64::from(turns) + 1);
         let known = store.deepest(&prefixes, 0.0);
-        let last = total(*number, 2 * turns);
+        let last = total(*number, 2 * u64::from(turns));
         known.is_some_and(|it| it.total == last)
     });
     let found = found.count();
@@ -161,9 +170,12 @@ fn conversations(conversations: u64, turns: u64) {
 }
 
 fn main() {
-    let mut arguments = env::args().skip(1).map(|it| it.parse().expect("a number"));
+    let mut arguments = env::args()
+        .skip(1)
+        .map(|it| it.parse::<u64>().expect("a number"));
     let (count, turns) = (arguments.next(), arguments.next());
     single_entries(64 << 20);
     single_entries(CAPACITY_BYTES);
+    let turns = turns.and_then(|it| u32::try_from(it).ok());
     conversations(count.unwrap_or(1_000_000), turns.unwrap_or(40));
 }

@@ -73,8 +73,8 @@ class _State:
 class SharedPrefixes:
     """A shared store that costs no more than its deadline and never fails.
 
-    Threads start with the first lookup or write, tasks on the
-    loop that runs then; after a fork the child begins anew.
+    Threads start with the first lookup or write, tasks on the loop that runs then; after a fork the
+    child begins anew.
     """
 
     def __init__(self, store: PrefixStore, ttl_seconds: float) -> None:
@@ -266,7 +266,6 @@ class SharedPrefixes:
         task = asyncio.get_running_loop().create_task(work)
         tasks = self._state.tasks
         tasks.add(task)
-
         task.add_done_callback(tasks.discard)
         task.add_done_callback(_looked_at)
         return task
