@@ -62,9 +62,9 @@ pub(super) struct Memo {
 /// A hash of 128 bits.
 #[derive(Clone, Copy)]
 pub(super) struct Hash {
-    /// The low half of a product.
+    /// Both halves of a product, joined.
     tag: u64,
-    /// Both halves of it: by the high half alone, words that differ in one byte crowd together.
+    /// The same, joined at other bits: the high half alone crowds words that differ in one byte.
     place: u64,
 }
 
@@ -113,7 +113,7 @@ impl Memo {
         let mut at = start;
         while at < end {
             let (low, high) = low_bytes(&bytes_at(text, at), 16.min(end - at));
-            hash = self.mixed(low ^ hash.place, high);
+            hash = self.mixed(low ^ hash.tag, high);
             at += 16;
         }
         hash
@@ -122,10 +122,10 @@ impl Memo {
     #[inline(always)]
     fn mixed(self, low: u64, high: u64) -> Hash {
         let product = u128::from(low).wrapping_mul(u128::from(high ^ self.secret[1]));
-        let tag = product as u64;
+        let (low, high) = (product as u64, (product >> 64) as u64);
         Hash {
-            tag,
-            place: tag ^ (product >> 64) as u64,
+            tag: low ^ high,
+            place: low >> 32 ^ high,
         }
     }
 
