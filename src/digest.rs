@@ -75,22 +75,19 @@ impl Digester {
         form.field(b'f', family);
         form.nested(b's', |form| form.parts(&request.system));
         form.nested(b'x', |form| {
-            request.tools.iter().for_each(|tool| form.tool(tool))
+            request.first_tools().for_each(|tool| form.tool(tool));
         });
-        let later = request.deferred_tools.iter().chain(&request.added_tools);
-        if later.clone().next().is_some() {
-            form.nested(b'l', |form| later.for_each(|tool| form.tool(tool)));
-        }
-        if request.is_raw {
-            form.field(b'w', [1]);
+        if !request.deferred_tools.is_empty() {
+            let deferred = request.deferred_tools.iter();
+            form.nested(b'l', |form| deferred.for_each(|tool| form.tool(tool)));
         }
         self.digest(&form.bytes)
     }
 
-    /// Identity of the options that are billed, 40 bits: tool choice, output schema, thinking; 0 if
-    /// none.
-    pub fn options(&self, request: &Request<'_>) -> u64 {
-        if !request.has_options() {
+    /// Identity of what may change what stands around the messages from turn to turn, 40 bits: tool
+    /// choice, output schema, thinking, tools that messages load or hide; 0 if none.
+    pub fn options(&self, request: &Request<'_>, hides_tools: bool) -> u64 {
+        if !request.has_options() && !hides_tools {
             return 0;
         }
         let mut form = Form::default();
@@ -109,8 +106,12 @@ impl Digester {
         }
         form.field(
             b'h',
-            [u8::from(request.has_thinking), u8::from(request.is_pro)],
+            [request.has_thinking, request.is_pro, hides_tools].map(u8::from),
         );
+        if request.later_tools().next().is_some() {
+            let later = request.later_tools();
+            form.nested(b'l', |form| later.for_each(|tool| form.tool(tool)));
+        }
         let digest = self.digest(&form.bytes);
         digest
             .0

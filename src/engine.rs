@@ -227,7 +227,8 @@ impl Engine {
     /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
     pub fn start(&self, body: &[u8], reading: &Reading<'_>) -> Option<Start> {
         let request = &reading.request;
-        if !request.assumptions.is_empty() {
+        let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
+        if !request.assumptions.is_empty() || has_later_tools {
             return None;
         }
         let (messages, prefixes) = (&request.messages, &reading.prefixes);
@@ -276,7 +277,7 @@ impl Engine {
         let digests: Vec<_> = digester.messages(&request.messages).collect();
         let context = digester.context(&family, &request);
         let prefixes = digester.chain(context, digests.iter().copied());
-        let options = digester.options(&request);
+        let options = digester.options(&request, profile.hides_tools(&request));
         let family = digester.bytes(family.as_bytes()).word();
         Reading {
             request,
@@ -596,13 +597,15 @@ impl Engine {
 
     /// What shares known totals: all models of a profile, or one model of unknown profile.
     fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
-        match (&self.method, is_known_model) {
-            (Method::Profile, true) => profile.name.clone(),
-            _ => {
-                let name = ModelName::read(&request.model, Table::bundled());
-                format!("{}/{}", profile.name, name.own)
-            }
+        let mut family = profile.name.clone();
+        if !matches!((&self.method, is_known_model), (Method::Profile, true)) {
+            family.push('/');
+            family.push_str(&ModelName::read(&request.model, Table::bundled()).own);
         }
+        if request.is_raw {
+            family.push_str(" raw");
+        }
+        family
     }
 }
 

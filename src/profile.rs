@@ -5,7 +5,7 @@
 use crate::cut::Cuts;
 use crate::json::Value;
 use crate::layout::{Layout, LayoutRule, ToolText};
-use crate::request::Dialect;
+use crate::request::{Dialect, Request};
 use crate::resolve::{Table, texts};
 
 /// What happens to reasoning that the client sends back.
@@ -323,6 +323,12 @@ impl Profile {
     pub(crate) fn is_for(&self, provider: &str, dialect: Dialect) -> bool {
         let has = |list: &[String], name| list.is_empty() || list.iter().any(|it| it == name);
         has(&self.providers, provider) && has(&self.dialects, dialect.name())
+    }
+
+    /// Whether a result at the end takes the tools of `request` out of the prompt.
+    pub fn hides_tools(&self, request: &Request<'_>) -> bool {
+        let ends_with_result = request.messages.last().is_some_and(|it| it.role == "tool");
+        self.tools_after_result_tokens.is_some() && !request.tools.is_empty() && ends_with_result
     }
 
     /// Whether a new turn of the user drops reasoning that was billed.

@@ -159,8 +159,8 @@ impl<'p> Counter<'p> {
         if !has_system && !request.is_raw {
             tokens = plus(tokens, profile.no_system_tokens);
         }
-        let after = self.tools_after_result(request);
-        if let (false, Some(after)) = (request.tools.is_empty(), after) {
+        if profile.hides_tools(request) {
+            let after = profile.tools_after_result_tokens.unwrap_or(0);
             self.counted_only_text = false;
             self.tally.tools = after;
             tokens += after;
@@ -190,13 +190,6 @@ impl<'p> Counter<'p> {
     /// Whether the tool choice takes the tools out of the prompt.
     fn drops_tools(&self, request: &Request<'_>) -> bool {
         self.profile.none_choice_drops_tools && request.tool_choice == ToolChoice::None
-    }
-
-    /// What tools cost if they are not shown with a result at the end; else nothing is said.
-    fn tools_after_result(&self, request: &Request<'_>) -> Option<u64> {
-        let ends_with_result = request.messages.last().is_some_and(|it| it.role == "tool");
-        let after = self.profile.tools_after_result_tokens;
-        after.filter(|_| ends_with_result)
     }
 
     /// Tokens of `messages` from `start` on, one by one, each with its framing.

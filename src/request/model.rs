@@ -101,7 +101,20 @@ impl<'d> Request<'d> {
     /// Whether anything but model, prompt, tools and messages is billed.
     pub fn has_options(&self) -> bool {
         let is_free = self.tool_choice == ToolChoice::Free;
-        !is_free || self.response_schema.is_some() || self.has_thinking || self.is_pro
+        let has_later_tools = self.later_tools().next().is_some();
+        let is_plain = is_free && !self.has_thinking && !self.is_pro && !has_later_tools;
+        !is_plain || self.response_schema.is_some()
+    }
+
+    /// Tools that the model sees because of a message.
+    pub fn later_tools(&self) -> impl Iterator<Item = &Tool<'d>> {
+        let loaded = self.tools.iter().filter(|tool| tool.is_loaded);
+        loaded.chain(&self.added_tools)
+    }
+
+    /// Tools that the model sees whatever the messages are.
+    pub fn first_tools(&self) -> impl Iterator<Item = &Tool<'d>> {
+        self.tools.iter().filter(|tool| !tool.is_loaded)
     }
 
     /// What stands around the messages of this request, without its options.
@@ -112,9 +125,9 @@ impl<'d> Request<'d> {
             system: self.system.clone(),
             is_raw: self.is_raw,
             has_system_role: self.has_system_role,
-            tools: self.tools.clone(),
+            tools: self.first_tools().cloned().collect(),
             deferred_tools: self.deferred_tools.clone(),
-            added_tools: self.added_tools.clone(),
+            added_tools: Vec::new(),
             messages: self.messages.first().cloned().into_iter().collect(),
             tool_choice: ToolChoice::Free,
             response_schema: None,
@@ -340,6 +353,8 @@ pub struct Tool<'d> {
     pub is_json_schema: bool,
     /// The definition of a tool that runs at the provider and is known only by its type.
     pub builtin: Option<Data<'d>>,
+    /// Whether the model sees it only because a message refers to it.
+    pub is_loaded: bool,
 }
 
 impl Tool<'_> {

@@ -33,7 +33,10 @@ pub(super) fn read_tools<'d>(
     for item in elements(value) {
         let is_loaded = |names: &BTreeSet<_>| names.contains(string(item.get("name")));
         if !is_deferred(item) || loaded.as_ref().is_some_and(is_loaded) {
+            let known = tools.len();
             read_tool(item, &mut tools);
+            let new = tools.iter_mut().skip(known);
+            new.for_each(|tool| tool.is_loaded = is_deferred(item));
         }
     }
     if tools.iter().any(|tool| tool.builtin.is_some()) {
@@ -154,6 +157,7 @@ fn define(tool: Value<'_>) -> Tool<'_> {
     // Bedrock Converse: {"inputSchema": {"json": {...}}}.
     let wrapped = object(schema).and_then(|schema| object(schema.get("json")));
     Tool {
+        is_loaded: false,
         name: string(tool.get("name")).into(),
         description: string(tool.get("description")).into(),
         schema: wrapped.or(schema).map(Data::value),
@@ -165,6 +169,7 @@ fn define(tool: Value<'_>) -> Tool<'_> {
 /// A tool that runs at the provider.
 fn builtin<'d>(name: &'d str, definition: Data<'d>) -> Tool<'d> {
     Tool {
+        is_loaded: false,
         name: name.into(),
         description: "".into(),
         schema: None,

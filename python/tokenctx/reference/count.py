@@ -113,9 +113,9 @@ class Counter:
         has_system = leading_system(request) is not None
         if not has_system and not request.is_raw:
             tokens = max(0, tokens + profile.no_system_tokens)
-        if request.tools and (after := self._tools_after_result(request)) is not None:
-            self.only_text, self.tools_tokens = False, after
-            tokens += after
+        if profile.hides_tools(request):
+            self.only_text, self.tools_tokens = False, profile.tools_after_result_tokens or 0
+            tokens += self.tools_tokens
         elif request.tools and not self._drops_tools(request):
             more = self.serial() + (0 if has_system else profile.tools_without_system_tokens)
             deferred = request.deferred_tools if profile.lists_deferred_tools else ()
@@ -134,11 +134,6 @@ class Counter:
     def _drops_tools(self, request: Request) -> bool:
         """Whether the tool choice takes the tools out of the prompt."""
         return self.profile.none_choice_drops_tools and request.tool_choice == "none"
-
-    def _tools_after_result(self, request: Request) -> int | None:
-        """What tools cost if they are not shown with a result at the end; else None."""
-        ends_with_result = bool(request.messages) and request.messages[-1].role == "tool"
-        return self.profile.tools_after_result_tokens if ends_with_result else None
 
     def _gemini_context(self, request: Request) -> int:
         """Tokens of tools and of the schema of the answer in a layout of Gemini's."""

@@ -69,32 +69,42 @@ def link(key: bytes, prefix: bytes, message: bytes) -> bytes:
     return _digest(key, b"p" + prefix + message)
 
 
-def options_digest(key: bytes, request: Request) -> bytes:
-    """5-byte identity of the options that are billed; empty if there are none."""
-    if not has_options(request):
+def options_digest(key: bytes, request: Request, *, hides_tools: bool) -> bytes:
+    """5-byte identity of what may change around the messages; empty if there is nothing."""
+    if not has_options(request) and not hides_tools:
         return b""
     kind, _, name = request.tool_choice.partition(":")
     form = field("c", kind) + field("n", name)
     if request.response_schema:
         form += field("j", request.response_schema) + field("n", request.schema_name)
         form += field("d", request.schema_description)
-    return _digest(key, form + field("h", bytes([request.thinking, request.pro])))[:5]
+    form += field("h", bytes([request.thinking, request.pro, hides_tools]))
+    later = b"".join(map(tool_bytes, later_tools(request)))
+    return _digest(key, form + (field("l", later) if later else b""))[:5]
 
 
 def has_options(request: Request) -> bool:
     """Whether anything but model, prompt, tools and messages is billed."""
     options = request.tool_choice, request.response_schema, request.thinking, request.pro
-    return any(options)
+    return any((*options, later_tools(request)))
 
 
 def context_digest(key: bytes, family: str, request: Request) -> bytes:
     """Identity of all that stands before the messages: family, system prompt, tool set."""
-    tools = b"".join(map(tool_bytes, request.tools))
-    system = field("s", parts_bytes(request.system))
-    later = b"".join(map(tool_bytes, (*request.deferred_tools, *request.added_tools)))
-    form = field("f", family) + system + field("x", tools)
-    form += field("l", later) if later else b""
-    return _digest(key, form + (field("w", b"\x01") if request.is_raw else b""))
+    tools = b"".join(map(tool_bytes, first_tools(request)))
+    deferred = b"".join(map(tool_bytes, request.deferred_tools))
+    form = field("f", family) + field("s", parts_bytes(request.system)) + field("x", tools)
+    return _digest(key, form + (field("l", deferred) if deferred else b""))
+
+
+def first_tools(request: Request) -> tuple[Tool, ...]:
+    """Tools that the model sees whatever the messages are."""
+    return tuple(tool for tool in request.tools if not tool.is_loaded)
+
+
+def later_tools(request: Request) -> tuple[Tool, ...]:
+    """Tools that the model sees because of a message."""
+    return (*(tool for tool in request.tools if tool.is_loaded), *request.added_tools)
 
 
 def tool_bytes(tool: Tool) -> bytes:

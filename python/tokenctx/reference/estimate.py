@@ -21,7 +21,7 @@ from tokenctx.reference.difference import edit, is_narrower, nearest, seen_messa
 from tokenctx.reference.digest import (
     derive_key,
     family_digest,
-    has_options,
+    first_tools,
     link,
     message_digest,
     options_digest,
@@ -325,7 +325,7 @@ class Engine:
             prefix_digests(tenant.key, family, request),
             [message_digest(tenant.key, message) for message in request.messages],
             family_digest(tenant.key, family),
-            options_digest(tenant.key, request),
+            options_digest(tenant.key, request, hides_tools=profile.hides_tools(request)),
         )
 
     def _tenant(self, name: bytes | None) -> Tenant:
@@ -359,9 +359,12 @@ class Engine:
 
     def _family(self, request: Request, profile: Profile, *, is_known_model: bool) -> str:
         """What shares known totals: all models of a profile, or one model of unknown profile."""
-        if is_known_model and self._method == "profile":
-            return profile.name
-        return f"{profile.name}/{model_name(request.model).own}"
+        own = (
+            ""
+            if is_known_model and self._method == "profile"
+            else f"/{model_name(request.model).own}"
+        )
+        return profile.name + own + (" raw" if request.is_raw else "")
 
     def _dropped_reasoning(self, reading: Reading, counter: Counter, known: int) -> list[int]:
         """Reasoning of each of the `known` messages that a new turn of the user drops."""
@@ -503,11 +506,13 @@ class Engine:
 
     def _options_tokens(self, reading: Reading) -> int:
         """What tool choice, output schema and thinking add to the count of the context."""
-        if not has_options(reading.request):
+        if not reading.options:
             return 0
         without = replace(
             reading.request,
             messages=reading.request.messages[:1],
+            tools=first_tools(reading.request),
+            added_tools=(),
             tool_choice="",
             response_schema="",
             schema_name="",

@@ -110,6 +110,8 @@ class Tool:
     builtin: bool = False
     is_json_schema: bool = False
     """Whether the schema stands where Gemini takes one as JSON Schema."""
+    is_loaded: bool = False
+    """Whether the model sees it only because a message refers to it."""
 
 
 @dataclass(frozen=True)

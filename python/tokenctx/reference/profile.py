@@ -14,6 +14,8 @@ from tokenctx.reference.model_name import ModelName, canonical_provider, read_mo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tokenctx.reference.model import Request
+
 MIN_INNER_NAME_BYTES: Final = 3
 """Shorter names say nothing inside of a longer one."""
 
@@ -133,6 +135,13 @@ class Profile:
         """Whether it is for requests in `dialect` that `provider` answers."""
         is_asked = provider in (self.providers or (provider,))
         return is_asked and dialect in (self.dialects or (dialect,))
+
+    def hides_tools(self, request: Request) -> bool:
+        """Whether a result at the end takes the tools of `request` out of the prompt."""
+        ends_with_result = bool(request.messages) and request.messages[-1].role == "tool"
+        return (
+            self.tools_after_result_tokens is not None and bool(request.tools) and ends_with_result
+        )
 
     def drops_reasoning(self) -> bool:
         """Whether a new turn of the user drops reasoning that was billed."""

@@ -385,7 +385,7 @@ def read_tools(value: Any, fields: dict[str, Any], assumptions: set[str]) -> tup
     loaded = loaded_names(fields) if any(map(is_deferred, items)) else set()
     for item in items:
         if not is_deferred(item) or string(item.get("name")) in loaded:
-            tools.extend(read_tool(item))
+            tools.extend(replace(tool, is_loaded=is_deferred(item)) for tool in read_tool(item))
     if any(tool.builtin for tool in tools):
         assumptions.add("builtin_tool")
     return tuple(tools)
