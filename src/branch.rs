@@ -165,6 +165,17 @@ impl Shape {
         overlap
     }
 
+    /// No more tokens than these are shared with messages of these `digests`.
+    pub fn shared_at_most(&self, digests: &[Digest]) -> u64 {
+        let mut most: HashMap<u64, u64, BuildHasherDefault<KeyHasher>> = HashMap::default();
+        for seen in &self.messages {
+            let tokens = most.entry(seen.name()).or_default();
+            *tokens = seen.tokens().max(*tokens);
+        }
+        let names = digests.iter().map(|digest| name(*digest));
+        names.filter_map(|name| most.get(&name)).sum()
+    }
+
     /// Whether it begins with messages of these names.
     fn begins(&self, names: impl ExactSizeIterator<Item = u64>) -> bool {
         names.len() <= self.messages.len()

@@ -138,7 +138,7 @@ impl Engine {
         let new = &reading.digests[start..];
         let mut near = self.with_shapes(|shapes| shapes.near(reading.family, new, now));
         if start > 0 {
-            near.retain(|shape| shape.overlap(new, 0, |_| false).kept.tokens > LEAST_GAIN_TOKENS);
+            near.retain(|shape| shape.shared_at_most(new) > LEAST_GAIN_TOKENS);
         }
         near
     }

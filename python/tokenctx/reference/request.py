@@ -641,7 +641,8 @@ def reply_view(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
 
 def tool_view(tool: Tool) -> dict[str, Any]:
     """A tool definition as plain JSON values."""
-    return {name: value for name, value in vars(tool).items() if name != "is_json_schema"}
+    unseen = "is_json_schema", "is_loaded"
+    return {name: value for name, value in vars(tool).items() if name not in unseen}
 
 
 def part_view(part: Part) -> dict[str, Any]:
