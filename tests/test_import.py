@@ -109,3 +109,17 @@ def test_a_debug_build_warns() -> None:
     command = [sys.executable, "-I", "-W", "error", "-c", DEBUG_BUILD]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("RuntimeWarning: tokenctx._core is a debug build")
+
+
+def test_stats_are_of_all_estimators_that_are_alive() -> None:
+    program = (
+        "import gc, tokenctx as t; print(t.stats());"
+        "body = {'model': 'gpt-4o', 'messages': [{'role': 'user', 'content': 'hello'}]};"
+        "one, two = t.HybridTokenEstimator(), t.HybridTokenEstimator();"
+        "one.record(body, 8); two.record(body, 8); two.estimate(body);"
+        "print(t.stats()['recorded'], t.stats()['exact']); del two; gc.collect();"
+        "print(t.stats() == one.stats())"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["{}", "2 1", "True"]

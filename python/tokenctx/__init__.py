@@ -16,7 +16,7 @@ from tokenctx._core import (
     list_encodings,
 )
 from tokenctx._errors import Error, InternalError, RequestError
-from tokenctx._estimator import HybridTokenEstimator
+from tokenctx._estimator import HybridTokenEstimator, stats
 from tokenctx._models import (
     ConversationLookupResult,
     Estimate,
@@ -110,6 +110,7 @@ __all__ = [
     "model_limits",
     "normalize_usage",
     "parse_overflow",
+    "stats",
 ]
 
 _LOADED_WHEN_USED = {

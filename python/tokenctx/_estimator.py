@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from weakref import WeakValueDictionary
 
 from tokenctx._core import Engine
 from tokenctx._models import Estimate
@@ -131,6 +132,7 @@ class HybridTokenEstimator:
             is_learning=learning,
         )
         self.accuracy_log = AccuracyLog(on_accuracy)
+        _ALIVE[id(self)] = self
         self._correction = 1.0
         self._last_call = 0, 0
 
@@ -444,6 +446,18 @@ class HybridTokenEstimator:
             low=math.floor(estimate.low * self._correction),
             high=math.ceil(estimate.high * self._correction),
         )
+
+
+_ALIVE: Final[WeakValueDictionary[int, HybridTokenEstimator]] = WeakValueDictionary()
+
+
+def stats() -> dict[str, int]:
+    """The sums of `HybridTokenEstimator.stats` over all in this process; empty without one."""
+    alive = [estimator for it in _ALIVE.valuerefs() if (estimator := it()) is not None]
+    total: dict[str, int] = {}
+    for name, count in (item for estimator in alive for item in estimator.stats().items()):
+        total[name] = total.get(name, 0) + count
+    return total
 
 
 def _require_common(secret: bytes | None) -> None:
