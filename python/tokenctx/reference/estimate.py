@@ -214,6 +214,7 @@ class Engine:
         found = self._store.deepest(digests, now_seconds)
         expected = self._estimate(reading, found, now_seconds)
         count = self._count(reading, found)
+        self._learn(reading, count, input_tokens)
         if input_tokens <= 0 or not reading.request.messages:
             return None
         options = reading.options, self._options_tokens(reading)
@@ -238,7 +239,6 @@ class Engine:
         self._store.record(digests, boundaries, now_seconds)
         if shape := self._shape(reading, count, known, reply_messages):
             self._shapes.record(shape, now_seconds)
-        self._learn(reading, count, input_tokens)
         self._counts["recorded"] += 1
         seal = self._sealer.seal
         entries = [
