@@ -150,20 +150,27 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[
         let bit = key::filter_bit(hash, filter.len());
         filter[bit / 8] |= 1 << (bit % 8);
     };
-    let short: Vec<(u64, [u64; 2])> = short
-        .into_iter()
-        .map(|(token, rank)| {
-            let key = key::Key::new(&first_bytes(token), token.len());
-            pass(key.hash());
-            let high = key.high | u64::from(*rank) << key::RANK_SHIFT;
-            (key.hash(), [key.low, high])
-        })
-        .collect();
+    for (token, _) in &long {
+        pass(key::Key::new(&first_bytes(token), key::SHORT_BYTES + 1).hash());
+    }
+    let (mut tiny, mut others) = (Vec::new(), Vec::new());
+    for (token, rank) in short {
+        let key = key::Key::new(&first_bytes(token), token.len());
+        pass(key.hash());
+        let high = key.high | u64::from(*rank) << key::RANK_SHIFT;
+        if key.is_tiny() {
+            tiny.push((key.hash(), [high]));
+        } else {
+            others.push((key.hash(), [key.low, high]));
+        }
+    }
     let long: Vec<(u64, u32)> = long
         .into_iter()
         .map(|(token, rank)| (key::hash_long(token), *rank))
         .collect();
-    let (short_slots, short_pilots) = place(&short);
+    let (tiny_slots, mut short_pilots) = place_by(&tiny, key::PILOTS);
+    let (short_slots, pilots) = place_by(&others, key::PILOTS);
+    short_pilots.extend(pilots);
     let (long_slots, long_pilots) = place(&long);
     let write = |part: &str, data: Vec<u8>| {
         fs::write(out.join(format!("{name}.{part}")), data).expect("OUT_DIR is writable");
@@ -184,8 +191,11 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[
         "joins",
         joins.iter().flat_map(|join| join.0.to_le_bytes()).collect(),
     );
-    let entries = short_slots.iter().flat_map(|s| s.unwrap_or([0; 2]));
-    write("short", entries.flat_map(u64::to_le_bytes).collect());
+    let mut words = words(&tiny_slots);
+    write("tiny", words.clone());
+    words.resize(words.len().next_multiple_of(64), 0);
+    words.extend(self::words(&short_slots));
+    write("words", words);
     write(
         "short_pilots",
         short_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
@@ -201,6 +211,11 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[
         "long_pilots",
         long_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
     );
+}
+
+fn words<const WORDS: usize>(slots: &[Option<[u64; WORDS]>]) -> Vec<u8> {
+    let words = slots.iter().flat_map(|slot| slot.unwrap_or([0; WORDS]));
+    words.flat_map(u64::to_le_bytes).collect()
 }
 
 fn first_bytes(token: &[u8]) -> [u8; 16] {
@@ -240,9 +255,9 @@ fn neighbour_filters(ranked: &[(Vec<u8>, u32)]) -> (Vec<u8>, Vec<u8>) {
 ///
 /// Buckets are placed from the fullest to the emptiest; each takes the first pilot that sends all
 /// of its keys to free slots.
-fn place<T: Copy>(keyed: &[(u64, T)]) -> (Vec<Option<T>>, Vec<u16>) {
+fn place_by<T: Copy>(keyed: &[(u64, T)], pilots: usize) -> (Vec<Option<T>>, Vec<u16>) {
     let mut slots = vec![None; keyed.len() * SLOTS_PERCENT / 100 + 1];
-    let mut pilots = vec![0; (keyed.len() / KEYS_PER_PILOT).next_power_of_two()];
+    let mut pilots = vec![0; pilots];
     let mut buckets = vec![Vec::new(); pilots.len()];
     for entry in keyed {
         buckets[key::bucket(entry.0, pilots.len())].push(*entry);
@@ -268,6 +283,11 @@ fn place<T: Copy>(keyed: &[(u64, T)]) -> (Vec<Option<T>>, Vec<u16>) {
         }
     }
     (slots, pilots)
+}
+
+/// The same, of buckets of [`KEYS_PER_PILOT`].
+fn place<T: Copy>(keyed: &[(u64, T)]) -> (Vec<Option<T>>, Vec<u16>) {
+    place_by(keyed, (keyed.len() / KEYS_PER_PILOT).next_power_of_two())
 }
 
 /// Classes of `src/bpe/unicode.rs`, in its bit order; what no property claims is `OTHER`.

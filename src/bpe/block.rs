@@ -1,12 +1,10 @@
 //! Classes of 64 bytes of ASCII at once, as one bit per byte.
 //!
-//! The bits are found by the vector instructions of the machine: AVX2 if it is there, else SSE2,
-//! which every x86-64 machine has; elsewhere they are found byte by byte. The oracle of what is
+//! The bits are found by the vector instructions of the machine: AVX-512 or AVX2 if it is there, else
+//! SSE2, which every x86-64 machine has; elsewhere they are found byte by byte. The oracle of what is
 //! computed from them is the scalar rule of [`split`](super::split).
-//!
-//! Not tried: AVX-512, whose intrinsics need Rust 1.89. The block is 4 of the 23 instructions per byte
-//! of English.
 
+use super::together::Together;
 use super::vocabulary::Vocabulary;
 
 /// Bytes of a block.
@@ -53,6 +51,8 @@ pub(super) trait Lanes: Copy {
     fn within(self, first: u8, last: u8) -> u64;
     /// [`piece::count`](super::piece::count), compiled for these instructions.
     fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64;
+    /// [`Together::join`], compiled for these instructions.
+    fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32;
     /// Asks the memory for what will be read soon.
     fn prefetch<T>(soon: &T);
 }
@@ -96,6 +96,10 @@ impl Lanes for Portable {
     #[inline(always)]
     fn within(self, first: u8, last: u8) -> u64 {
         self.bits(|byte| (first..=last).contains(&byte))
+    }
+
+    fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
+        together.join::<Portable>(vocabulary)
     }
 
     fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {

@@ -7,19 +7,29 @@
     reason = "a half of a word is what is meant"
 )]
 
+use std::hint::select_unpredictable;
+
 /// No token is longer.
 pub(crate) const MAX_TOKEN_BYTES: usize = 128;
 
-/// Longest token, in bytes, whose text fits into its table entry.
+/// Longest token, in bytes, whose entry is one word: nine of ten tokens that merges make.
+pub(crate) const TINY_BYTES: usize = 5;
+
+/// Longest token, in bytes, whose text fits into its entry of two words.
 pub(crate) const SHORT_BYTES: usize = 13;
 
-/// Bits of the second half of an entry that hold text and length; 18 bits of rank are above them.
+/// Bits of the last word of an entry that hold text and length; 18 bits of rank are above them.
 pub(crate) const RANK_SHIFT: u32 = 44;
 
-const LENGTH_SHIFT: u32 = 40;
+pub(crate) const LENGTH_SHIFT: u32 = 40;
 
-/// Text of at most [`SHORT_BYTES`] and its length, as they stand in an entry.
-#[derive(Clone, Copy)]
+/// What the halves of a key are mixed with.
+pub(crate) const LOW_SALT: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(crate) const HIGH_SALT: u64 = 0xD6E8_FEB8_6659_FD93;
+
+/// Text of at most [`SHORT_BYTES`] and its length, as they stand in an entry. The low word of a text
+/// of at most [`TINY_BYTES`] is 0.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Key {
     pub(crate) low: u64,
     pub(crate) high: u64,
@@ -31,18 +41,21 @@ impl Key {
     #[inline(always)]
     pub(crate) fn new(text: &[u8; 16], length: usize) -> Key {
         let (low, high) = low_bytes(text, length);
+        let is_tiny = length <= TINY_BYTES;
         Key {
-            low,
-            high: high | (length as u64) << LENGTH_SHIFT,
+            low: select_unpredictable(is_tiny, 0, low),
+            high: select_unpredictable(is_tiny, low, high) | (length as u64) << LENGTH_SHIFT,
         }
     }
 
     #[inline(always)]
+    pub(crate) fn is_tiny(self) -> bool {
+        self.high < (TINY_BYTES as u64 + 1) << LENGTH_SHIFT
+    }
+
+    #[inline(always)]
     pub(crate) fn hash(self) -> u64 {
-        fold(
-            self.low ^ 0x9E37_79B9_7F4A_7C15,
-            self.high ^ 0xD6E8_FEB8_6659_FD93,
-        )
+        fold(self.low ^ LOW_SALT, self.high ^ HIGH_SALT)
     }
 }
 
@@ -83,6 +96,9 @@ pub(crate) fn hash_long(text: &[u8]) -> u64 {
     );
     fold(left ^ 0x9E37_79B9_7F4A_7C15, right ^ 0x9FB2_1C65_1E98_DF25)
 }
+
+/// Pilots of each table of short tokens.
+pub(crate) const PILOTS: usize = 1 << 15;
 
 /// Index of the pilot of `hash` among `pilots`, a power of two.
 #[inline(always)]

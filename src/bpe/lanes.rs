@@ -12,6 +12,7 @@ use std::arch::x86_64::{
 
 use super::block::{Lanes, Window};
 use super::piece;
+use super::together::Together;
 use super::vocabulary::Vocabulary;
 
 /// Sixteen bytes, by instructions that every x86-64 machine has.
@@ -35,7 +36,7 @@ impl Avx2 {
 }
 
 macro_rules! lanes {
-    ($name:ident, $width:literal, $load:ident, $set:ident, $equal:ident, $add:ident, $above:ident, $bits:ident, $count:expr) => {
+    ($name:ident, $width:literal, $load:ident, $set:ident, $equal:ident, $add:ident, $above:ident, $bits:ident, $count:expr, $join:expr) => {
         // SAFETY of every block: every x86-64 machine has the instructions of `Sse2`; those of
         // `Avx2` are reached only through the function that `encoding.rs` calls after detection.
         impl Lanes for $name {
@@ -84,6 +85,15 @@ macro_rules! lanes {
                     $count(vocabulary, text, start, end)
                 }
             }
+
+            #[inline(always)]
+            fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
+                // SAFETY: see above.
+                #[allow(unused_unsafe)]
+                unsafe {
+                    $join(together, vocabulary)
+                }
+            }
         }
     };
 }
@@ -97,7 +107,8 @@ lanes!(
     _mm_add_epi8,
     _mm_cmpgt_epi8,
     _mm_movemask_epi8,
-    count_sse2
+    count_sse2,
+    join_sse2
 );
 lanes!(
     Avx2,
@@ -108,7 +119,8 @@ lanes!(
     _mm256_add_epi8,
     _mm256_cmpgt_epi8,
     _mm256_movemask_epi8,
-    count_avx2
+    count_avx2,
+    join_avx2
 );
 
 #[inline(never)]
@@ -122,6 +134,17 @@ fn count_avx2(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) ->
     piece::count(vocabulary, text, start, end)
 }
 
+#[inline(never)]
+fn join_sse2(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
+    together.join::<Sse2>(vocabulary)
+}
+
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn join_avx2(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
+    together.join::<Avx2>(vocabulary)
+}
+
 /// What to add to a byte, so that `first..=last` and no other byte is then above the second result,
 /// as a signed number: the instructions compare no others.
 #[inline(always)]
@@ -132,6 +155,7 @@ fn range(first: u8, last: u8) -> (i8, i8) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::avx512::Avx512;
     use super::super::block::BLOCK;
     use super::*;
 
@@ -160,8 +184,11 @@ mod tests {
     #[test]
     fn test_every_level_finds_the_same_bytes() {
         check::<Sse2>();
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if Avx2::is_detected() {
             check::<Avx2>();
+        }
+        if Avx512::is_detected() {
+            check::<Avx512>();
         }
     }
 }

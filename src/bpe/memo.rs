@@ -60,7 +60,7 @@ pub(super) struct Memo {
 }
 
 /// A hash of 128 bits.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Hash {
     /// Both halves of a product, joined.
     tag: u64,
@@ -127,6 +127,12 @@ impl Memo {
             tag: low ^ high,
             place: low >> 32 ^ high,
         }
+    }
+
+    /// Asks for what [`piece`](Self::piece) will read.
+    #[inline(always)]
+    pub(super) fn prefetch<L: super::block::Lanes>(self, hash: Hash) {
+        L::prefetch(self.pieces.at(hash));
     }
 
     /// Tokens of the piece of that hash, or 0.

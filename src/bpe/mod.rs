@@ -3,11 +3,13 @@
 //! A text is cut into pieces by the encoding's split rule ([`split`]), which looks at classes of
 //! characters only ([`unicode`]), 64 bytes at a time where they are ASCII ([`scan`], [`block`]). Most
 //! pieces were counted before ([`memo`]). A piece that is in the vocabulary ([`vocabulary`]) is one
-//! token; these are nine of ten. Any other ([`piece`]) falls into cells, which are merged ([`small`],
+//! token; these are nine of ten. Any other ([`piece`]) falls into cells, which are merged ([`together`],
 //! [`merge`]) or, if they are long, read through windows ([`long`]).
 //!
 //! A vocabulary that comes at run time ([`ranked`]) shares the split rules and nothing else.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod block;
 mod encoding;
 mod key;
@@ -21,11 +23,11 @@ mod pieces;
 mod rank_file;
 mod ranked;
 mod scan;
-mod small;
 mod split;
 mod split_rule;
 #[cfg(test)]
 mod steps;
+mod together;
 mod unicode;
 mod vocabulary;
 mod wide;

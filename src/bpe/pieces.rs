@@ -1,9 +1,10 @@
 //! Pieces that were found and wait to be counted.
 //!
-//! They are counted many at once, in three rounds: those that are short tokens, those that are
-//! remembered, the rest. What one round leaves is written down for the next without asking, so that
-//! no branch depends on a table: a wrong guess of the processor would cost more than the look-up,
-//! and look-ups that wait for memory overlap.
+//! They are counted many at once, in three rounds: those that are remembered, those that are short
+//! tokens, the rest. What one round leaves is written down for the next without asking, so that no
+//! branch depends on a table: a wrong guess of the processor would cost more than the look-up. And
+//! each round first asks for all that it will read, so that its pieces wait for the memory together:
+//! it is what counting new text takes most of its time for.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -11,12 +12,12 @@
 )]
 
 use super::block::{BLOCK, Lanes};
-use super::key::SHORT_BYTES;
-use super::memo::{Memo, SHORT_PIECE_BYTES};
-use super::merge::MERGE_BYTES;
+use super::key::{Key, SHORT_BYTES};
+use super::memo::{Hash, Memo, SHORT_PIECE_BYTES};
+use super::merge::{self, MERGE_BYTES};
 use super::piece;
-use super::small::Together;
-use super::vocabulary::{Vocabulary, bytes_at};
+use super::together::{TOGETHER_BYTES, Together};
+use super::vocabulary::{NONE, Vocabulary, bytes_at};
 
 /// Room for pieces: so many that a byte is their number, and no place is out of bounds.
 const ROOM: usize = 256;
@@ -32,6 +33,9 @@ pub(super) struct Pieces {
     /// Start of the first, then the end of each.
     borders: [usize; ROOM],
     found: usize,
+    hashes: [Hash; ROOM],
+    /// Cells of earlier pieces that are being merged.
+    together: Together,
 }
 
 impl Pieces {
@@ -41,6 +45,8 @@ impl Pieces {
         Pieces {
             borders: [0; ROOM],
             found: 0,
+            hashes: [Hash::default(); ROOM],
+            together: Together::new(),
         }
     }
 
@@ -75,7 +81,8 @@ impl Pieces {
         last
     }
 
-    /// Number of tokens of the pieces, which are forgotten.
+    /// Number of tokens of the pieces, which are forgotten. Some are not counted before the next
+    /// call or [`finish`](Self::finish). The first round: what is remembered.
     #[inline(always)]
     pub(super) fn count<L: Lanes>(
         &mut self,
@@ -83,10 +90,17 @@ impl Pieces {
         memo: Memo,
         text: &[u8],
     ) -> u64 {
-        let (mut tokens, mut unknown, mut left) = (0, [0; ROOM], 0);
-        for (piece, border) in self.borders[..=self.found].windows(2).enumerate() {
+        for (hash, border) in self
+            .hashes
+            .iter_mut()
+            .zip(self.borders[..=self.found].windows(2))
+        {
             let length = (border[1] - border[0]).min(SHORT_PIECE_BYTES + 1);
-            let hash = memo.hash_short(&bytes_at(text, border[0]), length);
+            *hash = memo.hash_short(&bytes_at(text, border[0]), length);
+            memo.prefetch::<L>(*hash);
+        }
+        let (mut tokens, mut unknown, mut left) = (0, [0; ROOM], 0);
+        for (piece, &hash) in self.hashes[..self.found].iter().enumerate() {
             let count = memo.piece(hash);
             tokens += count;
             unknown[left % ROOM] = piece as u8;
@@ -101,24 +115,26 @@ impl Pieces {
     /// The second round: short tokens.
     #[inline(always)]
     fn count_unknown<L: Lanes>(
-        &self,
+        &mut self,
         vocabulary: &Vocabulary,
         memo: Memo,
         text: &[u8],
         unknown: &[u8],
     ) -> u64 {
-        let mut slots = [0; ROOM];
-        for (slot, &piece) in slots.iter_mut().zip(unknown) {
+        let mut places = [0; ROOM];
+        for (place, &piece) in places.iter_mut().zip(unknown) {
             let (start, end) = self.piece(piece);
-            *slot = vocabulary.short_slot(&bytes_at(text, start), end - start) as u32;
-            L::prefetch(vocabulary.short_entry(*slot as usize));
+            let key = Key::new(&bytes_at(text, start), (end - start).min(SHORT_BYTES + 1));
+            *place = vocabulary.place(key, key.hash()) as u32;
+            L::prefetch(vocabulary.word(*place as usize));
         }
         let (mut tokens, mut others, mut left) = (0, [0; ROOM], 0);
-        for (&slot, &piece) in slots.iter().zip(unknown) {
+        for (&place, &piece) in places.iter().zip(unknown) {
             let (start, end) = self.piece(piece);
             let text = bytes_at(text, start);
-            let count = vocabulary.count_at(slot as usize, &text, end - start);
-            let hash = memo.hash_short(&text, (end - start).min(SHORT_PIECE_BYTES + 1));
+            let key = Key::new(&text, (end - start).min(SHORT_BYTES + 1));
+            let count = u64::from(vocabulary.rank_at(place as usize, key) != NONE);
+            let hash = self.hashes[usize::from(piece)];
             memo.remember_if(hash, count);
             tokens += count;
             others[left % ROOM] = piece;
@@ -130,53 +146,94 @@ impl Pieces {
     /// The third round: everything else.
     #[inline(always)]
     fn count_others<L: Lanes>(
-        &self,
+        &mut self,
         vocabulary: &Vocabulary,
         memo: Memo,
         text: &[u8],
         others: &[u8],
     ) -> u64 {
-        let (mut tokens, mut together) = (0, Together::new(vocabulary));
+        let mut tokens = 0;
         for &piece in others {
             let (start, end) = self.piece(piece);
-            if end - start > MERGE_BYTES && text[end - 1].is_ascii() {
+            let is_ascii = text[end - 1].is_ascii();
+            if is_ascii && end - start > MERGE_BYTES {
                 tokens += L::count_piece(vocabulary, text, start, end);
                 continue;
             }
-            if end - start <= SHORT_BYTES && text[end - 1].is_ascii() {
-                together.push(memo.hash(text, start, end), text, start, end);
-                if together.is_full() {
-                    tokens += together.count(memo);
-                }
-                continue;
-            }
             let hash = memo.hash(text, start, end);
-            let count = memo.piece(hash);
-            if count != 0 {
-                tokens += count;
-                continue;
-            }
-            let (mut from, mut known, mut waiting) = (start, 0, false);
-            while from < end {
-                let to = piece::cell_end(vocabulary, text, from, end);
-                if to - from > MERGE_BYTES {
-                    known += L::count_piece(vocabulary, text, from, to);
-                } else if let Some(count) = together.count_cell(memo, text, from, to) {
-                    known += count;
-                } else {
-                    waiting = true;
-                }
-                from = to;
-                if together.is_full() {
-                    tokens += together.count(memo);
-                }
-            }
-            tokens += known;
-            if !waiting {
-                memo.remember_piece(hash, known);
-            }
+            let known = memo.piece(hash);
+            tokens += if known != 0 {
+                known
+            } else if is_ascii {
+                self.count_cell::<L>(vocabulary, memo, hash, text, (start, end))
+            } else {
+                self.count_cells::<L>(vocabulary, memo, hash, text, (start, end))
+            };
         }
-        tokens + together.count(memo)
+        tokens
+    }
+
+    /// Tokens of a piece that may have several cells, or of those before them if they have to wait.
+    #[inline(always)]
+    fn count_cells<L: Lanes>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        memo: Memo,
+        hash: Hash,
+        text: &[u8],
+        (start, end): (usize, usize),
+    ) -> u64 {
+        let (mut from, mut tokens, mut all_known) = (start, 0, true);
+        while from < end {
+            let to = piece::cell_end(vocabulary, text, from, end);
+            if to - from > MERGE_BYTES {
+                tokens += L::count_piece(vocabulary, text, from, to);
+            } else {
+                let hash = memo.hash(text, from, to);
+                let count = memo.piece(hash);
+                if count == 0 {
+                    all_known = false;
+                    tokens += self.count_cell::<L>(vocabulary, memo, hash, text, (from, to));
+                }
+                tokens += count;
+            }
+            from = to;
+        }
+        if all_known {
+            memo.remember_piece(hash, tokens);
+        }
+        tokens
+    }
+
+    /// Tokens of a cell, or of those before it if it has to wait.
+    #[inline(always)]
+    fn count_cell<L: Lanes>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        memo: Memo,
+        hash: Hash,
+        text: &[u8],
+        (start, end): (usize, usize),
+    ) -> u64 {
+        let length = end - start;
+        // A short piece was looked up in the second round.
+        let is_new = length > SHORT_BYTES || !text[end - 1].is_ascii();
+        let count = if is_new && vocabulary.rank(text, start, end) != NONE {
+            1
+        } else if length > TOGETHER_BYTES {
+            u64::from(merge::starts(vocabulary, text, start, end).count_ones())
+        } else {
+            let cell = (start, end);
+            return self.together.push::<L>(vocabulary, memo, hash, text, cell);
+        };
+        memo.remember_piece(hash, count);
+        count
+    }
+
+    /// Number of tokens of what still waits.
+    #[inline(always)]
+    pub(super) fn finish<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+        self.together.finish::<L>(vocabulary, memo)
     }
 
     #[inline(always)]

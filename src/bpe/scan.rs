@@ -4,6 +4,8 @@
     reason = "calls what was compiled for the machine that this is"
 )]
 
+#[cfg(target_arch = "x86_64")]
+use super::avx512::Avx512;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 use super::block::Portable;
 use super::block::{Block, Lanes, Window, padded};
@@ -41,7 +43,10 @@ pub(super) fn count<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
 /// [`count_blocks`], by the best instructions of this machine.
 fn count_detected<R: Rule>(vocabulary: &Vocabulary, memo: Memo, text: &[u8], limit: u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
-    if Avx2::is_detected() {
+    if Avx512::is_detected() {
+        // SAFETY: the machine has what the function needs.
+        unsafe { count_avx512::<R>(vocabulary, memo, text, limit) }
+    } else if Avx2::is_detected() {
         // SAFETY: the machine has what the function needs.
         unsafe { count_avx2::<R>(vocabulary, memo, text, limit) }
     } else {
@@ -56,6 +61,15 @@ fn count_detected<R: Rule>(vocabulary: &Vocabulary, memo: Memo, text: &[u8], lim
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn count_avx2<R: Rule>(vocabulary: &Vocabulary, memo: Memo, text: &[u8], limit: u64) -> u64 {
     count_blocks::<R, Avx2>(vocabulary, memo, text, limit)
+}
+
+/// [`count_blocks`], compiled for machines with AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt"
+)]
+fn count_avx512<R: Rule>(vocabulary: &Vocabulary, memo: Memo, text: &[u8], limit: u64) -> u64 {
+    count_blocks::<R, Avx512>(vocabulary, memo, text, limit)
 }
 
 #[inline(always)]
@@ -92,7 +106,8 @@ fn count_blocks<R: Rule, L: Lanes>(
             tokens += pieces.count::<L>(vocabulary, memo, text);
         }
     }
-    tokens + pieces.count::<L>(vocabulary, memo, text)
+    tokens += pieces.count::<L>(vocabulary, memo, text);
+    tokens + pieces.finish::<L>(vocabulary, memo)
 }
 
 /// True if one of the first bytes is not ASCII: then no block is worth its cost.
@@ -180,8 +195,20 @@ mod tests {
             count_blocks::<R, Portable>(vocabulary, memo, text, all),
             #[cfg(target_arch = "x86_64")]
             count_blocks::<R, Sse2>(vocabulary, empty(), text, all),
+            #[cfg(target_arch = "x86_64")]
+            count_by_avx2::<R>(vocabulary, text),
             count_detected::<R>(vocabulary, empty(), text, all),
         ]
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn count_by_avx2<R: Rule>(vocabulary: &Vocabulary, text: &[u8]) -> u64 {
+        if Avx2::is_detected() {
+            // SAFETY: the machine has what the function needs.
+            unsafe { count_avx2::<R>(vocabulary, empty(), text, u64::MAX) }
+        } else {
+            count_blocks::<R, Sse2>(vocabulary, empty(), text, u64::MAX)
+        }
     }
 
     fn check<R: Rule>(vocabulary: &Vocabulary, text: &str) {

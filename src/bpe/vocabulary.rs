@@ -1,11 +1,11 @@
 //! Vocabularies: tables that `build.rs` wrote, used in place.
 //!
 //! Looking up bytes is one probe of a perfect hash. The hash of a key of up to 13 bytes selects a
-//! pilot (2 bytes for every 3 or 4 tokens), hash and pilot select one slot of 16 bytes, and the slot
-//! holds the key itself beside its rank. One cache line answers yes and no alike, and the same table
-//! serves whole pieces and merge candidates; for these a filter of one or two bytes for each token
-//! says most noes at once. Longer tokens (4 % of `o200k_base`, 2 % of `cl100k_base`) are found
-//! through a second perfect hash of ranks and compared with their text.
+//! pilot (2 bytes for every 2 to 4 tokens), hash and pilot select one slot, and the slot holds the
+//! key itself beside its rank: in one word up to five bytes, else in two. One cache line answers yes
+//! and no alike, and the same tables serve whole pieces and merge candidates; for these a filter of
+//! one or two bytes for each token says most noes at once. Longer tokens (4 % of `o200k_base`, 2 % of
+//! `cl100k_base`) are found through a second perfect hash of ranks and compared with their text.
 //!
 //! # Tried and lost, or not taken
 //!
@@ -17,6 +17,8 @@
 //!   tokens of `cl100k_base` or `p50k_base` are 9 to 11 % of the pieces that `o200k_base` lacks in
 //!   English, code and JSON, and 0.7 % in other languages; 400,000 more (words of all three with
 //!   prefix, capitals or suffix) are 19 to 26 % (2026-11-21). [`memo`](super::memo) finds more.
+
+use std::hint::select_unpredictable;
 
 use super::key::{self, Join, Key};
 use super::unicode::character_at;
@@ -47,9 +49,14 @@ pub(super) struct Vocabulary {
     pairs: &'static [[u8; 4]; 1 << 16],
     /// Bit set of the short tokens and of the first bytes of the long ones, by hash: one bit in ten
     /// is set by others, which costs time and nothing else.
-    filter: &'static [u8],
-    short: &'static [[[u8; 8]; 2]],
-    short_pilots: &'static [[u8; 2]],
+    pub(super) filter: &'static [u8],
+    /// Tokens of at most [`TINY_BYTES`](key::TINY_BYTES), a word each; then, from the next line on,
+    /// those of at most [`SHORT_BYTES`](key::SHORT_BYTES), two words each.
+    pub(super) words: &'static [[u8; 8]],
+    /// Slots of the former.
+    pub(super) tiny_slots: usize,
+    /// Pilots of the former, then of the latter.
+    pub(super) short_pilots: &'static [[u8; 2]; 2 * key::PILOTS],
     long: &'static [[u8; 4]],
     long_pilots: &'static [[u8; 2]],
 }
@@ -70,8 +77,9 @@ macro_rules! vocabulary {
             )),
             pairs: &table!($name, ".pairs").as_chunks().0[0],
             filter: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".filter")),
-            short: table!($name, ".short").as_chunks().0,
-            short_pilots: table!($name, ".short_pilots"),
+            words: table!($name, ".words"),
+            tiny_slots: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".tiny")).len() / 8,
+            short_pilots: &table!($name, ".short_pilots").as_chunks().0[0],
             long: table!($name, ".long"),
             long_pilots: table!($name, ".long_pilots"),
         }
@@ -102,51 +110,58 @@ impl Vocabulary {
         self.short_rank(&bytes_at(text, start), length)
     }
 
-    /// Where the first `length` bytes of `text` are, if they are a short token.
-    #[inline(always)]
-    pub(super) fn short_slot(&self, text: &[u8; 16], length: usize) -> usize {
-        self.slot(Key::new(text, length.min(key::SHORT_BYTES + 1)).hash())
-    }
-
-    /// The entry in a slot.
-    #[inline(always)]
-    pub(super) fn short_entry(&self, slot: usize) -> &[[u8; 8]; 2] {
-        &self.short[slot]
-    }
-
-    /// One if the first `length` bytes of `text` are the short token in their slot, else none.
-    #[inline(always)]
-    pub(super) fn count_at(&self, slot: usize, text: &[u8; 16], length: usize) -> u64 {
-        let key = Key::new(text, length.min(key::SHORT_BYTES + 1));
-        let [low, high] = self.short[slot].map(u64::from_le_bytes);
-        let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
-        u64::from(differs == 0)
-    }
-
     /// Rank of the first `length` bytes of `text`, or [`NONE`]; they are one at least, and
     /// [`SHORT_BYTES`](key::SHORT_BYTES) at most.
     #[inline(always)]
     pub(super) fn short_rank(&self, text: &[u8; 16], length: usize) -> u32 {
         let key = Key::new(text, length);
-        self.entry_rank(key, key.hash())
+        self.rank_at(self.place(key, key.hash()), key)
     }
 
-    /// Rank of `key`, or [`NONE`]; without a branch. A key that the filter does not know is looked
-    /// for in the first slot, which is always near.
+    /// Where `key` ends, if it is a token.
     #[inline(always)]
-    pub(super) fn key_rank(&self, key: Key) -> u32 {
+    pub(super) fn place(&self, key: Key, hash: u64) -> usize {
+        let is_tiny = key.is_tiny();
+        let bucket = key::bucket(hash, key::PILOTS) + key::PILOTS * usize::from(!is_tiny);
+        let pilot = u16::from_le_bytes(self.short_pilots[bucket % (2 * key::PILOTS)]);
+        let slots = select_unpredictable(is_tiny, self.tiny_slots, self.short_slots());
+        let slot = key::slot(hash, pilot, slots);
+        select_unpredictable(is_tiny, slot, self.short_start() + 2 * slot + 1)
+    }
+
+    /// The same, or a place that is always near if the filter does not know `key`.
+    #[inline(always)]
+    pub(super) fn likely_place(&self, key: Key) -> usize {
         let hash = key.hash();
-        let slot = std::hint::select_unpredictable(self.passes(hash), self.slot(hash), 0);
-        let [low, high] = self.short[slot].map(u64::from_le_bytes);
+        select_unpredictable(self.passes(hash), self.place(key, hash), 1)
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&self, place: usize) -> &'static [u8; 8] {
+        &self.words[place]
+    }
+
+    /// Rank of `key` if it is the token that ends at that place, else [`NONE`]; without a branch.
+    #[inline(always)]
+    pub(super) fn rank_at(&self, place: usize, key: Key) -> u32 {
+        let is_tiny = key.is_tiny();
+        let low = u64::from_le_bytes(self.words[place - usize::from(!is_tiny)]);
+        let high = u64::from_le_bytes(self.words[place]);
+        let low = select_unpredictable(is_tiny, 0, low);
         let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
         let rank = (high >> key::RANK_SHIFT) as u32;
-        std::hint::select_unpredictable(differs == 0, rank, NONE)
+        select_unpredictable(differs == 0, rank, NONE)
+    }
+
+    /// The first word of the tokens that have two.
+    #[inline(always)]
+    pub(super) fn short_start(&self) -> usize {
+        self.tiny_slots.next_multiple_of(8)
     }
 
     #[inline(always)]
-    fn slot(&self, hash: u64) -> usize {
-        let pilot = self.short_pilots[key::bucket(hash, self.short_pilots.len())];
-        key::slot(hash, u16::from_le_bytes(pilot), self.short.len())
+    pub(super) fn short_slots(&self) -> usize {
+        (self.words.len() - self.short_start()) / 2
     }
 
     /// Rank of `text[start..end]`, or [`NONE`]; the range has at least two bytes.
@@ -157,7 +172,12 @@ impl Vocabulary {
     pub(super) fn candidate_rank(&self, text: &[u8], start: usize, end: usize) -> u32 {
         let length = end - start;
         if length > key::SHORT_BYTES {
-            return self.long_rank(&text[start..end]);
+            let beginning = Key::new(&bytes_at(text, start), key::SHORT_BYTES + 1);
+            return if self.passes(beginning.hash()) {
+                self.long_rank(&text[start..end])
+            } else {
+                NONE
+            };
         }
         if length == 2 {
             return self.pair_rank([text[start], text[start + 1]]);
@@ -190,7 +210,7 @@ impl Vocabulary {
     fn filtered_rank(&self, key: Key) -> u32 {
         let hash = key.hash();
         if self.passes(hash) {
-            self.entry_rank(key, hash)
+            self.rank_at(self.place(key, hash), key)
         } else {
             NONE
         }
@@ -199,24 +219,6 @@ impl Vocabulary {
     #[inline(always)]
     fn passes(&self, hash: u64) -> bool {
         has_bit(self.filter, key::filter_bit(hash, self.filter.len()))
-    }
-
-    /// The second half of the entry of `key`, or 0.
-    #[inline(always)]
-    fn entry(&self, key: Key, hash: u64) -> u64 {
-        let [low, high] = self.short[self.slot(hash)].map(u64::from_le_bytes);
-        let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
-        if differs == 0 { high } else { 0 }
-    }
-
-    #[inline(always)]
-    fn entry_rank(&self, key: Key, hash: u64) -> u32 {
-        let entry = self.entry(key, hash);
-        if entry == 0 {
-            NONE
-        } else {
-            (entry >> key::RANK_SHIFT) as u32
-        }
     }
 
     #[inline(never)]
@@ -311,7 +313,9 @@ impl Cell<'_> {
         let length = to.wrapping_sub(from);
         match self.text[from % CELL_BYTES..].first_chunk() {
             Some(text) if length <= key::SHORT_BYTES => {
-                self.vocabulary.key_rank(Key::new(text, length))
+                let key = Key::new(text, length);
+                self.vocabulary
+                    .rank_at(self.vocabulary.likely_place(key), key)
             }
             _ => self.vocabulary.long_rank(&self.text[from..to]),
         }

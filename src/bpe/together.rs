@@ -1,0 +1,248 @@
+//! The merge of many cells side by side.
+//!
+//! A step of a merge waits more than it computes: the lowest pair tells which two byte strings to
+//! look up, their ranks tell the next lowest pair, and tables of megabytes are seldom near. So
+//! [`LANES`] cells take each step together: first all ask the memory for what they will read, then all
+//! read it. A lane whose cell is merged takes the next cell, also of a later piece, so that lanes are
+//! seldom idle before the text ends.
+//!
+//! The pairs of all lanes stand row by row, a row for each position in a cell: the lowest pair of
+//! every lane is found by one pass of vector instructions. A step has no branch that depends on the
+//! text: what does not exist is looked up as a key of no token.
+
+use super::block::Lanes;
+use super::key::{Key, SHORT_BYTES};
+use super::memo::{Hash, Memo};
+use super::vocabulary::{NONE, Vocabulary, bytes_at};
+
+/// Longest cell that is merged here; [`merge`](super::merge) has the longer ones.
+pub(super) const TOGETHER_BYTES: usize = (1 << POSITION_BITS) - 1;
+
+/// Cells that are merged side by side.
+pub(super) const LANES: usize = 16;
+
+/// Bit set of all lanes.
+const ALL: u32 = u32::MAX >> (32 - LANES);
+
+/// Low bits of a word, which hold a position.
+pub(super) const POSITION_BITS: u32 = 5;
+
+/// Word of a position without a pair. Words are signed: SSE2 compares no others.
+pub(super) const NO_PAIR: i32 = i32::MAX;
+
+/// Positions in a cell; the last is never used.
+pub(super) const POSITIONS: usize = 1 << POSITION_BITS;
+
+/// A cell's text, and whatever after it.
+pub(super) type Text = [u8; POSITIONS + 16];
+
+/// Cells that are being merged.
+#[repr(align(64))]
+pub(super) struct Together {
+    /// For each position and lane, the rank of the pair that starts there, above the position.
+    pub(super) words: [[i32; LANES]; POSITIONS],
+    /// Starts of spans in each cell, and the end of the last.
+    pub(super) starts: [u32; LANES],
+    pub(super) texts: [Text; LANES],
+    hashes: [Hash; LANES],
+    /// Bit set of the lanes that have a cell.
+    busy: u32,
+}
+
+impl Together {
+    #[inline(always)]
+    pub(super) fn new() -> Together {
+        Together {
+            words: [[NO_PAIR; LANES]; POSITIONS],
+            texts: [[0; POSITIONS + 16]; LANES],
+            starts: [0; LANES],
+            hashes: [Hash::default(); LANES],
+            busy: 0,
+        }
+    }
+
+    /// Takes the cell `text[start..end]`, of 2 to [`TOGETHER_BYTES`]; returns the tokens of cells
+    /// that are merged now.
+    #[inline(always)]
+    pub(super) fn push<L: Lanes>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        memo: Memo,
+        hash: Hash,
+        text: &[u8],
+        (start, end): (usize, usize),
+    ) -> u64 {
+        let lane = self.busy.trailing_ones() as usize % LANES;
+        self.busy |= 1 << lane;
+        self.hashes[lane] = hash;
+        let (length, cell) = (end - start, &mut self.texts[lane]);
+        self.starts[lane] = u32::MAX >> (TOGETHER_BYTES - length);
+        cell[..16].copy_from_slice(&bytes_at(text, start));
+        if length > 16 {
+            cell[16..32].copy_from_slice(&bytes_at(text, start + 16));
+        }
+        for at in 0..(length - 1).min(TOGETHER_BYTES) {
+            let rank = vocabulary.pair_rank([cell[at], cell[at + 1]]);
+            self.words[at][lane] = word(rank, at);
+        }
+        let mut tokens = 0;
+        while self.busy == ALL {
+            tokens += self.step::<L>(vocabulary, memo);
+        }
+        tokens
+    }
+
+    /// Tokens of all cells that are left.
+    #[inline(always)]
+    pub(super) fn finish<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+        let mut tokens = 0;
+        while self.busy != 0 {
+            tokens += self.step::<L>(vocabulary, memo);
+        }
+        tokens
+    }
+
+    /// A step of every cell; returns the tokens of those that are merged, whose lanes are free then.
+    #[inline(always)]
+    fn step<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+        let mut merged = self.busy & !L::join(self, vocabulary);
+        self.busy &= !merged;
+        let mut tokens = 0;
+        while merged != 0 {
+            let lane = merged.trailing_zeros() as usize % LANES;
+            let count = u64::from(self.starts[lane].count_ones() - 1);
+            memo.remember_piece(self.hashes[lane], count);
+            tokens += count;
+            merged &= merged - 1;
+        }
+        tokens
+    }
+
+    /// Joins the lowest pair of each cell; returns the bit set of the lanes that had one.
+    ///
+    /// First all lanes ask for what they have to look up, then they look it up, so that they wait for
+    /// the memory together.
+    #[inline(always)]
+    pub(super) fn join<L: Lanes>(&mut self, vocabulary: &Vocabulary) -> u32 {
+        let mut lowest = [NO_PAIR; LANES];
+        for row in &self.words {
+            for (lowest, word) in lowest.iter_mut().zip(row) {
+                *lowest = (*lowest).min(*word);
+            }
+        }
+        let (mut lanes, mut pairs) = (0, [[Pair::default(); 2]; LANES]);
+        for (lane, pairs) in pairs.iter_mut().enumerate() {
+            if lowest[lane] != NO_PAIR {
+                *pairs = self.join_lane::<L>(vocabulary, lane, lowest[lane]);
+                lanes |= 1 << lane;
+            }
+        }
+        for (lane, pairs) in pairs.iter().enumerate() {
+            if lowest[lane] != NO_PAIR {
+                for pair in pairs {
+                    let rank = pair.rank(vocabulary, &self.texts[lane]);
+                    self.words[pair.from % POSITIONS][lane] = word(rank, pair.from);
+                }
+            }
+        }
+        lanes
+    }
+
+    /// Sets the word of a pair that is longer than a short token.
+    pub(super) fn set_long(
+        &mut self,
+        vocabulary: &Vocabulary,
+        lane: usize,
+        from: usize,
+        to: usize,
+    ) {
+        let rank = vocabulary.candidate_rank(&self.texts[lane], from, to);
+        self.words[from % POSITIONS][lane] = word(rank, from);
+    }
+
+    /// Joins the pair of `word`, which is the lowest of its lane; returns the pairs that this makes.
+    #[inline(always)]
+    fn join_lane<L: Lanes>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        lane: usize,
+        lowest: i32,
+    ) -> [Pair; 2] {
+        #[cfg(test)]
+        super::steps::add(1);
+        let at = lowest.cast_unsigned() as usize % POSITIONS;
+        let starts = self.starts[lane];
+        let joined = after(starts, at);
+        let starts = starts & !(1 << joined);
+        self.starts[lane] = starts;
+        self.words[joined % POSITIONS][lane] = NO_PAIR;
+        let end = after(starts, at);
+        let before = starts & ((1 << at) - 1);
+        // Without a span behind the joined one, the next end is far away: a length of no token.
+        let next = after(starts, end);
+        // Without a span before the joined one, its own word is written once more.
+        let previous = if before == 0 {
+            at
+        } else {
+            before.ilog2() as usize
+        };
+        let previous_end = if before == 0 { next } else { end };
+        let text = &self.texts[lane];
+        [
+            Pair::new::<L>(vocabulary, text, at, next),
+            Pair::new::<L>(vocabulary, text, previous, previous_end),
+        ]
+    }
+}
+
+/// Two neighbours, whose join is looked up.
+#[derive(Clone, Copy, Default)]
+struct Pair {
+    from: usize,
+    to: usize,
+    key: Key,
+    place: usize,
+}
+
+impl Pair {
+    #[inline(always)]
+    fn new<L: Lanes>(vocabulary: &Vocabulary, text: &Text, from: usize, to: usize) -> Pair {
+        let length = to.wrapping_sub(from).min(SHORT_BYTES + 1);
+        let start = text[from % POSITIONS..].first_chunk();
+        let key = start.map_or(Key::default(), |start| Key::new(start, length));
+        let place = vocabulary.likely_place(key);
+        L::prefetch(vocabulary.word(place));
+        Pair {
+            from,
+            to,
+            key,
+            place,
+        }
+    }
+
+    #[inline(always)]
+    fn rank(&self, vocabulary: &Vocabulary, text: &Text) -> u32 {
+        let length = self.to.wrapping_sub(self.from);
+        if length.wrapping_sub(SHORT_BYTES + 1) < TOGETHER_BYTES - SHORT_BYTES {
+            return vocabulary.candidate_rank(text, self.from, self.to);
+        }
+        vocabulary.rank_at(self.place, self.key)
+    }
+}
+
+/// The start after that at `at`, or a place beyond all cells.
+#[inline(always)]
+fn after(starts: u32, at: usize) -> usize {
+    let later = u64::from(starts) >> (at % 64) >> 1;
+    at + 1 + later.trailing_zeros() as usize
+}
+
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "a position is below 32")]
+fn word(rank: u32, at: usize) -> i32 {
+    if rank == NONE {
+        NO_PAIR
+    } else {
+        (rank << POSITION_BITS | at as u32).cast_signed()
+    }
+}
