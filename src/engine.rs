@@ -5,6 +5,7 @@
 //! without any lock and the short one ([`Engine::known`]) in between.
 mod difference;
 mod recorded;
+mod rounds;
 
 use crate::bounds::Stratum;
 use crate::branch::{Shape, Shapes};
@@ -404,7 +405,8 @@ impl Engine {
     ) -> (Count, Counter<'r>) {
         let request = &reading.request;
         let start = prefix.map_or(0, |prefix| prefix.message_count);
-        let ((context_tokens, messages, tally, dropped), counter) =
+        let without_rounds = prefix.and_then(|_| rounds::without_rounds(&request.messages, start));
+        let ((context_tokens, messages, tally, dropped, new_tokens), counter) =
             self.counted(reading, |counter| {
                 let context = match prefix {
                     None => counter.context(request),
@@ -413,9 +415,13 @@ impl Engine {
                 let messages: Vec<u64> = counter.messages(&request.messages, start).collect();
                 let tally = counter.tally();
                 let dropped = dropped_reasoning(reading, counter, start);
-                (context, messages, tally, dropped)
+                let new_tokens = match &without_rounds {
+                    Some((all, start)) => counter.messages(all, *start).sum::<u64>(),
+                    None => messages.iter().sum(),
+                };
+                (context, messages, tally, dropped, new_tokens)
             });
-        let tokens = context_tokens + messages.iter().sum::<u64>();
+        let tokens = context_tokens + new_tokens;
         let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
         known.tokens = known.tokens.saturating_sub(dropped);
         let mut has_other_options = false;
@@ -514,11 +520,13 @@ impl Engine {
 
     /// The boundaries that a billed call makes known: the request, and the request with its reply.
     ///
-    /// None for an input of 0 tokens (a failed call) and for a request without messages.
-    pub fn boundaries(
+    /// None for an input of 0 tokens (a failed call) and for a request without messages. `unbilled` is
+    /// input that the bill lacks.
+    fn boundaries(
         &self,
         reading: &Reading<'_>,
         billed: Billed,
+        unbilled: u64,
         reply: &Reply,
     ) -> Vec<Boundary> {
         let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
@@ -531,12 +539,13 @@ impl Engine {
             digest: reading.options,
             tokens: self.options_tokens(reading),
         };
+        let input_tokens = billed.input_tokens.saturating_add(unbilled);
         let request = Boundary {
             message_count: reading.prefixes.len() - 1,
             digest: last,
             total: KnownTotal {
-                tokens: billed.input_tokens,
-                derived_tokens: 0,
+                tokens: input_tokens,
+                derived_tokens: unbilled,
                 options,
             },
         };
@@ -544,13 +553,13 @@ impl Engine {
             return vec![request];
         }
         let link = |prefix, &digest| reading.tenant.digester.link(prefix, digest);
-        let derived_tokens = reply_tokens(&reading.profile, billed, reply);
+        let reply_tokens = reply_tokens(&reading.profile, billed, reply);
         let with_reply = Boundary {
             message_count: request.message_count + reply.digests.len(),
             digest: reply.digests.iter().fold(last, link),
             total: KnownTotal {
-                tokens: billed.input_tokens.saturating_add(derived_tokens),
-                derived_tokens,
+                tokens: input_tokens.saturating_add(reply_tokens),
+                derived_tokens: unbilled.saturating_add(reply_tokens),
                 options,
             },
         };

@@ -82,6 +82,8 @@ pub struct Profile {
     pub thinking_tokens: u64,
     /// Per tool call, besides its name and arguments.
     pub call_tokens: u64,
+    /// Whether a call is the element that xAI shows instead of its name and arguments.
+    pub has_call_elements: bool,
     /// Layout `anthropic`: a conversation that begins with the assistant.
     pub opening_tokens: i64,
     /// Layout `anthropic`: before each further block, and before a message of the same speaker.
@@ -193,6 +195,7 @@ impl Default for Profile {
             schema_permille: 1000,
             thinking_tokens: 0,
             call_tokens: 0,
+            has_call_elements: false,
             opening_tokens: 0,
             joined_tokens: 0,
             results_tokens: 0,
@@ -272,6 +275,7 @@ impl Profile {
             "schema_permille" => self.schema_permille = number(),
             "thinking_tokens" => self.thinking_tokens = number(),
             "call_tokens" => self.call_tokens = number(),
+            "has_call_elements" => self.has_call_elements = is_true(),
             "opening_tokens" => self.opening_tokens = signed(value),
             "joined_tokens" => self.joined_tokens = signed(value),
             "results_tokens" => self.results_tokens = signed(value),

@@ -358,6 +358,10 @@ impl<'p> Counter<'p> {
             Part::ToolResult(result) if self.profile.layout.is_gemini() => {
                 self.gemini_result(result, sum);
             }
+            Part::ToolCall(call) if self.profile.has_call_elements => {
+                sum.text += self.text(&layout::xai_call_text(call));
+                sum.add(self.profile.call_tokens);
+            }
             Part::ToolCall(call) => {
                 sum.text += self.profile.call_name_count * self.text(&call.name);
                 sum.text += self.text(&call.arguments.compact());

@@ -1,17 +1,24 @@
-//! Anthropic's prompt layout: tools as lines of JSON, calls as markup.
+//! Anthropic's prompt layout: tools as lines of JSON, calls as markup; xAI's calls.
 //!
 //! Recovered from recorded calls, whose bill it reproduces: a tool is its description, name and
 //! parameters as one JSON object between `function` tags; the calls of a message stand behind its
 //! text as one element each, with an element for each argument; a result stands in an element,
-//! several as a list of names and outputs; an output schema is indented JSON.
+//! several as a list of names and outputs; an output schema is indented JSON. A call of xAI's fast
+//! models is an element too, with other names, and nothing stands around it.
 use super::MAX_DEPTH;
 use super::function::write_spaced;
 use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::request::{Data, Tool, ToolCall};
 use std::fmt::Write;
 
-/// What the vendor puts before the names of the tags around calls.
-const PREFIX: &str = "antml:";
+/// The tag around all calls of a message, that of a call, that of an argument.
+const CALLS: &str = "antml:function_calls";
+const CALL: &str = "antml:invoke";
+const ARGUMENT: &str = "antml:parameter";
+
+/// The tags of a call and of an argument in the prompts of xAI.
+const XAI_CALL: &str = "xai:function_call";
+const XAI_ARGUMENT: &str = "parameter";
 
 /// What stands around the results of calls made side by side.
 pub const RESULTS: &str = "<function_results>\n</function_results>";
@@ -44,22 +51,26 @@ pub fn calls_text<'c, 'd: 'c>(
 ) -> String {
     let mut text = String::new();
     if are_enclosed {
-        open("function_calls", "", &mut text);
+        open(CALLS, "", &mut text);
         text.push('\n');
     }
     for (nth, call) in calls.into_iter().enumerate() {
         if nth > 0 {
             text.push('\n');
         }
-        open("invoke", &call.name, &mut text);
-        text.push('\n');
-        write_arguments(&call.arguments.compact(), &mut text);
-        close("invoke", &mut text);
+        write_call([CALL, ARGUMENT], call, &mut text);
     }
     if are_enclosed {
         text.push('\n');
-        close("function_calls", &mut text);
+        close(CALLS, &mut text);
     }
+    text
+}
+
+/// The element of a call of xAI. Linear in it.
+pub fn xai_call_text(call: &ToolCall<'_>) -> String {
+    let mut text = String::new();
+    write_call([XAI_CALL, XAI_ARGUMENT], call, &mut text);
     text
 }
 
@@ -120,8 +131,15 @@ fn write_indented(value: Value<'_>, depth: usize, text: &mut String) {
     text.push(brackets[1]);
 }
 
+fn write_call(tags: [&str; 2], call: &ToolCall<'_>, text: &mut String) {
+    open(tags[0], &call.name, text);
+    text.push('\n');
+    write_arguments(tags[1], &call.arguments.compact(), text);
+    close(tags[0], text);
+}
+
 /// One element for each argument, strings as they are; what is no JSON object as it is.
-fn write_arguments(arguments: &str, text: &mut String) {
+fn write_arguments(tag: &str, arguments: &str, text: &mut String) {
     let parsed = Document::parse(arguments, &Limits::default());
     let Some(object) = parsed.as_ref().ok().map(Document::root) else {
         return text.push_str(arguments);
@@ -130,23 +148,23 @@ fn write_arguments(arguments: &str, text: &mut String) {
         return text.push_str(arguments);
     }
     for (name, value) in object.members() {
-        open("parameter", name, text);
+        open(tag, name, text);
         match value.as_str() {
             Some(string) => text.push_str(string),
             None => value.write_spaced(text),
         }
-        close("parameter", text);
+        close(tag, text);
         text.push('\n');
     }
 }
 
 fn open(tag: &str, name: &str, text: &mut String) {
     let _ = match name {
-        "" => write!(text, "<{PREFIX}{tag}>"),
-        name => write!(text, "<{PREFIX}{tag} name=\"{name}\">"),
+        "" => write!(text, "<{tag}>"),
+        name => write!(text, "<{tag} name=\"{name}\">"),
     };
 }
 
 fn close(tag: &str, text: &mut String) {
-    let _ = write!(text, "</{PREFIX}{tag}>");
+    let _ = write!(text, "</{tag}>");
 }

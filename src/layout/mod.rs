@@ -20,6 +20,7 @@ pub use gemini::Marked;
 pub(crate) use gemini::{answer_schema, call, result, tool};
 pub use markup::{
     RESULTS, calls_text, function_line, indented_schema, lone_result_text, named_result_text,
+    xai_call_text,
 };
 pub use rule::{Layout, LayoutRule};
 

@@ -97,6 +97,9 @@ impl<'a, 'd> Reader<'a, 'd> {
             "tool_use" | "server_tool_use" | "mcp_tool_use" | "tool-call" => {
                 let arguments = first(block, &["input", "args"]);
                 self.call(string(first(block, &["name", "toolName"])), arguments);
+                if matches!(kind, "server_tool_use" | "mcp_tool_use") {
+                    self.run_by_vendor();
+                }
             }
             "tool-result" => self.result_block(block),
             _ if kind == "tool_result" || kind.ends_with("_tool_result") => {
@@ -126,6 +129,7 @@ impl<'a, 'd> Reader<'a, 'd> {
             arguments,
             form: CallForm::Plain,
             signature_bytes: 0,
+            is_run_by_vendor: false,
         }));
     }
 
@@ -133,6 +137,13 @@ impl<'a, 'd> Reader<'a, 'd> {
     pub(super) fn form(&mut self, form: CallForm) {
         if let Some(Part::ToolCall(call)) = self.parts.last_mut() {
             call.form = form;
+        }
+    }
+
+    /// Says that the vendor ran the call that was appended last.
+    pub(super) fn run_by_vendor(&mut self) {
+        if let Some(Part::ToolCall(call)) = self.parts.last_mut() {
+            call.is_run_by_vendor = true;
         }
     }
 

@@ -11,6 +11,15 @@ use std::borrow::Cow;
 const INTERACTION_ROLES: [(&str, &str); 2] =
     [("user_input", "user"), ("model_output", "assistant")];
 
+/// Items of the Responses API: calls of tools that the vendor runs.
+const VENDOR_CALLS: [&str; 5] = [
+    "code_interpreter_call",
+    "file_search_call",
+    "image_generation_call",
+    "mcp_call",
+    "web_search_call",
+];
+
 /// A message of any dialect, or an item of the Responses API.
 pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
     if item.kind() != Kind::Object {
@@ -243,6 +252,9 @@ fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Assumptions) 
         reader.call(name.unwrap_or(builtin), arguments);
         if !string(item.get("id")).is_empty() {
             reader.form(CallForm::Item);
+        }
+        if VENDOR_CALLS.contains(&kind) {
+            reader.run_by_vendor();
         }
         "assistant"
     } else if kind == "reasoning" {

@@ -258,6 +258,8 @@ pub struct ToolCall<'d> {
     pub form: CallForm,
     /// Length of the signature of the thoughts before it, in bytes; no part of the identity either.
     pub signature_bytes: usize,
+    /// Whether the vendor ran the tool on the way to its answer; no part of the identity either.
+    pub is_run_by_vendor: bool,
 }
 
 /// How a tool call stands in the body.

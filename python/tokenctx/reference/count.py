@@ -451,6 +451,9 @@ class Counter:
                 others += self._signature(part) if self.counts_signatures else 0
             elif isinstance(part, ToolResult) and self.is_gemini:
                 others += self._gemini_result(part)
+            elif isinstance(part, ToolCall) and self.profile.has_call_elements:
+                texts += self.text(markup.call_text(markup.XAI_TAGS, part))
+                others += self.profile.call_tokens
             elif isinstance(part, ToolCall):
                 texts += self.profile.call_name_count * self.text(part.name)
                 texts += self.text(part.arguments)

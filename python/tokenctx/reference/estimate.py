@@ -34,6 +34,7 @@ from tokenctx.reference.learn import Features, Learners, Lesson, imported
 from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
 from tokenctx.reference.prefix import Boundary, KnownTotal, PrefixStore
 from tokenctx.reference.profile import (
+    LAYOUTS,
     Profile,
     Table,
     bundled,
@@ -42,6 +43,7 @@ from tokenctx.reference.profile import (
     universal,
 )
 from tokenctx.reference.request import read_reply, read_request
+from tokenctx.reference.rounds import without_rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,11 +216,13 @@ class Engine:
         found = self._store.deepest(digests, now_seconds)
         expected = self._estimate(reading, found, now_seconds)
         count = self._count(reading, found)
-        self._learn(reading, count, input_tokens)
+        unbilled = self._unbilled_tokens(reading, count, input_tokens)
+        if unbilled == 0:
+            self._learn(reading, count, input_tokens)
         if input_tokens <= 0 or not reading.request.messages:
             return None
         options = reading.options, self._options_tokens(reading)
-        known = KnownTotal(input_tokens, 0, *options)
+        known = KnownTotal(input_tokens + unbilled, unbilled, *options)
         reply_messages: tuple[Message, ...] = ()
         boundaries = [Boundary(len(digests), digests[-1], known)]
         if messages and output_tokens > 0:
@@ -233,6 +237,7 @@ class Engine:
             )
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
+            derived += unbilled
             known = KnownTotal(input_tokens + derived, derived, *options)
             boundaries.append(Boundary(len(digests) + len(messages), prefix, known))
             reply_messages = messages
@@ -390,14 +395,21 @@ class Engine:
         request = reading.request
         start, known = (0, KnownTotal(0)) if prefix is None else (prefix[0] + 1, prefix[1])
 
-        def work(counter: Counter) -> tuple[int, list[int], tuple[int, int, int], int]:
+        rounds = without_rounds(request.messages, start) if prefix is not None else None
+
+        def work(counter: Counter) -> tuple[int, list[int], tuple[int, int, int], int, int]:
             context = counter.context(request) if prefix is None else 0
             messages = counter.messages(start)
             tally = counter.tools_tokens, counter.schema_tokens, counter.media_tokens
-            return context, messages, tally, sum(self._dropped_reasoning(reading, counter, start))
+            dropped = sum(self._dropped_reasoning(reading, counter, start))
+            new_tokens = sum(messages)
+            if rounds is not None:
+                shorter = replace(request, messages=rounds[0])
+                new_tokens = sum(Counter(counter.profile, shorter, counter.own).messages(rounds[1]))
+            return context, messages, tally, dropped, new_tokens
 
-        (context, messages, tally, dropped), counter = self._counted(reading, work)
-        tokens = context + sum(messages)
+        (context, messages, tally, dropped, new_tokens), counter = self._counted(reading, work)
+        tokens = context + new_tokens
         new = request.messages[start:]
         tools = len(request.tools) if prefix is None else 0
         features = Features(
@@ -537,6 +549,14 @@ class Engine:
             handicap = 4 if reading.profile.quality == "exact" else 0
             lesson = Lesson(model, count.features, count.tokens, billed, derived, handicap)
             self._learners.learn(lesson)
+
+    def _unbilled_tokens(self, reading: Reading, count: Count, billed: int) -> int:
+        """Input that a bill lacks: the half that is now and then left out for Responses, else 0."""
+        is_responses = reading.request.dialect == "openai-responses"
+        is_sure = not self._assumptions(reading, count.counter) and count.known.is_billed
+        whole = count.known.tokens + count.tokens
+        is_half = is_responses and reading.profile.layout in LAYOUTS and billed == whole // 2
+        return whole - billed if is_half and is_sure else 0
 
     def _answer(self, reading: Reading, count: Count, source: Source, counted: int) -> Estimate:
         counter, known = count.counter, count.known

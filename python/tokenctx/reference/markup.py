@@ -1,4 +1,4 @@
-"""Tools as JSON objects, and Anthropic's prompt layout with calls as markup."""
+"""Tools as JSON objects, Anthropic's prompt layout with calls as markup, and xAI's calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
     from tokenctx.reference.model import Tool, ToolCall
 
-PREFIX: Final = "antml:"
-"""What the vendor puts before the names of the tags around calls."""
+CALLS: Final = "antml:function_calls"
+ANTHROPIC_TAGS: Final = "antml:invoke", "antml:parameter"
+"""Around a call and around an argument."""
+XAI_TAGS: Final = "xai:function_call", "parameter"
 FORMS: Final = ("compact", "spaced", "ollama")
 SCHEMA_KEYS: Final = ("type", "$defs", "items", "required")
 PROPERTY_KEYS: Final = ("anyOf", "type", "items", "description", "enum")
@@ -67,11 +69,15 @@ def _parameters(schema: str) -> str:
 
 def calls_text(calls: Iterable[ToolCall], *, are_enclosed: bool) -> str:
     """The markup of the calls of a message, with or without an element around them."""
-    lines = [opening("function_calls")] if are_enclosed else []
-    for call in calls:
-        lines.append(opening("invoke", call.name))
-        lines.append(arguments_text(call.arguments) + closing("invoke"))
-    return "\n".join([*lines, closing("function_calls")] if are_enclosed else lines)
+    lines = [opening(CALLS)] if are_enclosed else []
+    lines.extend(call_text(ANTHROPIC_TAGS, call) for call in calls)
+    return "\n".join([*lines, closing(CALLS)] if are_enclosed else lines)
+
+
+def call_text(tags: tuple[str, str], call: ToolCall) -> str:
+    """The element of a call."""
+    tag, inner = tags
+    return f"{opening(tag, call.name)}\n{arguments_text(inner, call.arguments)}{closing(tag)}"
 
 
 def result_text(text: str, *, is_error: bool) -> str:
@@ -102,15 +108,15 @@ def _indented(value: Any, depth: int) -> str:
     return f"{{{indent}  " + f",{indent}  ".join(items) + f"{indent}}}"
 
 
-def arguments_text(arguments: str) -> str:
+def arguments_text(tag: str, arguments: str) -> str:
     """One element and line for each argument, strings as they are; no JSON object: as it is."""
     value, is_json = parse_arguments(arguments)
     if not is_json or not isinstance(value, dict):
         return arguments
     return "".join(
-        opening("parameter", name)
+        opening(tag, name)
         + (item if isinstance(item, str) else spaced(item))
-        + closing("parameter")
+        + closing(tag)
         + "\n"
         for name, item in value.items()
     )
@@ -118,12 +124,12 @@ def arguments_text(arguments: str) -> str:
 
 def opening(tag: str, name: str = "") -> str:
     """An opening tag."""
-    return f'<{PREFIX}{tag} name="{name}">' if name else f"<{PREFIX}{tag}>"
+    return f'<{tag} name="{name}">' if name else f"<{tag}>"
 
 
 def closing(tag: str) -> str:
     """A closing tag."""
-    return f"</{PREFIX}{tag}>"
+    return f"</{tag}>"
 
 
 def spaced(value: Any) -> str:

@@ -54,6 +54,8 @@ class ToolCall:
     """How it stands in the body: neither identity nor part of the view."""
     signature_bytes: int = 0
     """Length of the signature of the thoughts before it; no part of the identity either."""
+    is_run_by_vendor: bool = False
+    """Whether the vendor ran the tool on the way to its answer; no part of the identity either."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 TEXT_TYPES: Final = frozenset("text input_text output_text summary_text refusal".split())
 CALL_TYPES: Final = frozenset("tool_use server_tool_use mcp_tool_use tool-call".split())
+VENDOR_CALL_TYPES: Final = frozenset({"server_tool_use", "mcp_tool_use"})
+"""Calls of tools that the vendor runs."""
 MEDIA_KINDS: Final[tuple[MediaKind, ...]] = ("image", "audio", "video")
 MEDIA_TYPES: Final = frozenset(
     "image_url input_image image document file input_file input_audio video_url audio_url "
@@ -153,7 +155,8 @@ def read_block(block: dict[str, Any], assumptions: set[str], nesting: int) -> li
         is_text = text is None or isinstance(text, str)
         return [Text(string(text)) if is_text else read_data(block, assumptions)]
     if kind in CALL_TYPES:
-        return [read_call(first(block, "name", "toolName"), first(block, "input", "args"))]
+        call = read_call(first(block, "name", "toolName"), first(block, "input", "args"))
+        return [replace(call, is_run_by_vendor=kind in VENDOR_CALL_TYPES)]
     if kind == "tool_result" or kind.endswith("_tool_result") or kind == "tool-result":
         return [read_result_block(block, assumptions, nesting)]
     if kind in ("thinking", "redacted_thinking", "reasoning", "reasoning_text"):

@@ -95,6 +95,7 @@ class Profile:
     schema_permille: int = 1000
     thinking_tokens: int = 0
     call_tokens: int = 0
+    has_call_elements: bool = False
     call_name_count: int = 1
     result_tokens: int = 0
     names_results_by_id: bool = False

@@ -62,6 +62,10 @@ ROLES: Final = {
 }
 INTERACTION_ROLES: Final = {"user_input": "user", "model_output": "assistant"}
 """Who speaks in an item of Gemini's Interactions API."""
+VENDOR_CALLS: Final = frozenset(
+    "code_interpreter_call file_search_call image_generation_call mcp_call web_search_call".split()
+)
+"""Items of the Responses API: calls of tools that the vendor runs."""
 VSCODE_ROLES: Final = {1: "user", 2: "assistant", 3: "system"}
 ANTHROPIC_BLOCKS: Final = frozenset(
     "tool_use tool_result redacted_thinking server_tool_use".split()
@@ -366,7 +370,8 @@ def read_item(kind: str, item: dict[str, Any], assumptions: set[str]) -> Message
         name = string(item.get("name")) or kind.removesuffix("_call")
         call = read_call(name, first(item, "arguments", "input", "action"))
         form: CallForm = "item" if string(item.get("id")) else "plain"
-        return Message("assistant", (replace(call, form=form),))
+        is_run = kind in VENDOR_CALLS
+        return Message("assistant", (replace(call, form=form, is_run_by_vendor=is_run),))
     if kind == "reasoning":
         opaque = string(item.get("encrypted_content"))
         text = joined_text(first(item, "content", "summary"))
