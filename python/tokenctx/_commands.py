@@ -21,7 +21,7 @@ from tokenctx._models import Dialect, EncodingName  # noqa: TC001
 from tokenctx._profiles_command import profiles_command
 from tokenctx._recordings import Conversation, Json, Recording, RecordingError, read_recording
 from tokenctx._replay import Figures, ReplayedTurn, replay
-from tokenctx._replay_steps import Steps
+from tokenctx._replay_steps import AFTER_TOTAL, StepReport
 from tokenctx._tables import (
     add_figures,
     add_turn,
@@ -150,17 +150,17 @@ class Report:
     by_provider: dict[tuple[str, str], Figures] = field(default_factory=dict)
     turns: list[ReplayedTurn] = field(default_factory=list)
     by_conversation: list[tuple[str, Figures]] = field(default_factory=list)
-    steps: dict[str, Steps] = field(default_factory=dict)
+    steps: StepReport = field(default_factory=StepReport)
 
     def add(self, conversation: Conversation, *, keeps_turns: bool) -> None:
         """Replay `conversation` and count it in."""
         group = self.by_provider.setdefault((conversation.provider, conversation.api), Figures())
-        own, steps = Figures(), self.steps.setdefault(conversation.provider, Steps())
+        own = Figures()
         figures = (self.total, group, own)
         for one in figures:
             one.conversations += 1
         for turn in replay(conversation):
-            steps.add(turn, has_context=conversation.has_context)
+            self.steps.add(conversation.provider, turn, has_context=conversation.has_context)
             for one in figures:
                 one.add(turn, has_context=conversation.has_context)
             if keeps_turns:
@@ -192,7 +192,7 @@ def replay_command(
     if as_json:
         typer.echo(json.dumps(_report_json(recording, report, with_conversations=verbose)))
     elif steps:
-        console().print(step_table(report.steps))
+        _show_steps(report.steps)
     else:
         _show(recording, report, verbose=verbose)
 
@@ -232,6 +232,14 @@ def _show(recording: Recording, report: Report, *, verbose: bool) -> None:
         screen.print(Text(line), soft_wrap=True)
 
 
+def _show_steps(steps: StepReport) -> None:
+    screen = console()
+    screen.print(step_table(steps.whole))
+    if steps.after_total:
+        screen.print(Text(AFTER_TOTAL), soft_wrap=True)
+        screen.print(step_table(steps.after_total))
+
+
 def _notes(recording: Recording, report: Report) -> Iterator[str]:
     yield total_line(report.total)
     yield from reason_lines(report.total)
@@ -250,7 +258,7 @@ def _report_json(recording: Recording, report: Report, *, with_conversations: bo
         for (provider, api), figures in sorted(report.by_provider.items())
     ]
     whole: Json = {"total": report.total.as_json(), "providers": providers}
-    whole["steps"] = {name: steps.as_json() for name, steps in sorted(report.steps.items())}
+    whole |= report.steps.as_json()
     whole["not_replayed"] = recording.skipped
     whole["turns"] = [turn.as_json() for turn in report.turns]
     if with_conversations:

@@ -38,6 +38,7 @@ class ReplayedTurn:
         recount_us: Microseconds that the full count took, likewise.
         has_known_reply: Whether the turn before was recorded with its reply.
         quarter_tokens: The characters of the request by four.
+        is_after_total: Whether the recording has only the total of the call that it extends.
     """
 
     number: int
@@ -49,6 +50,7 @@ class ReplayedTurn:
     recount_us: float
     has_known_reply: bool = False
     quarter_tokens: int = 0
+    is_after_total: bool = False
 
     @property
     def error_tokens(self) -> int:
@@ -227,6 +229,7 @@ def _replayed(estimator: HybridTokenEstimator, number: int, turn: Turn) -> Repla
         estimate_us,
         recount_us,
         quarter_tokens=quarter_tokens(turn.body),
+        is_after_total=turn.known is not None,
     )
 
 

@@ -2,6 +2,10 @@
 
 (a) what was billed last, what the last answer takes where it was recorded, and a count of what is
 new; (b) the whole request counted anew; (c) its characters by four.
+
+Some recordings have a call whose predecessor is there by its total alone. Whether that had another tool
+choice, output schema or thinking is not known, so its difference cannot be counted. A gateway
+has sent the predecessor and knows, so these steps are summed by themselves.
 """
 
 from __future__ import annotations
@@ -15,11 +19,14 @@ if TYPE_CHECKING:
     from tokenctx._replay import ReplayedTurn
 
 WAYS: Final = ("formula", "recount", "quarter")
+AFTER_TOTAL: Final = (
+    "Steps whose earlier call is recorded by its total alone: its options are not known."
+)
 
 
 @dataclass(slots=True)
 class Steps:
-    """Sums over the steps of one provider that go on from a recorded call.
+    """Sums over steps of one provider.
 
     `errors` are absolute, in tokens; `percents` likewise, in percent of each bill.
     """
@@ -31,9 +38,7 @@ class Steps:
     percents: dict[str, list[float]] = field(default_factory=lambda: {way: [] for way in WAYS})
 
     def add(self, turn: ReplayedTurn, *, has_context: bool) -> None:
-        """Count a turn in, if it goes on from a recorded call."""
-        if turn.estimate.source == "estimated":
-            return
+        """Count a turn in."""
         self.count += 1
         self.billed_tokens += turn.billed_tokens
         self.has_context &= has_context
@@ -62,3 +67,25 @@ class Steps:
             for way in WAYS
         }
         return {"steps": self.count, "billed_tokens": self.billed_tokens, **ways}
+
+
+@dataclass(slots=True)
+class StepReport:
+    """Steps by provider: `whole` after a call that is recorded, `after_total` by its total alone."""
+
+    whole: dict[str, Steps] = field(default_factory=dict)
+    after_total: dict[str, Steps] = field(default_factory=dict)
+
+    def add(self, provider: str, turn: ReplayedTurn, *, has_context: bool) -> None:
+        """Count a turn in, if it goes on from a recorded call."""
+        if turn.estimate.source != "estimated":
+            by_provider = self.after_total if turn.is_after_total else self.whole
+            by_provider.setdefault(provider, Steps()).add(turn, has_context=has_context)
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures as JSON values."""
+        kinds = {"steps": self.whole, "steps_after_total": self.after_total}
+        return {
+            kind: {name: steps.as_json() for name, steps in sorted(by_provider.items())}
+            for kind, by_provider in kinds.items()
+        }
