@@ -4,6 +4,7 @@
 //! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
 //! without any lock and the short one ([`Engine::known`]) in between.
 mod difference;
+mod half_bill;
 mod recorded;
 mod rounds;
 
@@ -423,6 +424,12 @@ impl Engine {
             });
         let tokens = context_tokens + new_tokens;
         let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
+        if let Some(prefix) = prefix.filter(|prefix| prefix.message_count < request.messages.len())
+        {
+            let unbilled = self.unbilled_tokens(reading, prefix);
+            known.tokens = known.tokens.saturating_add(unbilled);
+            known.derived_tokens = known.derived_tokens.saturating_add(unbilled);
+        }
         known.tokens = known.tokens.saturating_sub(dropped);
         let mut has_other_options = false;
         if prefix.is_some() {
@@ -520,13 +527,11 @@ impl Engine {
 
     /// The boundaries that a billed call makes known: the request, and the request with its reply.
     ///
-    /// None for an input of 0 tokens (a failed call) and for a request without messages. `unbilled` is
-    /// input that the bill lacks.
-    fn boundaries(
+    /// None for an input of 0 tokens (a failed call) and for a request without messages.
+    pub fn boundaries(
         &self,
         reading: &Reading<'_>,
         billed: Billed,
-        unbilled: u64,
         reply: &Reply,
     ) -> Vec<Boundary> {
         let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
@@ -539,13 +544,12 @@ impl Engine {
             digest: reading.options,
             tokens: self.options_tokens(reading),
         };
-        let input_tokens = billed.input_tokens.saturating_add(unbilled);
         let request = Boundary {
             message_count: reading.prefixes.len() - 1,
             digest: last,
             total: KnownTotal {
-                tokens: input_tokens,
-                derived_tokens: unbilled,
+                tokens: billed.input_tokens,
+                derived_tokens: 0,
                 options,
             },
         };
@@ -553,13 +557,13 @@ impl Engine {
             return vec![request];
         }
         let link = |prefix, &digest| reading.tenant.digester.link(prefix, digest);
-        let reply_tokens = reply_tokens(&reading.profile, billed, reply);
+        let derived_tokens = reply_tokens(&reading.profile, billed, reply);
         let with_reply = Boundary {
             message_count: request.message_count + reply.digests.len(),
             digest: reply.digests.iter().fold(last, link),
             total: KnownTotal {
-                tokens: input_tokens.saturating_add(reply_tokens),
-                derived_tokens: unbilled.saturating_add(reply_tokens),
+                tokens: billed.input_tokens.saturating_add(derived_tokens),
+                derived_tokens,
                 options,
             },
         };

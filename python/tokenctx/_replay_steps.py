@@ -3,8 +3,8 @@
 (a) what was billed last, what the last answer takes where it was recorded, and a count of what is
 new; (b) the whole request counted anew; (c) its characters by four.
 
-Some recordings have a call whose predecessor is there by its total alone. Whether that had another tool
-choice, output schema or thinking is not known, so its difference cannot be counted. A gateway
+Some recordings have a call whose predecessor is there by its total alone. Whether that had another
+tool choice, output schema or thinking is not known, so its difference cannot be counted. A gateway
 has sent the predecessor and knows, so these steps are summed by themselves.
 """
 
@@ -71,7 +71,7 @@ class Steps:
 
 @dataclass(slots=True)
 class StepReport:
-    """Steps by provider: `whole` after a call that is recorded, `after_total` by its total alone."""
+    """Steps by provider: after a call that is recorded whole, and after its total alone."""
 
     whole: dict[str, Steps] = field(default_factory=dict)
     after_total: dict[str, Steps] = field(default_factory=dict)

@@ -5,9 +5,8 @@ use crate::branch::{Seen, Shape};
 use crate::count::{Counter, last_user_index};
 use crate::estimate::{self, Count};
 use crate::learn::Lesson;
-use crate::layout::Layout;
 use crate::prefix::{Boundary, KnownTotal};
-use crate::request::{Assumptions, Dialect};
+use crate::request::Assumptions;
 
 /// What a billed call makes known.
 #[derive(Debug, Default)]
@@ -30,13 +29,18 @@ impl Engine {
         billed: Billed,
         reply: &Reply,
     ) -> Recorded {
-        let (count, counter) = self.count_beyond(reading, known.prefix);
-        let assumptions = estimate::assumptions(reading, &counter);
-        let unbilled = unbilled_tokens(reading, &count, &assumptions, billed);
-        let boundaries = self.boundaries(reading, billed, unbilled, reply);
+        let boundaries = self.boundaries(reading, billed, reply);
         let is_shaped =
             !boundaries.is_empty() && (known.prefix.is_none() || !known.near.is_empty());
-        let model = self.model(reading).filter(|_| unbilled == 0);
+        let model = self.model(reading);
+        if !is_shaped && model.is_none() {
+            return Recorded {
+                boundaries,
+                ..Recorded::default()
+            };
+        }
+        let (count, counter) = self.count_beyond(reading, known.prefix);
+        let assumptions = estimate::assumptions(reading, &counter);
         let has_guess = Stratum::is_guessed(&assumptions);
         let total = boundaries.last().filter(|_| is_shaped).map(|it| it.total);
         let shape = total.and_then(|it| self.shape(reading, known, &count, has_guess, it, reply));
@@ -127,25 +131,6 @@ impl Engine {
             messages.map(|message| counter.reasoning(message)).collect()
         };
         self.counted(reading, work).0
-    }
-}
-
-/// Input that a bill lacks: the half that OpenAI and Azure now and then leave out of a bill for Responses,
-/// else 0. The same request is billed in whole too, and so is the next turn. 2026-11, 12 calls of 5
-/// projects.
-fn unbilled_tokens(
-    reading: &Reading<'_>,
-    count: &Count,
-    assumptions: &Assumptions,
-    billed: Billed,
-) -> u64 {
-    let is_responses = reading.request.dialect == Dialect::OpenAiResponses;
-    let has_layout = matches!(reading.profile.layout, Layout::OpenAi | Layout::OpenAi2023);
-    let whole = count.known.tokens.saturating_add(count.tokens);
-    let is_sure = assumptions.is_empty() && count.known.is_billed();
-    match is_responses && has_layout && is_sure && billed.input_tokens == whole / 2 {
-        true => whole - billed.input_tokens,
-        false => 0,
     }
 }
 

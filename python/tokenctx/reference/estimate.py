@@ -63,6 +63,8 @@ UNTOLD = ("remote_", "unreadable_", "server_")
 """Beginnings of the assumptions about what the request does not hold."""
 FAILED_VOCABULARY = "failed_vocabulary"
 """Assumed if the user's vocabulary could not count."""
+MAX_HALF_TOKENS = 128
+"""The longest half bill that is looked for."""
 MAX_MODEL_BYTES = 200
 """Nothing is learned about a model whose name is longer."""
 
@@ -216,13 +218,11 @@ class Engine:
         found = self._store.deepest(digests, now_seconds)
         expected = self._estimate(reading, found, now_seconds)
         count = self._count(reading, found)
-        unbilled = self._unbilled_tokens(reading, count, input_tokens)
-        if unbilled == 0:
-            self._learn(reading, count, input_tokens)
+        self._learn(reading, count, input_tokens)
         if input_tokens <= 0 or not reading.request.messages:
             return None
         options = reading.options, self._options_tokens(reading)
-        known = KnownTotal(input_tokens + unbilled, unbilled, *options)
+        known = KnownTotal(input_tokens, 0, *options)
         reply_messages: tuple[Message, ...] = ()
         boundaries = [Boundary(len(digests), digests[-1], known)]
         if messages and output_tokens > 0:
@@ -237,7 +237,6 @@ class Engine:
             )
             output_tokens = max(0, output_tokens - (0 if comes_back else reasoning_tokens))
             derived = max(1, output_tokens + reading.profile.reply_tokens)
-            derived += unbilled
             known = KnownTotal(input_tokens + derived, derived, *options)
             boundaries.append(Boundary(len(digests) + len(messages), prefix, known))
             reply_messages = messages
@@ -423,6 +422,10 @@ class Engine:
             schema_tokens=tally[1],
             media_tokens=tally[2],
         )
+        if prefix is not None and start < len(request.messages):
+            unbilled = self._unbilled_tokens(reading, start, known)
+            tokens_known, derived = known.tokens + unbilled, known.derived_tokens + unbilled
+            known = replace(known, tokens=tokens_known, derived_tokens=derived)
         known = replace(known, tokens=max(0, known.tokens - dropped))
         has_other_options = False
         if prefix is not None:
@@ -520,19 +523,7 @@ class Engine:
         """What tool choice, output schema and thinking add to the count of the context."""
         if not reading.options:
             return 0
-        without = replace(
-            reading.request,
-            messages=reading.request.messages[:1],
-            tools=first_tools(reading.request),
-            added_tools=(),
-            tool_choice="",
-            response_schema="",
-            schema_name="",
-            schema_description="",
-            thinking=False,
-            serial=False,
-            pro=False,
-        )
+        without = _without_options(reading.request)
         readings = reading, replace(reading, request=without)
         with_options, plain = (
             self._counted(it, lambda counter: counter.context(counter.request))[0]
@@ -550,13 +541,27 @@ class Engine:
             lesson = Lesson(model, count.features, count.tokens, billed, derived, handicap)
             self._learners.learn(lesson)
 
-    def _unbilled_tokens(self, reading: Reading, count: Count, billed: int) -> int:
-        """Input that a bill lacks: the half that is now and then left out for Responses, else 0."""
-        is_responses = reading.request.dialect == "openai-responses"
-        is_sure = not self._assumptions(reading, count.counter) and count.known.is_billed
-        whole = count.known.tokens + count.tokens
-        is_half = is_responses and reading.profile.layout in LAYOUTS and billed == whole // 2
-        return whole - billed if is_half and is_sure else 0
+    def _unbilled_tokens(self, reading: Reading, count: int, total: KnownTotal) -> int:
+        """What a bill for the first `count` messages lacks, if it is exactly half; else 0.
+
+        OpenAI and Azure now and then bill short requests to Responses so.
+        """
+        request = reading.request
+        is_responses = request.dialect == "openai-responses" and reading.profile.layout in LAYOUTS
+        billed = max(0, total.tokens - total.derived_tokens)
+        if not is_responses or billed > MAX_HALF_TOKENS:
+            return 0
+        if not total.is_billed:  # behind what was sent stands the answer, which is not billed yet
+            while count > 0 and request.messages[count - 1].role == "assistant":
+                count -= 1
+        plain = replace(_without_options(request), messages=request.messages[:count])
+        counted, counter = self._counted(
+            replace(reading, request=plain),
+            lambda counter: counter.context(plain) + sum(counter.messages(0)),
+        )
+        whole = max(0, counted + total.options_tokens)
+        is_half = billed == whole // 2 and not self._assumptions(reading, counter)
+        return whole - billed if is_half else 0
 
     def _answer(self, reading: Reading, count: Count, source: Source, counted: int) -> Estimate:
         counter, known = count.counter, count.known
@@ -634,6 +639,23 @@ class Engine:
         if reading.profile.runs_tools:
             more.add("server_tools")
         return tuple(sorted(reading.request.assumptions | counter.assumptions | more))
+
+
+def _without_options(request: Request) -> Request:
+    """What stands around the messages, without options; the first message is left."""
+    return replace(
+        request,
+        messages=request.messages[:1],
+        tools=first_tools(request),
+        added_tools=(),
+        tool_choice="",
+        response_schema="",
+        schema_name="",
+        schema_description="",
+        thinking=False,
+        serial=False,
+        pro=False,
+    )
 
 
 def _wanted(reading: Reading, known: int, limit: int) -> list[bytes]:

@@ -114,10 +114,7 @@ def arguments_text(tag: str, arguments: str) -> str:
     if not is_json or not isinstance(value, dict):
         return arguments
     return "".join(
-        opening(tag, name)
-        + (item if isinstance(item, str) else spaced(item))
-        + closing(tag)
-        + "\n"
+        opening(tag, name) + (item if isinstance(item, str) else spaced(item)) + closing(tag) + "\n"
         for name, item in value.items()
     )
 

@@ -74,6 +74,8 @@ CONVERSE_KEYS: Final = frozenset(
     "text toolUse toolResult image document video cachePoint reasoningContent guardContent "
     "citationsContent".split()
 )
+UNSEEN: Final = "form signature_bytes is_run_by_vendor ends documents call_id".split()
+"""Fields of parts that are neither identity nor part of the view."""
 KIND_NAMES: Final = {
     Text: "text",
     Media: "media",
@@ -654,7 +656,7 @@ def part_view(part: Part) -> dict[str, Any]:
     """A part as plain JSON values, its kind first."""
     kind = KIND_NAMES[type(part)]
     fields = dict(vars(part))
-    for unseen in ("form", "signature_bytes", "ends", "documents", "call_id"):
+    for unseen in UNSEEN:
         fields.pop(unseen, None)
     if isinstance(part, ToolResult):
         fields["parts"] = list(map(part_view, part.parts))
