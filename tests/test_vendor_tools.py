@@ -46,7 +46,7 @@ def new_tokens(implementation: Any, body: dict[str, Any]) -> int:
     return int(estimate.estimated_tokens)
 
 
-ANSWERS = [
+ANSWERS: list[tuple[list[Any], list[Any]]] = [
     ([text("Let me look."), SEARCH, FOUND, text("It is 4.0.2.")], [text("It is 4.0.2.")]),
     ([SEARCH, FOUND, text("Got it."), OWN_CALL], [text("Got it."), OWN_CALL]),
     ([SEARCH, FOUND, SEARCH, FOUND, text("4.0.2.")], [text("4.0.2.")]),
