@@ -31,6 +31,12 @@ def implementation(request: pytest.FixtureRequest) -> Any:
     return IMPLEMENTATIONS[request.param]
 
 
+@pytest.fixture
+def estimator(implementation: Any) -> Any:
+    """An estimator of the implementation that knows nothing."""
+    return implementation.HybridTokenEstimator()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of recorded calls; it is beside the checkout in CI and never part of it."""

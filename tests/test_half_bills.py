@@ -21,11 +21,6 @@ BODY = {"model": "gpt-4.1", "input": [QUESTION], "tools": [TOOL]}
 NEXT = {**BODY, "input": [QUESTION, {"role": "assistant", "content": "Hamburg."}, QUESTION]}
 
 
-@pytest.fixture
-def estimator(implementation: Any) -> Any:
-    return implementation.HybridTokenEstimator()
-
-
 def test_the_next_turn_starts_from_the_whole(estimator: Any) -> None:
     whole = estimator.count_request(BODY).tokens
     estimator.record(BODY, whole // 2)

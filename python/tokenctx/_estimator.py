@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from weakref import WeakValueDictionary
 
+from tokenctx._arguments import milli, model_name, require_common, tenant_bytes
+from tokenctx._calibration import Calibration
 from tokenctx._core import Engine
 from tokenctx._models import Estimate
 from tokenctx._tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tokenctx._accuracy import Accuracy, AccuracyEvent
     from tokenctx._models import Dialect, RequestCount
@@ -31,9 +30,6 @@ RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0
 LEARNED_VERSION: Final = 1
 WANTED_PREFIXES: Final = 16
 """Asked of a shared store at once: the borders of the last eight answers."""
-MIN_SECRET_BYTES: Final = 16
-RFC_006_SMOOTHING: Final = 0.3
-"""Weight of the newest correction in `calibrate`."""
 
 
 class HybridTokenEstimator:
@@ -115,7 +111,7 @@ class HybridTokenEstimator:
         if shared is not None:
             from tokenctx.stores.shared import SharedPrefixes
 
-            _require_common(secret)
+            require_common(secret)
             self._shared = SharedPrefixes(shared, ttl_seconds)
         self._method = method
         self._clock = clock
@@ -124,8 +120,8 @@ class HybridTokenEstimator:
             capacity_bytes,
             ttl_seconds,
             method,
-            _milli(chars_per_token),
-            {provider: _milli(number) for provider, number in provider_overrides.items()},
+            milli(chars_per_token),
+            {provider: milli(number) for provider, number in provider_overrides.items()},
             1100 if conservative else 1000,
             named,
             rows,
@@ -133,8 +129,7 @@ class HybridTokenEstimator:
         )
         self.accuracy_log = AccuracyLog(on_accuracy)
         _ALIVE[id(self)] = self
-        self._correction = 1.0
-        self._last_call = 0, 0
+        self._calibration = Calibration()
 
     def __len__(self) -> int:
         """Number of known prefixes."""
@@ -158,7 +153,9 @@ class HybridTokenEstimator:
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
-        return self._corrected(self._estimated(body, model, dialect, provider, _tenant(tenant)))
+        return self._calibration.corrected(
+            self._estimated(body, model, dialect, provider, tenant_bytes(tenant))
+        )
 
     async def aestimate(
         self,
@@ -170,13 +167,13 @@ class HybridTokenEstimator:
         tenant: str | bytes | None = None,
     ) -> Estimate:
         """As `estimate`, without blocking the loop while the shared store is asked."""
-        request = (body, model, dialect, provider, _tenant(tenant))
+        request = (body, model, dialect, provider, tenant_bytes(tenant))
         if self._shared is not None and self._shared.is_asked():
             found = self._estimate_or_question(*request)
             if isinstance(found, Estimate):
-                return self._corrected(found)
+                return self._calibration.corrected(found)
             await self._shared.alookup(found)
-        return self._corrected(self._local(*request))
+        return self._calibration.corrected(self._local(*request))
 
     def record(
         self,
@@ -223,7 +220,7 @@ class HybridTokenEstimator:
         if reply is None and isinstance(usage, UsageReader):
             reply = usage.reply
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
-        names, now = (model, dialect, provider, _tenant(tenant)), self._clock()
+        names, now = (model, dialect, provider, tenant_bytes(tenant)), self._clock()
         recorded = self._engine.record(body, *names, *tokens, reply, now, int(time.time()))
         if recorded is None:
             return None
@@ -273,17 +270,20 @@ class HybridTokenEstimator:
 
         `model` is a name, or an object or mapping with `family`, `id` or `name`.
         """
-        name = _model_name(model)
+        name = model_name(model)
         estimate = self._estimated({"messages": messages}, name, None, None, None)
-        return self._extended(messages, name, estimate)
+        if self._calibration.is_extended(estimate):
+            count = self.count_request({"messages": messages}, model=name)
+            return self._calibration.extended(estimate, count.message_tokens)
+        return self._calibration.corrected(estimate)
 
     def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
         """Whether the billed input tokens of a list of messages are known from now on (RFC 029)."""
-        return self.record({"messages": messages}, actual_tokens, model=_model_name(model))
+        return self.record({"messages": messages}, actual_tokens, model=model_name(model))
 
     def estimate_message(self, message: object, model: object) -> int:
         """Tokens of one message with its framing."""
-        count = self.count_request({"messages": [message]}, model=_model_name(model))
+        count = self.count_request({"messages": [message]}, model=model_name(model))
         return count.message_tokens[0]
 
     def count_request(
@@ -316,12 +316,7 @@ class HybridTokenEstimator:
             raise ValueError(
                 f"method is {self._method!r}; only 'characters' is calibrated, use record() instead"
             )
-        if actual_input_tokens > 0:
-            self._last_call = actual_input_tokens, max(0, message_count)
-            if estimated_tokens > 0:
-                newest = actual_input_tokens / estimated_tokens
-                self._correction += RFC_006_SMOOTHING * (newest - self._correction)
-        return self._correction
+        return self._calibration.update(actual_input_tokens, message_count, estimated_tokens)
 
     def stats(self) -> dict[str, int]:
         """What was asked so far and what is kept.
@@ -383,8 +378,7 @@ class HybridTokenEstimator:
         """Forget every known prefix, the correction factor and all that was learned."""
         self._engine.clear()
         self.accuracy_log.clear()
-        self._correction = 1.0
-        self._last_call = 0, 0
+        self._calibration = Calibration()
 
     def _estimated(self, *request: Any) -> Estimate:
         """The estimate with what is known here or in the shared store."""
@@ -417,36 +411,6 @@ class HybridTokenEstimator:
         is_taken: bool = self._engine.insert(digest, sealed, tenant, *now)
         return is_taken
 
-    def _extended(self, messages: object, model: str, estimate: Estimate) -> Estimate:
-        """`estimate` as an extension of the calibrated call, where it is longer (RFC 006)."""
-        known_tokens, known_count = self._last_call
-        if estimate.source != "estimated" or not 0 < known_count < estimate.new_message_count:
-            return self._corrected(estimate)
-        count = self.count_request({"messages": messages}, model=model)
-        new = count.message_tokens[known_count:]
-        return replace(
-            estimate,
-            tokens=known_tokens + sum(new),
-            source="delta",
-            known_tokens=known_tokens,
-            estimated_tokens=sum(new),
-            new_message_count=len(new),
-            low=known_tokens + sum(new) // 2,
-            high=known_tokens + 2 * sum(new),
-        )
-
-    def _corrected(self, estimate: Estimate) -> Estimate:
-        if self._correction == 1.0 or estimate.source != "estimated":
-            return estimate
-        tokens = math.ceil(estimate.tokens * self._correction)
-        return replace(
-            estimate,
-            tokens=tokens,
-            estimated_tokens=tokens,
-            low=math.floor(estimate.low * self._correction),
-            high=math.ceil(estimate.high * self._correction),
-        )
-
 
 _ALIVE: Final[WeakValueDictionary[int, HybridTokenEstimator]] = WeakValueDictionary()
 
@@ -458,35 +422,3 @@ def stats() -> dict[str, int]:
     for name, count in (item for estimator in alive for item in estimator.stats().items()):
         total[name] = total.get(name, 0) + count
     return total
-
-
-def _require_common(secret: bytes | None) -> None:
-    if secret is None or len(secret) < MIN_SECRET_BYTES:
-        given = "there is none" if secret is None else f"it has {len(secret)} bytes"
-        raise ValueError(
-            f"a shared store needs secret=, at least {MIN_SECRET_BYTES} bytes, and {given}: keys "
-            "and values are made with it, so every process must be given the same, from where "
-            "its other secrets come from; make one with secrets.token_bytes(32)"
-        )
-
-
-def _tenant(tenant: str | bytes | None) -> bytes | None:
-    return tenant.encode(errors="surrogatepass") if isinstance(tenant, str) else tenant
-
-
-def _milli(characters_per_token: float) -> int:
-    if not 0.001 <= characters_per_token <= 1000:
-        raise ValueError(
-            f"characters per token is {characters_per_token}; it must be 0.001 to 1000"
-        )
-    return round(characters_per_token * 1000)
-
-
-def _model_name(model: object) -> str:
-    if isinstance(model, str):
-        return model
-    for field in ("family", "id", "name"):
-        value = model.get(field) if isinstance(model, Mapping) else getattr(model, field, None)
-        if isinstance(value, str):
-            return value
-    return ""
