@@ -9,10 +9,6 @@
 #[allow(dead_code, reason = "some parts serve the run time only")]
 mod key;
 
-#[path = "src/claude/key.rs"]
-#[allow(dead_code, reason = "some parts serve the run time only")]
-mod claude_key;
-
 #[path = "src/claude/compile.rs"]
 mod claude;
 

@@ -8,38 +8,38 @@ use super::together::Together;
 use super::vocabulary::Vocabulary;
 
 /// Bytes of a block.
-pub(super) const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 
 /// The bytes of a block.
-pub(super) type Window = [u8; BLOCK];
+pub(crate) type Window = [u8; BLOCK];
 
 /// Members of each class among the bytes of a block: bit `n` stands for byte `n`.
 ///
 /// Bytes past the end of the text are in no class.
-pub(super) struct Block {
+pub(crate) struct Block {
     /// Bytes of the text.
-    pub(super) text: u64,
+    pub(crate) text: u64,
     /// True if the text ends in this block.
-    pub(super) last: bool,
+    pub(crate) last: bool,
     /// Bytes of characters that are not ASCII; they are in no class below.
-    pub(super) wide: u64,
-    pub(super) upper: u64,
-    pub(super) lower: u64,
-    pub(super) digit: u64,
+    pub(crate) wide: u64,
+    pub(crate) upper: u64,
+    pub(crate) lower: u64,
+    pub(crate) digit: u64,
     /// The space alone.
-    pub(super) space: u64,
+    pub(crate) space: u64,
     /// `\n` and `\r`.
-    pub(super) newline: u64,
+    pub(crate) newline: u64,
     /// All white space, line ends too.
-    pub(super) white: u64,
+    pub(crate) white: u64,
     /// Everything else.
-    pub(super) other: u64,
-    pub(super) quote: u64,
-    pub(super) slash: u64,
+    pub(crate) other: u64,
+    pub(crate) quote: u64,
+    pub(crate) slash: u64,
 }
 
 /// Equal parts of a block.
-pub(super) trait Lanes: Copy {
+pub(crate) trait Lanes: Copy {
     /// Bytes of a part.
     const WIDTH: usize;
     fn load(window: &Window, part: usize) -> Self;
@@ -60,7 +60,7 @@ pub(super) trait Lanes: Copy {
 /// Sixteen bytes, on any machine.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[derive(Clone, Copy)]
-pub(super) struct Portable([u8; 16]);
+pub(crate) struct Portable([u8; 16]);
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 impl Portable {
@@ -110,7 +110,7 @@ impl Lanes for Portable {
 impl Block {
     /// The classes of the first bytes of a text of `length` bytes, at least one.
     #[inline(always)]
-    pub(super) fn new<L: Lanes>(bytes: &Window, length: usize) -> Block {
+    pub(crate) fn new<L: Lanes>(bytes: &Window, length: usize) -> Block {
         let mut block = Block {
             text: u64::MAX >> (BLOCK - length.min(BLOCK)),
             last: length <= BLOCK,
@@ -144,20 +144,20 @@ impl Block {
     }
 
     #[inline(always)]
-    pub(super) fn letter(&self) -> u64 {
+    pub(crate) fn letter(&self) -> u64 {
         self.upper | self.lower
     }
 
     /// White space without line ends.
     #[inline(always)]
-    pub(super) fn blank(&self) -> u64 {
+    pub(crate) fn blank(&self) -> u64 {
         self.white & !self.newline
     }
 }
 
 /// `rest`, which is shorter than a window, and zeros.
 #[inline(never)]
-pub(super) fn padded(rest: &[u8]) -> Window {
+pub(crate) fn padded(rest: &[u8]) -> Window {
     let mut bytes = [0; BLOCK];
     bytes[..rest.len()].copy_from_slice(rest);
     bytes

@@ -17,16 +17,16 @@ use super::vocabulary::Vocabulary;
 
 /// Sixteen bytes, by instructions that every x86-64 machine has.
 #[derive(Clone, Copy)]
-pub(super) struct Sse2(__m128i);
+pub(crate) struct Sse2(__m128i);
 
 /// Thirty-two bytes. Only to be used where [`is_detected`](Avx2::is_detected) says so.
 #[derive(Clone, Copy)]
-pub(super) struct Avx2(__m256i);
+pub(crate) struct Avx2(__m256i);
 
 impl Avx2 {
     /// True if this machine has AVX2 and the bit instructions that came with it.
     #[inline]
-    pub(super) fn is_detected() -> bool {
+    pub(crate) fn is_detected() -> bool {
         is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")

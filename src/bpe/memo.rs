@@ -38,7 +38,7 @@ const TEXTS: usize = 1 << 12;
 const TABLES: usize = 4;
 
 /// Longest piece that is hashed at once.
-pub(super) const SHORT_PIECE_BYTES: usize = 15;
+pub(crate) const SHORT_PIECE_BYTES: usize = 15;
 
 static TABLES_OF_PIECES: [Pieces; TABLES] =
     [const { Pieces([const { AtomicU64::new(0) }; PIECES]) }; TABLES];
@@ -54,23 +54,34 @@ pub(super) fn fix_secret() {
 
 /// What this thread remembers of one vocabulary.
 #[derive(Clone, Copy)]
-pub(super) struct Memo {
+pub(crate) struct Memo {
     secret: [u64; 2],
     pieces: &'static Pieces,
 }
 
 /// A hash of 128 bits.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Hash {
+pub(crate) struct Hash {
     /// Both halves of a product, joined.
     tag: u64,
     /// The same, joined at other bits: the high half alone crowds words that differ in one byte.
     place: u64,
 }
 
+impl Hash {
+    /// The same hash at one of the first `places` of a table, a power of two.
+    #[inline(always)]
+    pub(crate) fn within(self, places: u64) -> Hash {
+        Hash {
+            place: self.place & (places - 1),
+            ..self
+        }
+    }
+}
+
 impl Memo {
     /// The memo for the vocabulary of that number.
-    pub(super) fn new(vocabulary: u64) -> Memo {
+    pub(crate) fn new(vocabulary: u64) -> Memo {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static TABLE: Cell<usize> = const { Cell::new(usize::MAX) });
         let [first, second] = *SECRET.get_or_init(|| {
@@ -91,7 +102,7 @@ impl Memo {
 
     /// Hash of `text[start..end]`, which is not empty.
     #[inline(always)]
-    pub(super) fn hash(self, text: &[u8], start: usize, end: usize) -> Hash {
+    pub(crate) fn hash(self, text: &[u8], start: usize, end: usize) -> Hash {
         if end - start > SHORT_PIECE_BYTES {
             self.hash_long(text, start, end)
         } else {
@@ -101,7 +112,7 @@ impl Memo {
 
     /// Hash of the first `length` bytes of `text`, at most [`SHORT_PIECE_BYTES`].
     #[inline(always)]
-    pub(super) fn hash_short(self, text: &[u8; 16], length: usize) -> Hash {
+    pub(crate) fn hash_short(self, text: &[u8; 16], length: usize) -> Hash {
         let (low, high) = low_bytes(text, length);
         self.mixed(low ^ self.secret[0], high | (length as u64) << 56)
     }
@@ -137,7 +148,7 @@ impl Memo {
 
     /// Tokens of the piece of that hash, or 0.
     #[inline(always)]
-    pub(super) fn piece(self, hash: Hash) -> u64 {
+    pub(crate) fn piece(self, hash: Hash) -> u64 {
         let entry = self.pieces.at(hash).load(Relaxed);
         if (entry ^ hash.tag) >> COUNT_BITS == 0 {
             entry & MOST
@@ -147,24 +158,24 @@ impl Memo {
     }
 
     #[inline(always)]
-    pub(super) fn remember_piece(self, hash: Hash, tokens: u64) {
+    pub(crate) fn remember_piece(self, hash: Hash, tokens: u64) {
         if tokens <= MOST {
             let entry = hash.tag & !MOST | tokens;
             self.pieces.at(hash).store(entry, Relaxed);
         }
     }
 
-    /// Remembers `tokens`, none or one, of a piece; without a branch.
+    /// Remembers `tokens` of a piece, at most [`MOST`], unless they are none; without a branch.
     #[inline(always)]
-    pub(super) fn remember_if(self, hash: Hash, tokens: u64) {
+    pub(crate) fn remember_some(self, hash: Hash, tokens: u64) {
         let entry = self.pieces.at(hash);
         let before = entry.load(Relaxed);
-        let made = hash.tag & !MOST | 1;
+        let made = hash.tag & !MOST | tokens;
         entry.store(if tokens == 0 { before } else { made }, Relaxed);
     }
 
     /// Tokens of the text of that hash, or 0.
-    pub(super) fn text(self, hash: Hash) -> u64 {
+    pub(crate) fn text(self, hash: Hash) -> u64 {
         let [mixed, tokens] = TEXT_COUNTS.at(hash);
         let tokens = tokens.load(Relaxed);
         if mixed.load(Relaxed) ^ tokens == hash.tag {
@@ -174,7 +185,7 @@ impl Memo {
         }
     }
 
-    pub(super) fn remember_text(self, hash: Hash, tokens: u64) {
+    pub(crate) fn remember_text(self, hash: Hash, tokens: u64) {
         let entry = TEXT_COUNTS.at(hash);
         entry[0].store(hash.tag ^ tokens, Relaxed);
         entry[1].store(tokens, Relaxed);

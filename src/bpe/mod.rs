@@ -10,26 +10,26 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod block;
+pub(crate) mod block;
 mod encoding;
-mod key;
+pub(crate) mod key;
 #[cfg(target_arch = "x86_64")]
-mod lanes;
+pub(crate) mod lanes;
 mod long;
-mod memo;
+pub(crate) mod memo;
 mod merge;
 mod piece;
 mod pieces;
 mod rank_file;
 mod ranked;
 mod scan;
-mod split;
+pub(crate) mod split;
 mod split_rule;
 #[cfg(test)]
 mod steps;
 mod together;
 mod unicode;
-mod vocabulary;
+pub(crate) mod vocabulary;
 mod wide;
 
 pub use encoding::Encoding;

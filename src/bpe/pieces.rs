@@ -135,7 +135,7 @@ impl Pieces {
             let key = Key::new(&text, (end - start).min(SHORT_BYTES + 1));
             let count = u64::from(vocabulary.rank_at(place as usize, key) != NONE);
             let hash = self.hashes[usize::from(piece)];
-            memo.remember_if(hash, count);
+            memo.remember_some(hash, count);
             tokens += count;
             others[left % ROOM] = piece;
             left += usize::from(count == 0);

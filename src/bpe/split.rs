@@ -88,7 +88,7 @@ fn before_word(block: &Block) -> u64 {
 
 /// The first byte of each run of `bits` and every third after it.
 #[inline(always)]
-fn thirds(bits: u64) -> u64 {
+pub(crate) fn thirds(bits: u64) -> u64 {
     let mut starts = firsts(bits);
     let whole = bits & bits << 1 & bits << 2;
     let mut more = starts << 3 & whole;

@@ -38,7 +38,7 @@ pub(super) type Text = [u8; POSITIONS + 16];
 
 /// Cells that are being merged.
 #[repr(align(64))]
-pub(super) struct Together {
+pub(crate) struct Together {
     /// For each position and lane, the rank of the pair that starts there, above the position.
     pub(super) words: [[i32; LANES]; POSITIONS],
     /// Starts of spans in each cell, and the end of the last.

@@ -31,7 +31,7 @@ pub(super) const NONE: u32 = u32::MAX;
 struct Aligned<T: ?Sized>(T);
 
 /// The tables of one vocabulary.
-pub(super) struct Vocabulary {
+pub(crate) struct Vocabulary {
     /// Tells it from the others in what they share.
     pub(super) number: u64,
     /// Text of all tokens, by rank.
@@ -329,7 +329,7 @@ fn has_bit(bits: &[u8], bit: usize) -> bool {
 
 /// Sixteen bytes from `start`, which is a byte of the text; zeros past the end.
 #[inline(always)]
-pub(super) fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
+pub(crate) fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
     match text[start..].first_chunk() {
         Some(chunk) => *chunk,
         None => last_bytes(text, start),

@@ -46,7 +46,7 @@ impl Character {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn wide_at(text: &[u8], at: usize, lead: u8) -> Character {
         let tail = |offset: usize| {
             text.get(at + offset)

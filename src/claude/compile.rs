@@ -8,9 +8,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{claude_key as key, place};
+use super::key::{self, Key};
+use super::place;
 
 #[path = "kind.rs"]
+#[allow(dead_code, reason = "some parts serve the run time only")]
 mod kind;
 
 #[path = "layout.rs"]
@@ -25,6 +27,9 @@ const SPACES: [char; 4] = [' ', '\n', '\t', '\u{3000}'];
 
 /// Characters of words that a contraction has after its apostrophe.
 const SUFFIXES: [&str; 7] = ["s", "t", "d", "m", "ll", "re", "ve"];
+
+/// Stretches of a space, line feed or tab of up to this length are one token (`ascii.rs`).
+const LEVEL_BYTES: usize = 16;
 
 /// Bits of a state that number its mask.
 const MASK_BITS: u32 = u64::BITS - layout::MASK_SHIFT;
@@ -307,6 +312,8 @@ fn write_ladders(out: &Path, pieces: &Pieces) {
                 pieces.has(&[run.as_bytes()])
             })
             .collect();
+        let level = lengths.iter().take(LEVEL_BYTES);
+        assert!(space == '\u{3000}' || level.eq(&(1..=LEVEL_BYTES).collect::<Vec<_>>()));
         let longest = *lengths.last().expect("a piece");
         let mut costs = vec![0_u16];
         for length in 1..=longest * longest + 2 * LADDER {
@@ -345,7 +352,7 @@ fn write_entries(out: &Path, pieces: &[Pieces], kinds: &[u32]) {
             texts.insert(text);
         }
     }
-    let keyed: Vec<(u64, u128)> = texts
+    let keyed: Vec<(u64, [u64; 2])> = texts
         .iter()
         .map(|text| {
             let first = text.chars().next().expect("not empty");
@@ -357,16 +364,17 @@ fn write_entries(out: &Path, pieces: &[Pieces], kinds: &[u32]) {
             };
             let mut padded = [0; 16];
             padded[..text.len()].copy_from_slice(text);
-            let packed = key::pack(padded, text.len());
-            assert!(value < 1 << (u128::BITS - key::RANK_SHIFT));
-            let entry = packed | u128::from(value) << key::RANK_SHIFT;
-            (key::hash_short(packed), entry)
+            let key = Key::new(&padded, text.len());
+            assert!(value < 1 << (u64::BITS - key::RANK_SHIFT));
+            let high = key.high | u64::from(value) << key::RANK_SHIFT;
+            (key.hash(), [key.low, high])
         })
         .collect();
     let (slots, pilots) = place(&keyed);
     let entries: Vec<u8> = slots
         .iter()
-        .flat_map(|slot| slot.unwrap_or(0).to_le_bytes())
+        .flat_map(|slot| slot.unwrap_or_default().map(u64::to_le_bytes))
+        .flatten()
         .collect();
     let pilots: Vec<u8> = pilots
         .iter()
@@ -419,16 +427,14 @@ struct Node {
 fn write_automaton(out: &Path, pieces: &Pieces, kinds: &[u32]) {
     let nodes = trie(pieces, kinds);
     let (slots, bases) = double_array(&nodes);
-    let mut masks: Vec<u128> = vec![0];
-    let mut numbers: HashMap<u128, u64> = [(0, 0)].into();
+    let distinct: BTreeSet<u128> = nodes.iter().map(|node| node.lengths).collect();
+    // In order: those of long pieces have the highest numbers.
+    let masks: Vec<u128> = distinct.into_iter().collect();
+    assert!(masks[0] == 0 && masks.len() < 1 << MASK_BITS);
     let slot_count = slots.iter().max().expect("the root") / 256 * 256 + 256;
     let mut states = vec![None; slot_count];
     for (node, entry) in nodes.iter().enumerate() {
-        let number = *numbers.entry(entry.lengths).or_insert_with(|| {
-            masks.push(entry.lengths);
-            masks.len() as u64 - 1
-        });
-        assert!(number < 1 << MASK_BITS);
+        let number = masks.binary_search(&entry.lengths).expect("a mask") as u64;
         let state = (bases[node] as u64) << layout::BASE_SHIFT
             | (slots[entry.fail] as u64) << layout::FAIL_SHIFT
             | number << layout::MASK_SHIFT;
@@ -464,11 +470,17 @@ fn write_automaton(out: &Path, pieces: &Pieces, kinds: &[u32]) {
     let roots: Vec<u8> = (0..=u8::MAX)
         .flat_map(|byte| table.as_chunks::<8>().0[root(byte)])
         .collect();
+    let lanes: Vec<u8> = masks
+        .iter()
+        .flat_map(|mask| (0..layout::LANES).map(move |length| mask >> length & 1))
+        .map(|ends| if ends == 1 { 1 } else { u8::MAX })
+        .collect();
     let masks: Vec<u8> = masks.iter().flat_map(|mask| mask.to_le_bytes()).collect();
     let family = FAMILIES[pieces.family];
     write_table(out, &format!("claude_{family}.states"), &table);
     write_table(out, &format!("claude_{family}.roots"), &roots);
     write_table(out, &format!("claude_{family}.masks"), &masks);
+    write_table(out, &format!("claude_{family}.lanes"), &lanes);
 }
 
 /// Trie with failure links; bit `n - 1` of `lengths` says that a piece of `n` bytes ends here.

@@ -2,6 +2,7 @@
 
 use super::marker::Marker;
 use super::normal::normal;
+use super::scan;
 use super::vocabulary::{self, Vocabulary};
 
 /// Copy handle to a generation of Claude's tokenizer.
@@ -65,7 +66,7 @@ impl ClaudeFamily {
         let mut least_bytes = FIRST_BYTES;
         while let Some(head) = head(text, least_bytes) {
             let normal = normal(head, self.folds_quotes());
-            if self.marker(head, &normal).exceeds(limit) {
+            if scan::exceeds(self.marker(head, &normal), limit) {
                 return beyond;
             }
             least_bytes = 2 * head.len();
@@ -78,7 +79,7 @@ impl ClaudeFamily {
         let normal = normal(text, self.folds_quotes());
         let content = normal.trim_end_matches('\n');
         let line_feeds = normal.len() - content.len();
-        self.marker(text, content).count(limit) + self.trailing(line_feeds)
+        scan::count(self.marker(text, content), limit) + self.trailing(line_feeds)
     }
 
     /// A marker for `content`, the normal form of `text`.

@@ -54,6 +54,13 @@ pub(crate) const COMPOSING: u32 = 1 << 22;
 /// Unassigned in Unicode 15.0.
 pub(crate) const UNASSIGNED: u32 = 1 << 23;
 
+/// A run of digits mixes these.
+pub(crate) const DIGITS: u32 = DIGIT | BORDER_DIGIT;
+/// Numbers that are marked beside a space.
+pub(crate) const NUMBERS: u32 = NUMBER | DECIMAL;
+/// Anything that a clump is made of.
+pub(crate) const CLUMP: u32 = PUNCTUATION | DIGITS | NUMBERS | IDEOGRAPH | SYMBOL | SELECTOR;
+
 /// Tokens of the character alone, 1 to 4: three bits for each vocabulary.
 pub(crate) const COST_SHIFTS: [u32; 2] = [24, 27];
 

@@ -15,6 +15,9 @@ pub(crate) const MAX_PIECE_BYTES: usize = 128;
 /// Lengths of white space whose cost is in a table; longer runs start with longest pieces.
 pub(crate) const LADDER: usize = 512;
 
+/// Lengths of pieces that have a byte in a word of lanes.
+pub(crate) const LANES: usize = 16;
+
 /// A state of the automaton: label (low 8 bits), base, failure, number of the mask.
 pub(crate) const BASE_BITS: u32 = 20;
 pub(crate) const BASE_SHIFT: u32 = 8;
@@ -49,12 +52,12 @@ pub(crate) const WORD_COST_MASK: u32 = 31;
 
 /// Where the tokens of punctuation are in its value: by vocabulary, then by markers.
 #[inline(always)]
-pub(crate) fn punctuation_shift(vocabulary: usize, bow: bool, eow: bool) -> u32 {
+pub(crate) const fn punctuation_shift(vocabulary: usize, bow: bool, eow: bool) -> u32 {
     let shifts = if vocabulary == 0 {
         [0, 2, 4, 6]
     } else {
         [8, 10, 12, 14]
     };
-    shifts[2 * usize::from(eow) + usize::from(bow)]
+    shifts[2 * eow as usize + bow as usize]
 }
 pub(crate) const PUNCTUATION_COST_MASK: u32 = 3;

@@ -14,29 +14,20 @@
 //!
 //! An apostrophe that is a clump of its own before a word takes no `<bow>`.
 
+use super::ascii;
+use super::cells::Cells;
 use super::character::{Character, ascii_kind};
+use super::clump::{APOSTROPHE, Clump, MarkedCell};
+use super::counter::Counter;
 use super::encoding::ClaudeFamily;
-use super::key::SHORT_BYTES;
 use super::kind;
-use super::layout::{self, BOW, EOW, PUNCTUATION_COST_MASK};
-use super::tiling::Tiling;
-use super::vocabulary::{self, Ladder, Vocabulary};
-use super::word::{Words, window_at};
-
-/// Anything that a clump is made of.
-const CLUMP: u32 = kind::PUNCTUATION | DIGITS | HARD;
-/// A run of digits mixes these.
-const DIGITS: u32 = kind::DIGIT | kind::BORDER_DIGIT;
-/// Numbers that are marked beside a space.
-const NUMBERS: u32 = kind::NUMBER | kind::DECIMAL;
-const HARD: u32 = kind::IDEOGRAPH | kind::SYMBOL | NUMBERS | kind::SELECTOR;
+use super::vocabulary::{Ladder, Vocabulary};
+use super::word::Word;
+#[cfg(test)]
+use crate::bpe::block::Portable;
+use crate::bpe::block::{Block, Lanes, padded};
 
 const SPACE_CODE: u32 = b' ' as u32;
-const APOSTROPHE: u8 = b'\'';
-
-/// The rest of a word that may follow an apostrophe.
-const SUFFIXES: [&[u8]; 7] = [b"s", b"t", b"d", b"m", b"ll", b"re", b"ve"];
-const MAX_SUFFIX_BYTES: usize = 2;
 
 /// Bytes after a cell that its tokens may depend on, at most.
 const LOOK_AHEAD: usize = 32;
@@ -46,8 +37,9 @@ pub(super) struct Marker<'a> {
     text: &'a [u8],
     vocabulary: &'static Vocabulary,
     absorbs_space: bool,
-    words: Words,
-    tiling: Tiling,
+    marks_capitals: bool,
+    counter: Counter,
+    cells: Cells,
     tokens: u64,
     /// Whether what is before is a space or the frame's `<bow>`.
     after_space: bool,
@@ -67,8 +59,9 @@ impl<'a> Marker<'a> {
             text,
             vocabulary,
             absorbs_space: family.absorbs_space(),
-            words: Words::new(vocabulary.number, family.marks_capitals()),
-            tiling: Tiling::new(vocabulary),
+            marks_capitals: family.marks_capitals(),
+            counter: Counter::new(family),
+            cells: Cells::new(),
             tokens: 0,
             after_space: family.absorbs_space(),
             after_eow: false,
@@ -78,17 +71,20 @@ impl<'a> Marker<'a> {
     }
 
     /// Number of tokens of the text, or a number above `limit` if that is where it leads.
-    pub(super) fn count(mut self, limit: u64) -> u64 {
+    #[inline(always)]
+    pub(super) fn count<L: Lanes>(mut self, limit: u64) -> u64 {
         self.begin();
         let mut at = 0;
         while at < self.text.len() && self.tokens <= limit {
-            at = self.cell(at);
+            at = self.advance::<L>(at, true);
         }
-        self.tokens + u64::from(self.seam)
+        self.count_cells::<L>();
+        self.tokens + self.counter.finish() + u64::from(self.seam)
     }
 
     /// Whether the text has more than `limit` tokens, whatever comes after it.
-    pub(super) fn exceeds(mut self, limit: u64) -> bool {
+    #[inline(always)]
+    pub(super) fn exceeds<L: Lanes>(mut self, limit: u64) -> bool {
         self.begin();
         let mut at = 0;
         while at + LOOK_AHEAD < self.text.len() {
@@ -96,25 +92,76 @@ impl<'a> Marker<'a> {
             if self.tokens > limit {
                 return true;
             }
-            at = self.cell(at);
+            at = self.advance::<L>(at, false);
         }
         false
+    }
+
+    /// End of what is counted next, many cells or one; `whole` says that nothing follows the text.
+    #[inline(always)]
+    fn advance<L: Lanes>(&mut self, at: usize, whole: bool) -> usize {
+        let end = self.block::<L>(at, whole);
+        if end == at {
+            return self.cell::<L>(at);
+        }
+        if self.cells.are_many() {
+            self.count_cells::<L>();
+        }
+        end
+    }
+
+    /// End of the cells that a block of ASCII at `at` tells of, which wait to be counted.
+    #[inline(always)]
+    fn block<L: Lanes>(&mut self, at: usize, whole: bool) -> usize {
+        let start = at.wrapping_sub(1);
+        let Some(rest) = self.text.get(start..) else {
+            return at;
+        };
+        let copy;
+        let window = match rest.first_chunk() {
+            Some(window) => window,
+            None if whole => {
+                copy = padded(rest);
+                &copy
+            }
+            None => return at,
+        };
+        if window[0] == b' ' || !window[..8].is_ascii() {
+            return at;
+        }
+        let block = Block::new::<L>(window, if whole { rest.len() } else { usize::MAX });
+        let found = ascii::find(&block, self.text, start, self.vocabulary);
+        if found.length == 0 {
+            return at;
+        }
+        self.tokens += found.tokens;
+        self.cells.push_all(start, found.firsts, found.lasts);
+        let end = start + found.length;
+        let last = ascii_kind(self.text[end - 1]);
+        self.after_eow =
+            last & kind::WORD != 0 || last & kind::PUNCTUATION != 0 && self.before_space(end);
+        end
+    }
+
+    #[inline(always)]
+    fn count_cells<L: Lanes>(&mut self) {
+        self.tokens += self.cells.count::<L>(&mut self.counter, self.text);
     }
 
     /// The frame's `<bow>` is paid for if nothing uses it up.
     fn begin(&mut self) {
         let first = Character::at(self.text, 0);
-        if self.absorbs_space && !first.is(kind::WORD | CLUMP) && first.code != SPACE_CODE {
+        if self.absorbs_space && !first.is(kind::WORD | kind::CLUMP) && first.code != SPACE_CODE {
             self.tokens += 1;
         }
     }
 
     /// End of the cell at `at`, whose tokens are added.
     #[inline(always)]
-    fn cell(&mut self, at: usize) -> usize {
+    fn cell<L: Lanes>(&mut self, at: usize) -> usize {
         let character = Character::at(self.text, at);
         if character.is(kind::WORD) {
-            self.word(at)
+            self.word::<L>(at)
         } else if character.is(kind::SPACE) {
             self.space(at, character)
         } else {
@@ -123,14 +170,26 @@ impl<'a> Marker<'a> {
     }
 
     #[inline(always)]
-    fn word(&mut self, at: usize) -> usize {
-        let word = self.words.read(self.text, at, &mut self.tiling);
-        self.tokens += word.tokens;
+    fn word<L: Lanes>(&mut self, at: usize) -> usize {
+        let word = Word::read(self.text, at, self.marks_capitals);
+        if word.is_literal() {
+            self.cells.push(at, at + word.text.len());
+            if self.cells.are_many() {
+                self.count_cells::<L>();
+            }
+        } else {
+            self.tokens += self.counter.word(&word, self.text, at);
+        }
+        self.after_word(&word);
+        at + word.text.len()
+    }
+
+    #[inline(always)]
+    fn after_word(&mut self, word: &Word) {
         self.after_symbolic = word.symbolic;
         self.after_eow = true;
         self.seam = false;
         self.after_space = false;
-        word.end
     }
 
     #[inline(always)]
@@ -175,94 +234,9 @@ impl<'a> Marker<'a> {
         self.text.get(end) == Some(&b' ') && self.text.get(end + 1) != Some(&b' ')
     }
 
+    /// A clump, and the suffix of a contraction if one follows.
     #[inline(always)]
     fn clump(&mut self, start: usize) -> usize {
-        let mut end = start;
-        let mut bits = 0;
-        while let Some(&byte) = self.text.get(end) {
-            let kind = if byte < 0x80 {
-                ascii_kind(byte)
-            } else {
-                return self.clump_or_word(start, end, bits);
-            };
-            if kind & (kind::PUNCTUATION | kind::DIGIT) == 0 {
-                break;
-            }
-            bits |= kind;
-            end += 1;
-        }
-        self.ascii_clump(start, end, bits)
-    }
-
-    /// A clump of ASCII that stops before a character that is not ASCII.
-    #[inline(never)]
-    fn clump_or_word(&mut self, start: usize, end: usize, bits: u32) -> usize {
-        if Character::at(self.text, end).is(CLUMP) {
-            self.any_clump(start)
-        } else {
-            self.ascii_clump(start, end, bits)
-        }
-    }
-
-    /// A clump of ASCII punctuation and digits, whose kinds together are `bits`.
-    #[inline(always)]
-    fn ascii_clump(&mut self, start: usize, end: usize, bits: u32) -> usize {
-        let lone_apostrophe = self.text[end - 1] == APOSTROPHE
-            && (end - start == 1 || ascii_kind(self.text[end - 2]) & kind::DIGIT != 0)
-            && Character::at(self.text, end).is(kind::WORD);
-        if lone_apostrophe || bits & kind::DIGIT != 0 && bits & kind::PUNCTUATION != 0 {
-            return self.any_clump(start);
-        }
-        let bow = self.after_space;
-        if bits & kind::PUNCTUATION != 0 {
-            let eow = self.before_space(end);
-            self.tokens += u64::from(self.seam && !bow) + self.punctuation(start, end, bow, eow);
-            self.after_eow = eow;
-        } else {
-            let frame = self.absorbs_space && start == 0;
-            self.tokens += u64::from(self.seam) + u64::from(frame);
-            self.tokens += (end - start).div_ceil(3) as u64;
-            self.after_eow = false;
-        }
-        self.seam = false;
-        self.after_space = false;
-        self.after_symbolic = false;
-        end
-    }
-
-    /// Tokens of ASCII punctuation with its markers.
-    #[inline(always)]
-    fn punctuation(&mut self, start: usize, end: usize, bow: bool, eow: bool) -> u64 {
-        let length = end - start;
-        if length <= SHORT_BYTES {
-            let window = window_at(self.text, start).to_le_bytes();
-            if let Some(value) = vocabulary::value(window, length) {
-                let shift = layout::punctuation_shift(self.vocabulary.number, bow, eow);
-                let tokens = value >> shift & PUNCTUATION_COST_MASK;
-                if tokens > 0 {
-                    return tokens.into();
-                }
-            }
-        }
-        self.tile_ascii(start, end, bow, eow)
-    }
-
-    fn tile_ascii(&mut self, start: usize, end: usize, bow: bool, eow: bool) -> u64 {
-        if bow {
-            self.tiling.byte(BOW);
-        }
-        for &byte in &self.text[start..end] {
-            self.tiling.byte(byte);
-        }
-        if eow {
-            self.tiling.byte(EOW);
-        }
-        self.tiling.finish()
-    }
-
-    /// Any clump, and the suffix of a contraction if one follows.
-    #[inline(never)]
-    fn any_clump(&mut self, start: usize) -> usize {
         let clump = Clump::read(self.text, start, self.after_symbolic);
         let suffix = clump.suffix;
         let opens_word = clump.end - start == 1
@@ -271,29 +245,23 @@ impl<'a> Marker<'a> {
         let bow = self.after_space && clump.takes_bow && !opens_word;
         let eow = suffix > 0 || clump.takes_eow && self.before_space(clump.end);
         self.tokens += u64::from(self.seam && !bow);
-        let frame = self.absorbs_space && start == 0;
         // At the start of a message the frame's `<bow>` is written, or the space that it stands for.
+        let frame = self.absorbs_space && start == 0;
         self.tokens += u64::from(frame && opens_word);
-        if bow || frame && !opens_word {
-            self.tiling.byte(BOW);
-        }
-        let mut at = start;
+        let mut bow = bow || frame && !opens_word;
+        let (mut at, mut from) = (start, start);
         while at < clump.end {
             let character = Character::at(self.text, at);
             if character.is(kind::IDEOGRAPH | kind::DIGIT) {
+                self.part(from, at, bow, false, 0);
+                bow = false;
                 at = self.alone(at, character);
+                from = at;
             } else {
-                self.tiling.character(character, self.text, at);
                 at += character.length;
             }
         }
-        for &byte in &self.text[clump.end..clump.end + suffix] {
-            self.tiling.byte(byte);
-        }
-        if eow {
-            self.tiling.byte(EOW);
-        }
-        self.tokens += self.tiling.finish();
+        self.part(from, clump.end, bow, eow, suffix);
         self.after_eow = eow;
         self.seam = false;
         self.after_space = false;
@@ -301,10 +269,35 @@ impl<'a> Marker<'a> {
         clump.end + suffix
     }
 
+    /// Counts a part of a clump with its markers, and the suffix after it.
+    #[inline(always)]
+    fn part(&mut self, start: usize, end: usize, bow: bool, eow: bool, suffix: usize) {
+        let first = Character::at(self.text, start);
+        if start == end {
+            self.tokens += u64::from(bow) + u64::from(eow);
+            return;
+        }
+        if !bow && !eow && start + first.length == end {
+            self.tokens += first.cost(self.vocabulary.number);
+            return;
+        }
+        self.tokens += if bow && start == 0 {
+            let cell = MarkedCell {
+                text: &self.text[..end + suffix],
+                bow,
+                eow,
+            };
+            self.counter.uncommon(&cell)
+        } else {
+            let space_after = usize::from(eow && suffix == 0);
+            let (start, end) = (start - usize::from(bow), end + suffix + space_after);
+            self.counter.cell(self.text, start, end)
+        };
+    }
+
     /// Ideographs or ASCII digits, which no piece joins to anything else.
     #[inline(always)]
     fn alone(&mut self, mut at: usize, mut character: Character) -> usize {
-        self.tokens += self.tiling.finish();
         let start = at;
         if character.is(kind::DIGIT) {
             while self.text.get(at).is_some_and(u8::is_ascii_digit) {
@@ -322,103 +315,31 @@ impl<'a> Marker<'a> {
     }
 }
 
-/// The runs of a clump, as far as they matter for its markers.
-struct Clump {
-    end: usize,
-    takes_bow: bool,
-    takes_eow: bool,
-    /// Bytes of the contraction's suffix after the clump; 0 if there is none.
-    suffix: usize,
-}
-
-/// A run of a clump while it is read.
-#[derive(Clone, Copy)]
-struct Run {
-    /// Kinds that go on with the run.
-    members: u32,
-    first: u32,
-    last: u32,
-    bytes: usize,
-    /// Whether its characters are numbers of one kind.
-    uniform: bool,
-}
-
-impl Run {
-    fn new(character: Character) -> Run {
-        let class = [kind::PUNCTUATION, DIGITS, kind::SYMBOL, NUMBERS]
-            .into_iter()
-            .find(|class| character.is(*class));
-        let members = match class {
-            Some(members @ (kind::PUNCTUATION | DIGITS)) => members,
-            Some(hard) => hard | kind::SELECTOR,
-            None => kind::IDEOGRAPH | kind::SELECTOR,
-        };
-        Run {
-            members,
-            first: character.kind,
-            last: character.kind,
-            bytes: character.length,
-            uniform: character.is(NUMBERS | DIGITS),
-        }
+#[cfg(test)]
+impl Marker<'_> {
+    /// A marker that remembers nothing yet.
+    pub(super) fn forgetful(mut self) -> Self {
+        self.counter = self.counter.forgetful();
+        self
     }
 
-    fn add(&mut self, character: Character) {
-        self.last = character.kind;
-        self.bytes += character.length;
-        let same = self.members == DIGITS || character.kind & NUMBERS == self.first & NUMBERS;
-        self.uniform &= same;
-    }
-
-    /// Whether a character of these bits, at the edge of the run, is marked beside a space.
-    fn is_marked(&self, edge: u32) -> bool {
-        let number = self.uniform && edge & (NUMBERS | kind::BORDER_DIGIT) != 0;
-        number || edge & (kind::PUNCTUATION | kind::SYMBOL | kind::SELECTOR) != 0
-    }
-}
-
-impl Clump {
-    /// The clump that starts at `start`.
-    fn read(text: &[u8], start: usize, after_symbolic: bool) -> Clump {
-        let first = Character::at(text, start);
-        let mut run = Run::new(first);
-        let mut takes_bow = None;
-        // Whether what is before the run is marked on its right.
-        let mut marked_before = after_symbolic;
-        let mut end = start + first.length;
-        loop {
-            let character = Character::at(text, end);
-            if character.is(run.members) {
-                run.add(character);
+    /// The count without blocks, rounds and memory for words.
+    pub(super) fn count_plainly(mut self) -> u64 {
+        self.begin();
+        let mut at = 0;
+        while at < self.text.len() {
+            if Character::at(self.text, at).is(kind::WORD) {
+                let word = Word::read(self.text, at, self.marks_capitals);
+                self.tokens += match word.known_tokens(self.vocabulary.number) {
+                    0 => self.counter.uncommon(&word),
+                    tokens => tokens,
+                };
+                self.after_word(&word);
+                at += word.text.len();
             } else {
-                takes_bow.get_or_insert(run.is_marked(run.first));
-                if !character.is(CLUMP) {
-                    break;
-                }
-                marked_before = run.is_marked(run.last);
-                run = Run::new(character);
+                at = self.cell::<Portable>(at);
             }
-            end += character.length;
         }
-        let lone_apostrophe = run.bytes == 1 && text[end - 1] == APOSTROPHE;
-        let contracts = lone_apostrophe && !marked_before;
-        Clump {
-            end,
-            takes_bow: takes_bow.unwrap_or_default(),
-            takes_eow: run.is_marked(run.last),
-            suffix: if contracts { suffix(text, end) } else { 0 },
-        }
+        self.tokens + self.counter.finish() + u64::from(self.seam)
     }
-}
-
-/// Length of the word at `start` if it is the suffix of a contraction, else 0.
-fn suffix(text: &[u8], start: usize) -> usize {
-    let letters = text[start..]
-        .iter()
-        .take(MAX_SUFFIX_BYTES)
-        .take_while(|byte| byte.is_ascii_lowercase())
-        .count();
-    let end = start + letters;
-    let whole = !Character::at(text, end).is(kind::WORD);
-    let known = SUFFIXES.contains(&&text[start..end]);
-    if whole && known { letters } else { 0 }
 }

@@ -46,14 +46,19 @@ pub(super) fn normal(text: &str, fold_quotes: bool) -> Cow<'_, str> {
     while at < text.len() {
         let end = special_end(text.as_bytes(), special);
         let plain = &text[at..special];
-        let base = plain.chars().next_back().filter(|&base| {
-            let composes = Character::at(text.as_bytes(), special);
-            composes.is(kind::COMBINING | kind::COMPOSING)
-                && kind_of(base.into()) & kind::UNASSIGNED == 0
-        });
-        let start = special - base.map_or(0, char::len_utf8);
-        writer.plain(&text[at..start]);
-        text[start..end].nfc().for_each(|c| writer.character(c));
+        let first = Character::at(text.as_bytes(), special);
+        if !first.is(kind::COMBINING | kind::COMPOSING) && end == special + first.length {
+            writer.plain(plain);
+            text[special..end].chars().for_each(|c| writer.character(c));
+        } else {
+            let base = plain.chars().next_back().filter(|&base| {
+                first.is(kind::COMBINING | kind::COMPOSING)
+                    && kind_of(base.into()) & kind::UNASSIGNED == 0
+            });
+            let start = special - base.map_or(0, char::len_utf8);
+            writer.plain(&text[at..start]);
+            text[start..end].nfc().for_each(|c| writer.character(c));
+        }
         at = end;
         special = if writer.after_nikhahit && text[at..].starts_with(SARA_AA) {
             at

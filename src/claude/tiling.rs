@@ -11,10 +11,29 @@
 
 use super::character::Character;
 use super::layout::MAX_PIECE_BYTES;
+use super::together::Text;
 use super::vocabulary::Vocabulary;
 
 /// Positions that are remembered; a power of two above the longest piece.
 const MEMORY: usize = 2 * MAX_PIECE_BYTES;
+
+/// Where a marked text is written to.
+pub(super) trait Marked {
+    /// Appends one of the markers of `layout.rs`, or an ASCII character.
+    fn byte(&mut self, byte: u8);
+
+    /// Appends a character, given where its bytes are.
+    fn character(&mut self, character: Character, text: &[u8], at: usize);
+}
+
+/// What is written as a marked text.
+pub(super) trait Written {
+    /// Length in bytes, without markers.
+    fn length(&self) -> usize;
+
+    /// Appends the marked text.
+    fn write(&self, marked: &mut impl Marked);
+}
 
 /// Tiles one marked text after another.
 pub(super) struct Tiling {
@@ -36,20 +55,15 @@ impl Tiling {
         }
     }
 
-    /// Appends one of the markers of `layout.rs`, or an ASCII character.
-    #[inline(always)]
-    pub(super) fn byte(&mut self, byte: u8) {
-        self.state = self.vocabulary.step(self.state, byte);
-        self.end_character(1, 1);
-    }
-
-    /// Appends a character, given where its bytes are.
-    #[inline(always)]
-    pub(super) fn character(&mut self, character: Character, text: &[u8], at: usize) {
-        for &byte in &text[at..at + character.length] {
+    /// Tokens of a text that was written for [`Together`](super::together::Together).
+    pub(super) fn text(&mut self, text: &Text) -> u64 {
+        for (byte, character) in text.steps() {
             self.state = self.vocabulary.step(self.state, byte);
+            if let Some((length, cost)) = character {
+                self.end_character(length, cost);
+            }
         }
-        self.end_character(character.length, character.cost(self.vocabulary.number));
+        self.finish()
     }
 
     /// The position after a character of `length` bytes that costs `cost` tokens alone.
@@ -80,5 +94,21 @@ impl Tiling {
         self.least[0] = 0;
         self.state = self.vocabulary.root();
         tokens
+    }
+}
+
+impl Marked for Tiling {
+    #[inline(always)]
+    fn byte(&mut self, byte: u8) {
+        self.state = self.vocabulary.step(self.state, byte);
+        self.end_character(1, 1);
+    }
+
+    #[inline(always)]
+    fn character(&mut self, character: Character, text: &[u8], at: usize) {
+        for &byte in &text[at..at + character.length] {
+            self.state = self.vocabulary.step(self.state, byte);
+        }
+        self.end_character(character.length, character.cost(self.vocabulary.number));
     }
 }

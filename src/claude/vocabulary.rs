@@ -11,8 +11,10 @@
     reason = "a part of a word is what is meant"
 )]
 
-use super::key;
-use super::layout::{self, LADDER};
+use std::hint::select_unpredictable;
+
+use super::layout::{self, LADDER, LANES};
+use crate::bpe::key::{self, Key};
 
 /// Keeps entries from straddling cache lines.
 #[repr(C, align(64))]
@@ -26,8 +28,11 @@ macro_rules! table {
     }};
 }
 
-static ENTRIES: &[[u8; 16]] = table!("claude.entries");
+static ENTRIES: &[[[u8; 8]; 2]] = table!("claude.entries").as_chunks().0;
 static PILOTS: &[[u8; 2]] = table!("claude.pilots");
+
+/// Bits of a slot of the automaton.
+const SLOTS: u64 = (1 << layout::BASE_BITS) - 1;
 
 /// The tables of one vocabulary.
 pub(super) struct Vocabulary {
@@ -37,6 +42,7 @@ pub(super) struct Vocabulary {
     /// The state after each byte if nothing before it matters.
     roots: &'static [[u8; 8]],
     masks: &'static [[u8; 16]],
+    lanes: &'static [[u8; LANES]],
     ladders: &'static [[u8; 2]],
 }
 
@@ -45,6 +51,7 @@ pub(super) static V3: Vocabulary = Vocabulary {
     states: table!("claude_v3.states"),
     roots: table!("claude_v3.roots"),
     masks: table!("claude_v3.masks"),
+    lanes: table!("claude_v3.lanes"),
     ladders: table!("claude_v3.ladders"),
 };
 
@@ -53,6 +60,7 @@ pub(super) static V4_7: Vocabulary = Vocabulary {
     states: table!("claude_v4_7.states"),
     roots: table!("claude_v4_7.roots"),
     masks: table!("claude_v4_7.masks"),
+    lanes: table!("claude_v4_7.lanes"),
     ladders: table!("claude_v4_7.ladders"),
 };
 
@@ -74,7 +82,6 @@ impl Vocabulary {
     /// The state after one more byte. Amortised constant: a failure undoes an earlier step.
     #[inline(always)]
     pub(super) fn step(&self, mut state: u64, byte: u8) -> u64 {
-        const SLOTS: u64 = (1 << layout::BASE_BITS) - 1;
         loop {
             let slot = (state >> layout::BASE_SHIFT & SLOTS) as usize ^ usize::from(byte);
             let next = self.states.get(slot).map_or(0, |s| u64::from_le_bytes(*s));
@@ -87,6 +94,40 @@ impl Vocabulary {
             }
             state = u64::from_le_bytes(self.states[fail]);
         }
+    }
+
+    /// The state after one step, and whether it went over the byte or failed to. Without a branch.
+    #[inline(always)]
+    pub(super) fn attempt(&self, state: u64, byte: u8) -> (u64, bool) {
+        let at = |slot: u64| {
+            let state = self.states.get((slot & SLOTS) as usize);
+            state.map_or(0, |state| u64::from_le_bytes(*state))
+        };
+        let next = at(state >> layout::BASE_SHIFT ^ u64::from(byte));
+        let fail = state >> layout::FAIL_SHIFT & SLOTS;
+        let root = u64::from_le_bytes(self.roots[usize::from(byte)]);
+        let failed = select_unpredictable(fail == 0, root, at(fail));
+        let goes = next as u8 == byte;
+        (select_unpredictable(goes, next, failed), goes | (fail == 0))
+    }
+
+    /// Number of the mask of `state`.
+    #[inline(always)]
+    pub(super) fn mask_number(state: u64) -> u16 {
+        (state >> layout::MASK_SHIFT) as u16
+    }
+
+    /// Whether the mask of that number has pieces that are too long for lanes.
+    #[inline(always)]
+    pub(super) fn is_far(&self, number: u16) -> bool {
+        u128::from_le_bytes(self.masks[usize::from(number)]) >> LANES != 0
+    }
+
+    /// The mask of that number, a byte for each length: 1 if a piece of that length ends here, else
+    /// 255.
+    #[inline(always)]
+    pub(super) fn lanes(&self, number: u16) -> &[u8; LANES] {
+        &self.lanes[usize::from(number)]
     }
 
     /// Lengths of the pieces that end where `state` was reached: bit `n - 1` for `n` bytes, and
@@ -110,13 +151,32 @@ impl Vocabulary {
     }
 }
 
-/// Value of a text of up to 13 bytes, the low ones of `text`; its bits are those of `layout.rs`.
+/// Value of the first `length` bytes of `text`, at most 13; its bits are those of `layout.rs`. No
+/// value is 0.
 #[inline(always)]
-pub(super) fn value(text: [u8; 16], length: usize) -> Option<u32> {
-    let key = key::pack(text, length);
-    let hash = key::hash_short(key);
+pub(super) fn value(text: &[u8; 16], length: usize) -> Option<u32> {
+    let key = Key::new(text, length);
+    Some(value_at(slot(key), key)).filter(|&value| value > 0)
+}
+
+/// Where the key is in the table of entries, if it is there.
+#[inline(always)]
+pub(super) fn slot(key: Key) -> usize {
+    let hash = key.hash();
     let pilot = u16::from_le_bytes(PILOTS[key::bucket(hash, PILOTS.len())]);
-    let entry = u128::from_le_bytes(ENTRIES[key::slot(hash, pilot, ENTRIES.len())]);
-    let found = entry & !(u128::MAX << key::RANK_SHIFT) == key;
-    found.then_some((entry >> key::RANK_SHIFT) as u32)
+    key::slot(hash, pilot, ENTRIES.len())
+}
+
+/// The entry in a slot.
+#[inline(always)]
+pub(super) fn entry(slot: usize) -> &'static [[u8; 8]; 2] {
+    &ENTRIES[slot]
+}
+
+/// Value of the key if it is in its slot, else 0.
+#[inline(always)]
+pub(super) fn value_at(slot: usize, key: Key) -> u32 {
+    let [low, high] = ENTRIES[slot].map(u64::from_le_bytes);
+    let differs = (low ^ key.low) | (high ^ key.high) << (u64::BITS - key::RANK_SHIFT);
+    select_unpredictable(differs == 0, (high >> key::RANK_SHIFT) as u32, 0)
 }

@@ -6,17 +6,14 @@
 )]
 
 use super::character::Character;
-use super::key::SHORT_BYTES;
 use super::kind;
 use super::layout::{BOW, CAPS, EOW, SHIFT, WORD_COST_MASK, WORD_VALUES};
-use super::tiling::Tiling;
+use super::tiling::{Marked, Written};
 use super::vocabulary;
-
-/// Bytes that are looked at together.
-const WINDOW: usize = 16;
+use crate::bpe::key::SHORT_BYTES;
 
 /// Least characters of a word that `<caps>` marks.
-const CAPS_CHARACTERS: usize = 4;
+pub(super) const CAPS_CHARACTERS: usize = 4;
 
 /// Never marked, and keeps the word around it from being marked.
 const SHARP_S: u32 = 'ẞ' as u32;
@@ -36,67 +33,17 @@ enum Case {
 
 /// A word of a text.
 #[derive(Clone, Copy)]
-pub(super) struct Word {
-    /// Where it ends.
-    pub(super) end: usize,
-    /// Its tokens, markers included.
-    pub(super) tokens: u64,
+pub(super) struct Word<'a> {
+    pub(super) text: &'a [u8],
+    case: Case,
     /// Whether its last character is also a symbol.
     pub(super) symbolic: bool,
 }
 
-/// Reads words and counts their tokens.
-pub(super) struct Words {
-    vocabulary: usize,
-    marks_capitals: bool,
-}
-
-impl Words {
-    pub(super) fn new(vocabulary: usize, marks_capitals: bool) -> Words {
-        Words {
-            vocabulary,
-            marks_capitals,
-        }
-    }
-
+impl<'a> Word<'a> {
     /// The word that starts at `start`, whose first character is of a word.
     #[inline(always)]
-    pub(super) fn read(&self, text: &[u8], start: usize, tiling: &mut Tiling) -> Word {
-        let window = window_at(text, start);
-        let (letters, capitals) = ascii_letters(window);
-        let length = (!letters & HIGH_BITS).trailing_zeros() as usize / 8;
-        let end = start + length;
-        let next = text.get(end).is_some_and(|byte| *byte >= 0x80);
-        if length <= SHORT_BYTES && !next && length > 0 {
-            let capitals = capitals & !(u128::MAX << (8 * length));
-            let (case, window) = if capitals == 0 {
-                (Case::Literal, window)
-            } else if capitals == 0x80 {
-                (Case::Title, window | 0x20)
-            } else if self.marks_capitals
-                && length >= CAPS_CHARACTERS
-                && capitals.count_ones() as usize == length
-            {
-                (Case::Capitals, window | LOWER_CASE)
-            } else {
-                (Case::Literal, window)
-            };
-            let tokens = match vocabulary::value(window.to_le_bytes(), length) {
-                Some(value) => self.known(case, value),
-                None => self.tile(case, text, start, end, tiling),
-            };
-            return Word {
-                end,
-                tokens,
-                symbolic: false,
-            };
-        }
-        self.read_any(text, start, tiling)
-    }
-
-    /// [`read`](Self::read) for words that are long or not ASCII.
-    #[inline(never)]
-    fn read_any(&self, text: &[u8], start: usize, tiling: &mut Tiling) -> Word {
+    pub(super) fn read(text: &'a [u8], start: usize, marks_capitals: bool) -> Word<'a> {
         let mut shape = Shape::default();
         let mut end = start;
         let mut last = Character::NONE;
@@ -109,80 +56,104 @@ impl Words {
             last = character;
             end += character.length;
         }
-        let case = shape.case(self.marks_capitals);
         Word {
-            end,
-            tokens: self.tokens(case, text, start, end, tiling),
+            text: &text[start..end],
+            case: shape.case(marks_capitals),
             symbolic: last.is(kind::SYMBOLIC),
         }
     }
 
-    fn tokens(
-        &self,
-        case: Case,
-        text: &[u8],
-        start: usize,
-        end: usize,
-        tiling: &mut Tiling,
-    ) -> u64 {
-        let mut lowered = [0; WINDOW];
-        let mut length = 0;
-        // Lower case may be shorter, but not by half.
-        if end - start <= 2 * SHORT_BYTES {
-            each_written(case, text, start, end, |written, from, at| {
-                let bytes = &from[at..at + written.length];
-                if let Some(place) = lowered.get_mut(length..length + bytes.len()) {
-                    place.copy_from_slice(bytes);
-                }
-                length += bytes.len();
-            });
-            let found = (length <= SHORT_BYTES).then(|| vocabulary::value(lowered, length));
-            if let Some(value) = found.flatten() {
-                return self.known(case, value);
-            }
-        }
-        self.tile(case, text, start, end, tiling)
+    /// Whether it is written as it is.
+    #[inline(always)]
+    pub(super) fn is_literal(&self) -> bool {
+        self.case == Case::Literal
     }
 
-    /// Tokens of a word in the table of entries.
+    /// A word that is written as it is.
+    pub(super) fn literal(text: &'a [u8]) -> Word<'a> {
+        Word {
+            text,
+            case: Case::Literal,
+            symbolic: false,
+        }
+    }
+
+    /// A word of ASCII.
+    pub(super) fn ascii(text: &'a [u8], marks_capitals: bool) -> Word<'a> {
+        let capitals = text.iter().filter(|byte| byte.is_ascii_uppercase()).count();
+        let case = if marks_capitals && capitals == text.len() && capitals >= CAPS_CHARACTERS {
+            Case::Capitals
+        } else if capitals == 1 && text[0].is_ascii_uppercase() {
+            Case::Title
+        } else {
+            Case::Literal
+        };
+        Word {
+            text,
+            case,
+            symbolic: false,
+        }
+    }
+
+    /// Its tokens, markers included, if it is in the table of entries, else 0.
     #[inline(always)]
-    fn known(&self, case: Case, value: u32) -> u64 {
-        let layout = WORD_VALUES[self.vocabulary];
+    pub(super) fn known_tokens(&self, vocabulary: usize) -> u64 {
+        // Lower case may be shorter, but not by half.
+        if self.text.len() > 2 * SHORT_BYTES {
+            return 0;
+        }
+        let (mut lowered, mut length) = ([0; 16], 0);
+        each_written(self.case, self.text, |written, from, at| {
+            let bytes = &from[at..at + written.length];
+            if let Some(place) = lowered.get_mut(length..length + bytes.len()) {
+                place.copy_from_slice(bytes);
+            }
+            length += bytes.len();
+        });
+        let found = (length <= SHORT_BYTES).then(|| vocabulary::value(&lowered, length));
+        found
+            .flatten()
+            .map_or(0, |value| self.tokens_of(value, vocabulary))
+    }
+
+    /// Its tokens by its value in the table of entries.
+    fn tokens_of(&self, value: u32, vocabulary: usize) -> u64 {
+        let layout = WORD_VALUES[vocabulary];
         let tokens = u64::from(value >> layout.cost_shift & WORD_COST_MASK);
-        let whole = match case {
+        let whole = match self.case {
             Case::Literal => return tokens,
             Case::Title => value >> layout.title_shift,
             Case::Capitals => value >> layout.caps_shift,
         };
         if whole & 1 == 1 { 1 } else { tokens + 1 }
     }
+}
 
-    /// Tokens of any other word.
-    fn tile(&self, case: Case, text: &[u8], start: usize, end: usize, tiling: &mut Tiling) -> u64 {
-        match case {
+impl Written for Word<'_> {
+    fn length(&self) -> usize {
+        self.text.len()
+    }
+
+    #[inline(always)]
+    fn write(&self, marked: &mut impl Marked) {
+        match self.case {
             Case::Literal => {}
-            Case::Title => tiling.byte(SHIFT),
-            Case::Capitals => tiling.byte(CAPS),
+            Case::Title => marked.byte(SHIFT),
+            Case::Capitals => marked.byte(CAPS),
         }
-        tiling.byte(BOW);
-        each_written(case, text, start, end, |written, from, at| {
-            tiling.character(written, from, at);
+        marked.byte(BOW);
+        each_written(self.case, self.text, |written, from, at| {
+            marked.character(written, from, at);
         });
-        tiling.byte(EOW);
-        tiling.finish()
+        marked.byte(EOW);
     }
 }
 
 /// Calls `write` with each character of the word as it is written, and where its bytes are.
-fn each_written(
-    case: Case,
-    text: &[u8],
-    start: usize,
-    end: usize,
-    mut write: impl FnMut(Character, &[u8], usize),
-) {
-    let mut at = start;
-    while at < end {
+#[inline(always)]
+fn each_written(case: Case, text: &[u8], mut write: impl FnMut(Character, &[u8], usize)) {
+    let mut at = 0;
+    while at < text.len() {
         let character = Character::at(text, at);
         if case == Case::Literal || !character.is(kind::LOWERS) || character.code == DOTTED_I {
             write(character, text, at);
@@ -266,42 +237,4 @@ impl Shape {
             Case::Literal
         }
     }
-}
-
-const HIGH_BITS: u128 = 0x8080_8080_8080_8080_8080_8080_8080_8080;
-const LOWER_CASE: u128 = 0x2020_2020_2020_2020_2020_2020_2020_2020;
-
-/// The bytes from `start` on, the first in the low bits; zeros past the end.
-#[inline(always)]
-pub(super) fn window_at(text: &[u8], start: usize) -> u128 {
-    if let Some(window) = text[start..].first_chunk::<WINDOW>() {
-        return u128::from_le_bytes(*window);
-    }
-    let mut window = [0; WINDOW];
-    let rest = &text[start..];
-    window[..rest.len()].copy_from_slice(rest);
-    u128::from_le_bytes(window)
-}
-
-/// The high bit of every byte that is an ASCII letter, and of every one that is a capital.
-#[inline(always)]
-fn ascii_letters(window: u128) -> (u128, u128) {
-    let (low, low_capitals) = ascii_letters_of_half(window as u64);
-    let (high, high_capitals) = ascii_letters_of_half((window >> 64) as u64);
-    (
-        u128::from(high) << 64 | u128::from(low),
-        u128::from(high_capitals) << 64 | u128::from(low_capitals),
-    )
-}
-
-#[inline(always)]
-fn ascii_letters_of_half(bytes: u64) -> (u64, u64) {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x80 * ONES;
-    // Seven bits of each byte, in lower case: adding cannot carry into the next byte.
-    let lower = (bytes & !HIGH) | (0x20 * ONES);
-    let at_least_a = lower + (0x80 - b'a' as u64) * ONES;
-    let above_z = lower + (0x7F - b'z' as u64) * ONES;
-    let letters = at_least_a & !above_z & !bytes & HIGH;
-    (letters, letters & !(bytes << 2))
 }

@@ -1,0 +1,141 @@
+//! The way through a text, by the best instructions of the machine.
+#![allow(
+    unsafe_code,
+    reason = "calls what was compiled for the machine that this is"
+)]
+
+use super::marker::Marker;
+#[cfg(not(target_arch = "x86_64"))]
+use crate::bpe::block::Portable;
+#[cfg(target_arch = "x86_64")]
+use crate::bpe::lanes::{Avx2, Sse2};
+
+/// Number of tokens of the text, or a number above `limit` if that is where it leads.
+pub(super) fn count(marker: Marker, limit: u64) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if Avx2::is_detected() {
+        // SAFETY: the machine has what the function needs.
+        unsafe { count_avx2(marker, limit) }
+    } else {
+        marker.count::<Sse2>(limit)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    marker.count::<Portable>(limit)
+}
+
+/// Compiled for machines with AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn count_avx2(marker: Marker, limit: u64) -> u64 {
+    marker.count::<Avx2>(limit)
+}
+
+/// Whether the text has more than `limit` tokens, whatever comes after it.
+pub(super) fn exceeds(marker: Marker, limit: u64) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return marker.exceeds::<Sse2>(limit);
+    #[cfg(not(target_arch = "x86_64"))]
+    marker.exceeds::<Portable>(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encoding::ClaudeFamily;
+    use super::*;
+    use crate::bpe::block::Portable;
+
+    /// What blocks and cells look at: all classes, all cases, and the long runs that leave a block.
+    const ATOMS: &[&str] = &[
+        "a",
+        "the",
+        "Word",
+        "UPPER",
+        "lM",
+        "Xyzzy",
+        "QWRTZP",
+        "internationalisation",
+        "Supercalifragilisticexpialidociously",
+        "1",
+        "22",
+        "4567",
+        " ",
+        "  ",
+        "    ",
+        "\t",
+        "\n",
+        "\n\n",
+        "'s",
+        "'S",
+        "'ll",
+        "'",
+        "''",
+        " 'tis",
+        "5's",
+        "!",
+        "==",
+        "/",
+        "_",
+        ". ",
+        ", ",
+        " (",
+        "\"}},",
+        "é",
+        "Éa",
+        "中文",
+        "。",
+        "\u{301}",
+        "\u{3000}",
+        "—",
+        " — ",
+        "\u{662}",
+        "½",
+        "Ⓐ",
+        "#\u{fe0f}",
+        "привет",
+        "Слово",
+        "👍",
+        "\n        ",
+        "                   ",
+        "\n                                                                  \n",
+        "---------------------------------------------------------------------",
+    ];
+
+    fn check(family: ClaudeFamily, text: &str) {
+        let marker = || Marker::new(family, text.as_bytes());
+        let expected = marker().forgetful().count_plainly();
+        let made = [
+            marker().forgetful().count::<Portable>(u64::MAX),
+            #[cfg(target_arch = "x86_64")]
+            marker().forgetful().count::<Sse2>(u64::MAX),
+            count(marker().forgetful(), u64::MAX),
+            count(marker(), u64::MAX),
+        ];
+        assert!(
+            made.iter().all(|&made| made == expected),
+            "{family:?}: {made:?}, not {expected}: {text:?}"
+        );
+        for limit in [0, expected / 2, expected.saturating_sub(1)] {
+            let beyond = exceeds(marker(), limit);
+            assert!(!beyond || expected > limit, "{family:?} {limit} {text:?}");
+        }
+        assert!(!exceeds(marker(), expected), "{family:?} {text:?}");
+    }
+
+    #[test]
+    fn test_every_way_counts_the_same() {
+        let mut seed = 11_u64;
+        for _ in 0..1_500 {
+            let mut text = String::new();
+            for _ in 0..40 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                text.push_str(ATOMS[(seed >> 33) as usize % ATOMS.len()]);
+                if seed >> 60 == 0 {
+                    break;
+                }
+            }
+            for family in ClaudeFamily::ALL {
+                check(family, &text);
+            }
+        }
+    }
+}
