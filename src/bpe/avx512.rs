@@ -290,6 +290,9 @@ impl Pairs {
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
     fn find(self, vocabulary: &Vocabulary) -> Pairs {
+        if self.lanes == 0 {
+            return self;
+        }
         let hash = fold(
             _mm512_xor_si512(self.low, _mm512_set1_epi64(key::LOW_SALT.cast_signed())),
             _mm512_xor_si512(self.high, _mm512_set1_epi64(key::HIGH_SALT.cast_signed())),
@@ -330,6 +333,9 @@ impl Pairs {
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl")]
     fn ranks(self, vocabulary: &Vocabulary) -> (__m256i, __mmask8) {
+        if self.lanes == 0 {
+            return (_mm256_setzero_si256(), 0);
+        }
         let words = vocabulary.words.as_ptr().cast();
         let (mut low, two) = (_mm512_setzero_si512(), self.lanes & !self.tiny);
         // SAFETY: the place is one of the words; if the token has two, it is not the first.
