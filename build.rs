@@ -80,7 +80,7 @@ fn ranked_tokens(bpe: &CoreBPE) -> Vec<(Vec<u8>, u32)> {
 ///
 /// So "the whole piece is a token" and "the piece merges to one token" are the same, and the
 /// argument of `src/bpe/piece.rs` about neighbouring tokens holds.
-fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<key::Join> {
+fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<Option<key::Join>> {
     let ranks: HashMap<&[u8], u32> = ranked.iter().map(|(t, r)| (t.as_slice(), *r)).collect();
     assert_eq!(ranks.len(), ranked.len(), "{name}: a token occurs twice");
     for byte in 0..=u8::MAX {
@@ -96,7 +96,7 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<key::Join> {
             "{name}: token {rank} is too long"
         );
         let mut starts: Vec<usize> = (0..=token.len()).collect();
-        let (mut join, mut highest) = (key::Join(0), 0);
+        let (mut join, mut highest) = (None, 0);
         while let Some((joined, at)) = (0..starts.len().saturating_sub(2))
             .filter_map(|i| Some((*ranks.get(&token[starts[i]..starts[i + 2]])?, i)))
             .min()
@@ -108,7 +108,7 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<key::Join> {
             highest = joined;
             let (left, right) =
                 token[starts[at]..starts[at + 2]].split_at(starts[at + 1] - starts[at]);
-            join = key::Join::new(ranks[left], ranks[right], left.len());
+            join = Some(key::Join::new(ranks[left], ranks[right]));
             starts.remove(at + 1);
         }
         assert_eq!(
@@ -116,13 +116,18 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<key::Join> {
             2,
             "{name}: token {rank} does not merge to itself"
         );
-        joins.resize(*rank as usize, key::Join(0));
+        joins.resize(*rank as usize, None);
         joins.push(join);
     }
     joins
 }
 
-fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[key::Join]) {
+fn write_vocabulary(
+    out: &Path,
+    name: &str,
+    ranked: &[(Vec<u8>, u32)],
+    joins: &[Option<key::Join>],
+) {
     let mut bytes = Vec::new();
     let mut ends = Vec::new();
     let end_of = |bytes: &Vec<u8>| u32::try_from(bytes.len()).expect("a few megabytes");
@@ -164,6 +169,16 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[
         .into_iter()
         .map(|(token, rank)| (key::hash_long(token), *rank))
         .collect();
+    let joined: Vec<(u64, u32)> = (0..)
+        .zip(joins)
+        .filter_map(|(rank, join)| Some(((*join)?.hash(), rank)))
+        .collect();
+    let mut join_filter = vec![0; filter.len()];
+    for (hash, _) in &joined {
+        let bit = key::filter_bit(*hash, join_filter.len());
+        join_filter[bit / 8] |= 1 << (bit % 8);
+    }
+    let (join_slots, join_pilots) = place(&joined);
     let (tiny_slots, mut short_pilots) = place_by(&tiny, key::PILOTS);
     let (short_slots, pilots) = place_by(&others, key::PILOTS);
     short_pilots.extend(pilots);
@@ -183,9 +198,31 @@ fn write_vocabulary(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[
         pairs.iter().flat_map(|rank| rank.to_le_bytes()).collect(),
     );
     write("filter", filter);
+    write("join_filter", join_filter);
     write(
-        "joins",
-        joins.iter().flat_map(|join| join.0.to_le_bytes()).collect(),
+        "join_slots",
+        join_slots
+            .iter()
+            .flat_map(|rank| rank.unwrap_or(0).to_le_bytes())
+            .collect(),
+    );
+    let joins = joins
+        .iter()
+        .map(|join| join.map_or(u64::MAX, |join| join.0));
+    write("joins", joins.flat_map(u64::to_le_bytes).collect());
+    write(
+        "join_pilots",
+        join_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
+    );
+    let mut singles = [0; 1 << 8];
+    for (token, rank) in ranked {
+        if let [byte] = token[..] {
+            singles[usize::from(byte)] = *rank;
+        }
+    }
+    write(
+        "singles",
+        singles.iter().flat_map(|rank| rank.to_le_bytes()).collect(),
     );
     let mut words = words(&tiny_slots);
     write("tiny", words.clone());

@@ -21,6 +21,7 @@ use std::arch::x86_64::*;
 use super::block::{Lanes, Window};
 use super::key;
 use super::lanes::Avx2;
+use super::narrow::Narrow;
 use super::piece;
 use super::together::{LANES, NO_PAIR, POSITION_BITS, POSITIONS, Text, Together};
 use super::vocabulary::Vocabulary;
@@ -97,6 +98,11 @@ impl Lanes for Avx512 {
     fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
         // SAFETY: see above.
         unsafe { join(together, vocabulary) }
+    }
+
+    #[inline(always)]
+    fn merge(windows: &mut [Narrow], vocabulary: &Vocabulary) {
+        Avx2::merge(windows, vocabulary);
     }
 }
 

@@ -4,6 +4,9 @@
 //! SSE2, which every x86-64 machine has; elsewhere they are found byte by byte. The oracle of what is
 //! computed from them is the scalar rule of [`split`](super::split).
 
+#[cfg(any(test, not(target_arch = "x86_64")))]
+use super::narrow;
+use super::narrow::Narrow;
 use super::together::Together;
 use super::vocabulary::Vocabulary;
 
@@ -53,6 +56,8 @@ pub(crate) trait Lanes: Copy {
     fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64;
     /// [`Together::join`], compiled for these instructions.
     fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32;
+    /// [`narrow::merge`], compiled for these instructions.
+    fn merge(windows: &mut [Narrow], vocabulary: &Vocabulary);
     /// Asks the memory for what will be read soon.
     fn prefetch<T>(soon: &T);
 }
@@ -100,6 +105,10 @@ impl Lanes for Portable {
 
     fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
         together.join::<Portable>(vocabulary)
+    }
+
+    fn merge(windows: &mut [Narrow], vocabulary: &Vocabulary) {
+        narrow::merge(vocabulary, windows);
     }
 
     fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {

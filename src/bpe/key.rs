@@ -119,18 +119,16 @@ pub(crate) fn filter_bit(hash: u64, bytes: usize) -> usize {
     (hash >> 32) as usize & (bytes << 3).wrapping_sub(1)
 }
 
-/// The two tokens that are joined last to make a token: 18 bits for each, and the length of the
-/// left one. Zero for a single byte.
-#[derive(Clone, Copy)]
+/// Two tokens, 18 bits for each: those that are joined last to make a token.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Join(pub(crate) u64);
 
 impl Join {
     const RANK_BITS: u32 = 18;
 
-    #[allow(dead_code, reason = "build.rs makes them")]
-    pub(crate) fn new(left: u32, right: u32, left_length: usize) -> Join {
-        let ranks = u64::from(left) | u64::from(right) << Join::RANK_BITS;
-        Join(ranks | (left_length as u64) << (2 * Join::RANK_BITS))
+    #[inline(always)]
+    pub(crate) fn new(left: u32, right: u32) -> Join {
+        Join(u64::from(left) | u64::from(right) << Join::RANK_BITS)
     }
 
     #[inline(always)]
@@ -140,12 +138,12 @@ impl Join {
 
     #[inline(always)]
     pub(crate) fn right(self) -> u32 {
-        (self.0 >> Join::RANK_BITS) as u32 % (1 << Join::RANK_BITS)
+        (self.0 >> Join::RANK_BITS) as u32
     }
 
     #[inline(always)]
-    pub(crate) fn left_length(self) -> usize {
-        (self.0 >> (2 * Join::RANK_BITS)) as usize
+    pub(crate) fn hash(self) -> u64 {
+        fold(self.0 ^ 0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93)
     }
 }
 

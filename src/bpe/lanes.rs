@@ -11,6 +11,7 @@ use std::arch::x86_64::{
 };
 
 use super::block::{Lanes, Window};
+use super::narrow::{self, Narrow};
 use super::piece;
 use super::together::Together;
 use super::vocabulary::Vocabulary;
@@ -36,7 +37,7 @@ impl Avx2 {
 }
 
 macro_rules! lanes {
-    ($name:ident, $width:literal, $load:ident, $set:ident, $equal:ident, $add:ident, $above:ident, $bits:ident, $count:expr, $join:expr) => {
+    ($name:ident, $width:literal, $load:ident, $set:ident, $equal:ident, $add:ident, $above:ident, $bits:ident, $count:expr, $join:expr, $merge:expr) => {
         // SAFETY of every block: every x86-64 machine has the instructions of `Sse2`; those of
         // `Avx2` are reached only through the function that `encoding.rs` calls after detection.
         impl Lanes for $name {
@@ -94,6 +95,15 @@ macro_rules! lanes {
                     $join(together, vocabulary)
                 }
             }
+
+            #[inline(always)]
+            fn merge(windows: &mut [Narrow], vocabulary: &Vocabulary) {
+                // SAFETY: see above.
+                #[allow(unused_unsafe)]
+                unsafe {
+                    $merge(windows, vocabulary)
+                }
+            }
         }
     };
 }
@@ -108,7 +118,8 @@ lanes!(
     _mm_cmpgt_epi8,
     _mm_movemask_epi8,
     count_sse2,
-    join_sse2
+    join_sse2,
+    merge_sse2
 );
 lanes!(
     Avx2,
@@ -120,7 +131,8 @@ lanes!(
     _mm256_cmpgt_epi8,
     _mm256_movemask_epi8,
     count_avx2,
-    join_avx2
+    join_avx2,
+    merge_avx2
 );
 
 #[inline(never)]
@@ -143,6 +155,17 @@ fn join_sse2(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn join_avx2(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
     together.join::<Avx2>(vocabulary)
+}
+
+#[inline(never)]
+fn merge_sse2(windows: &mut [Narrow], vocabulary: &Vocabulary) {
+    narrow::merge(vocabulary, windows);
+}
+
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn merge_avx2(windows: &mut [Narrow], vocabulary: &Vocabulary) {
+    narrow::merge(vocabulary, windows);
 }
 
 /// What to add to a byte, so that `first..=last` and no other byte is then above the second result,

@@ -4,7 +4,7 @@
 //! characters only ([`unicode`]), 64 bytes at a time where they are ASCII ([`scan`], [`block`]). Most
 //! pieces were counted before ([`memo`]). A piece that is in the vocabulary ([`vocabulary`]) is one
 //! token; these are nine of ten. Any other ([`piece`]) falls into cells, which are merged ([`together`],
-//! [`merge`]) or, if they are long, read through windows ([`long`]).
+//! [`narrow`]) or, if they are long, read through windows ([`long`]).
 //!
 //! A vocabulary that comes at run time ([`ranked`]) shares the split rules and nothing else.
 
@@ -18,6 +18,7 @@ pub(crate) mod lanes;
 mod long;
 pub(crate) mod memo;
 mod merge;
+mod narrow;
 mod piece;
 mod pieces;
 mod rank_file;

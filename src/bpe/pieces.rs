@@ -14,7 +14,7 @@
 use super::block::{BLOCK, Lanes};
 use super::key::{Key, SHORT_BYTES};
 use super::memo::{Hash, Memo, SHORT_PIECE_BYTES};
-use super::merge::{self, MERGE_BYTES};
+use super::narrow::{Narrow, Waiting};
 use super::piece;
 use super::together::{TOGETHER_BYTES, Together};
 use super::vocabulary::{NONE, Vocabulary, bytes_at};
@@ -36,6 +36,7 @@ pub(super) struct Pieces {
     hashes: [Hash; ROOM],
     /// Cells of earlier pieces that are being merged.
     together: Together,
+    waiting: Waiting,
 }
 
 impl Pieces {
@@ -47,6 +48,7 @@ impl Pieces {
             found: 0,
             hashes: [Hash::default(); ROOM],
             together: Together::new(),
+            waiting: Waiting::new(),
         }
     }
 
@@ -156,7 +158,7 @@ impl Pieces {
         for &piece in others {
             let (start, end) = self.piece(piece);
             let is_ascii = text[end - 1].is_ascii();
-            if is_ascii && end - start > MERGE_BYTES {
+            if is_ascii && end - start > Narrow::BYTES {
                 tokens += L::count_piece(vocabulary, text, start, end);
                 continue;
             }
@@ -186,7 +188,7 @@ impl Pieces {
         let (mut from, mut tokens, mut all_known) = (start, 0, true);
         while from < end {
             let to = piece::cell_end(vocabulary, text, from, end);
-            if to - from > MERGE_BYTES {
+            if to - from > Narrow::BYTES {
                 tokens += L::count_piece(vocabulary, text, from, to);
             } else {
                 let hash = memo.hash(text, from, to);
@@ -221,7 +223,8 @@ impl Pieces {
         let count = if is_new && vocabulary.rank(text, start, end) != NONE {
             1
         } else if length > TOGETHER_BYTES {
-            u64::from(merge::starts(vocabulary, text, start, end).count_ones())
+            let cell = &text[start..end];
+            return self.waiting.push::<L>(vocabulary, memo, hash, cell);
         } else {
             let cell = (start, end);
             return self.together.push::<L>(vocabulary, memo, hash, text, cell);
@@ -233,7 +236,7 @@ impl Pieces {
     /// Number of tokens of what still waits.
     #[inline(always)]
     pub(super) fn finish<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
-        self.together.finish::<L>(vocabulary, memo)
+        self.together.finish::<L>(vocabulary, memo) + self.waiting.finish::<L>(vocabulary, memo)
     }
 
     #[inline(always)]

@@ -26,6 +26,9 @@ use super::unicode::character_at;
 /// Rank of what is no token.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// What is no token either, but may be asked for joins: it has none.
+pub(super) const NOTHING: u32 = (1 << 18) - 1;
+
 /// Keeps slots from straddling cache lines.
 #[repr(C, align(64))]
 struct Aligned<T: ?Sized>(T);
@@ -38,8 +41,15 @@ pub(crate) struct Vocabulary {
     bytes: &'static [u8],
     /// End of each rank's text in `bytes`; a rank that is no token has no text.
     ends: &'static [[u8; 4]],
-    /// The last join of each rank.
+    /// The last join of each rank; no tokens' if it is a single byte.
     joins: &'static [[u8; 8]],
+    /// Bit set of the joins, by hash, as [`filter`](Self::filter) is.
+    join_filter: &'static [u8],
+    /// The rank of the token of each join.
+    join_slots: &'static [[u8; 4]],
+    join_pilots: &'static [[u8; 2]],
+    /// Rank of every byte.
+    singles: &'static [[u8; 4]; 1 << 8],
     /// Bit set of characters that are neighbours in a token that is UTF-8, by hash: a bit may also
     /// be set by others, which costs time and nothing else.
     neighbours: &'static [u8],
@@ -68,6 +78,10 @@ macro_rules! vocabulary {
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes")),
             ends: table!($name, ".ends"),
             joins: table!($name, ".joins"),
+            join_filter: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".join_filter")),
+            join_slots: table!($name, ".join_slots"),
+            join_pilots: table!($name, ".join_pilots"),
+            singles: &table!($name, ".singles").as_chunks().0[0],
             neighbours: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".neighbours")),
             split_neighbours: include_bytes!(concat!(
                 env!("OUT_DIR"),
@@ -268,10 +282,35 @@ impl Vocabulary {
         self.bytes.get(start..end).filter(|token| !token.is_empty())
     }
 
-    /// The two tokens whose join is the token `rank`, which is no single byte.
+    /// The two tokens whose join is the token `rank`; nothing for a single byte.
     #[inline(always)]
-    pub(super) fn join(&self, rank: u32) -> Join {
-        Join(u64::from_le_bytes(self.joins[rank as usize]))
+    pub(super) fn join(&self, rank: u32) -> Option<Join> {
+        let join = u64::from_le_bytes(self.joins[rank as usize]);
+        (join != u64::MAX).then_some(Join(join))
+    }
+
+    /// Rank of the token whose last join is that of `left` and `right`, or [`NONE`]; without a
+    /// branch. Either may be [`NOTHING`].
+    #[inline(always)]
+    pub(super) fn joined(&self, left: u32, right: u32) -> u32 {
+        let join = Join::new(left, right);
+        let hash = join.hash();
+        let pilot = self.join_pilots[key::bucket(hash, self.join_pilots.len())];
+        let slot = key::slot(hash, u16::from_le_bytes(pilot), self.join_slots.len());
+        let passes = has_bit(
+            self.join_filter,
+            key::filter_bit(hash, self.join_filter.len()),
+        );
+        let slot = select_unpredictable(passes, slot, 0);
+        let rank = u32::from_le_bytes(self.join_slots[slot]);
+        let found = u64::from_le_bytes(self.joins[rank as usize]) == join.0;
+        select_unpredictable(found, rank, NONE)
+    }
+
+    /// Rank of a byte.
+    #[inline(always)]
+    pub(super) fn single(&self, byte: u8) -> u32 {
+        u32::from_le_bytes(self.singles[usize::from(byte)])
     }
 
     /// Rank and text of every token, by rank.

@@ -1,0 +1,190 @@
+//! The merge of narrow windows of long cells, and of whole cells as wide as that, side by side.
+//!
+//! It is the definition (see [`merge`](super::merge)). A step waits more than it computes, so that
+//! windows take their steps in turn, and has no branch that depends on the text.
+//!
+//! Spans are known by their tokens, not by their text. Of all pairs of tokens whose text is a token,
+//! only the pair that is joined last when that text is merged alone can ever be neighbours: joins
+//! inside of a text happen in the same order wherever it stands. So one join for each token is all
+//! that has to be looked up, and a token of 100 bytes takes no longer than one of two.
+//!
+//! One cell of 59 bytes after the other, by its text, took 3 to 4 times as long (2026-11-22).
+//!
+//! # Tried and lost
+//!
+//! All windows asking for what they look up before any looks it up: no difference (2026-11-22).
+
+use super::block::Lanes;
+use super::memo::{Hash, Memo};
+use super::vocabulary::{NONE, NOTHING, Vocabulary};
+
+/// Windows that are merged side by side.
+pub(super) const TOGETHER: usize = 4;
+
+/// A window that is merged beside others.
+pub(crate) type Narrow = Window<128>;
+
+/// Low bits of a word, which hold a place.
+const PLACE_BITS: u32 = 8;
+
+/// Word of a place without a pair. Words are signed: SSE2 compares no others.
+const NO_PAIR: i32 = i32::MAX;
+
+/// Merges all `windows`.
+#[inline(always)]
+pub(super) fn merge<const PLACES: usize>(vocabulary: &Vocabulary, windows: &mut [Window<PLACES>]) {
+    loop {
+        let mut lowest = NO_PAIR;
+        for window in &mut *windows {
+            lowest = lowest.min(window.step(vocabulary));
+        }
+        if lowest == NO_PAIR {
+            return;
+        }
+    }
+}
+
+/// Cells that wait to be merged side by side; memory for them is there from the first on.
+pub(super) struct Waiting {
+    windows: Vec<Narrow>,
+    hashes: Vec<Hash>,
+}
+
+impl Waiting {
+    #[inline(always)]
+    pub(super) fn new() -> Waiting {
+        Waiting {
+            windows: Vec::new(),
+            hashes: Vec::new(),
+        }
+    }
+
+    /// Takes a cell of at most [`Narrow::BYTES`]; returns the tokens of cells that are merged now.
+    #[inline(never)]
+    pub(super) fn push<L: Lanes>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        memo: Memo,
+        hash: Hash,
+        cell: &[u8],
+    ) -> u64 {
+        let mut window = Narrow::EMPTY;
+        window.set(vocabulary, cell);
+        self.windows.reserve_exact(TOGETHER - self.windows.len());
+        self.windows.push(window);
+        self.hashes.push(hash);
+        if self.windows.len() < TOGETHER {
+            return 0;
+        }
+        self.finish::<L>(vocabulary, memo)
+    }
+
+    /// Tokens of all cells that are left.
+    #[inline(always)]
+    pub(super) fn finish<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+        if self.windows.is_empty() {
+            return 0;
+        }
+        L::merge(&mut self.windows, vocabulary);
+        let mut tokens = 0;
+        for (window, hash) in self.windows.drain(..).zip(self.hashes.drain(..)) {
+            let count = window.spans().count() as u64;
+            memo.remember_piece(hash, count);
+            tokens += count;
+        }
+        tokens
+    }
+}
+
+/// A window that is being merged. Its byte `n` has place `n + 1`; before and after its bytes is
+/// a place for nothing.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct Window<const PLACES: usize> {
+    /// Rank of the pair that starts at each place, above the place itself.
+    words: [i32; PLACES],
+    /// Token of the span that starts at each place.
+    tokens: [u32; PLACES],
+    /// The spans, linked in both directions.
+    next: [u8; PLACES],
+    previous: [u8; PLACES],
+    length: usize,
+}
+
+impl<const PLACES: usize> Window<PLACES> {
+    /// Bytes of the widest.
+    pub(super) const BYTES: usize = PLACES - 2;
+
+    pub(super) const EMPTY: Window<PLACES> = Window {
+        words: [NO_PAIR; PLACES],
+        tokens: [NOTHING; PLACES],
+        next: [0; PLACES],
+        previous: [0; PLACES],
+        length: 0,
+    };
+
+    /// Starts with the bytes of `text`, at most [`BYTES`](Self::BYTES).
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "places are at most 255")]
+    pub(super) fn set(&mut self, vocabulary: &Vocabulary, text: &[u8]) {
+        self.length = text.len();
+        self.words = [NO_PAIR; PLACES];
+        for (at, &byte) in (1..PLACES - 1).zip(text) {
+            self.tokens[at] = vocabulary.single(byte);
+        }
+        for (at, pair) in (1..PLACES - 1).zip(text.windows(2)) {
+            self.words[at] = word(vocabulary.pair_rank([pair[0], pair[1]]), at);
+        }
+        for at in 0..PLACES {
+            self.next[at] = (at as u8).wrapping_add(1);
+            self.previous[at] = (at as u8).saturating_sub(1);
+        }
+        self.tokens[(text.len() + 1) % PLACES] = NOTHING;
+    }
+
+    /// Start and token of every span.
+    #[inline(always)]
+    pub(super) fn spans(&self) -> impl Iterator<Item = (usize, u32)> {
+        let mut at = 1;
+        std::iter::from_fn(move || {
+            let span = (at - 1, self.tokens[at % PLACES]);
+            let more = at <= self.length;
+            at = usize::from(self.next[at % PLACES]);
+            more.then_some(span)
+        })
+    }
+
+    /// Joins the lowest pair; returns its word, or [`NO_PAIR`] if nothing is left to join.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "places are at most 255")]
+    fn step(&mut self, vocabulary: &Vocabulary) -> i32 {
+        let lowest = self.words.iter().fold(NO_PAIR, |low, &word| low.min(word));
+        if lowest == NO_PAIR {
+            return NO_PAIR;
+        }
+        #[cfg(test)]
+        super::steps::add(1);
+        let token = lowest.cast_unsigned() >> PLACE_BITS;
+        let at = lowest.cast_unsigned() as usize % (1 << PLACE_BITS) % PLACES;
+        let joined = usize::from(self.next[at]) % PLACES;
+        let after = usize::from(self.next[joined]) % PLACES;
+        let before = usize::from(self.previous[at]) % PLACES;
+        self.tokens[at] = token;
+        self.next[at] = after as u8;
+        self.previous[after] = at as u8;
+        self.words[joined] = NO_PAIR;
+        self.words[at] = word(vocabulary.joined(token, self.tokens[after]), at);
+        self.words[before] = word(vocabulary.joined(self.tokens[before], token), before);
+        lowest
+    }
+}
+
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "a place is below 256")]
+fn word(rank: u32, place: usize) -> i32 {
+    if rank == NONE {
+        NO_PAIR
+    } else {
+        (rank << PLACE_BITS | place as u32).cast_signed()
+    }
+}
