@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import pickle
 import statistics
@@ -10,13 +11,18 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import counters
+import tokenctx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Blocks = dict[str, list[list[str]]]
 GROUP_BYTES: Final = 250_000
 HELLO: Final = "hello world"
+BATCH: Final = 64
 
 
 def load_blocks(path: str) -> Blocks:
@@ -52,7 +58,7 @@ def kilobytes(field: str) -> int:
 
 
 def isolated(name: str, encoding: str, path: str, corpus: str, *, wait: bool) -> dict[str, Any]:
-    """Start-up, first pass and memory of one counter in this process.
+    """Start-up, memory, and both halves of a corpus by one counter in this process.
 
     With `wait` it stays until the standard input ends: the other worker on the machine, which
     shares what can be shared.
@@ -71,8 +77,7 @@ def isolated(name: str, encoding: str, path: str, corpus: str, *, wait: bool) ->
     processor = time.process_time_ns() - processor
     first = time.perf_counter_ns()
     after_start = {field: kilobytes(field) - before[field] for field in before}
-    half = len(groups) // 2 if corpus != "messages" else len(groups)
-    times = [count_group(count, group)[0] for group in groups[:half]]
+    times = [count_group(count, group)[0] for group in groups]
     after = {field: kilobytes(field) - before[field] for field in before}
     if wait:
         print("ready", flush=True)
@@ -82,7 +87,7 @@ def isolated(name: str, encoding: str, path: str, corpus: str, *, wait: bool) ->
         "load_ms": (loaded - imported) / 1e6,
         "first_count_ms": (first - loaded) / 1e6,
         "first_count_nanoseconds": processor,
-        "bytes": [byte_length(group) for group in groups[:half]],
+        "bytes": [byte_length(group) for group in groups],
         "nanoseconds": times,
         "kib_after_start": after_start,
         "kib": after,
@@ -104,7 +109,9 @@ def interleaved(names: list[str], encoding: str, path: str) -> dict[str, Any]:
         made["passes"][corpus]["bytes"] = [byte_length(group) for group in groups[half:]]
     if "messages" in blocks:
         texts = [text for group in blocks["messages"] for text in group]
-        made["threads"] = {name: _two_threads(count, texts) for name, count in counts.items()}
+        loops = {name: functools.partial(_one_by_one, count) for name, count in counts.items()}
+        made["threads"] = {name: _two_threads(work, texts) for name, work in loops.items()}
+        made["batch_threads"] = _two_threads(functools.partial(_in_batches, encoding), texts)
     return made
 
 
@@ -132,36 +139,46 @@ def _in_turn(counts: dict[str, counters.Count], groups: list[list[str]]) -> dict
     return times
 
 
-def _two_threads(count: counters.Count, texts: list[str]) -> float:
+def _one_by_one(count: counters.Count, texts: list[str]) -> None:
+    for text in texts:
+        count(text)
+
+
+def _in_batches(encoding: str, texts: list[str]) -> None:
+    """The messages of a request in one call, as `tokenctx` offers it."""
+    for start in range(0, len(texts), BATCH):
+        tokenctx.count_tokens_batch(texts[start : start + BATCH], encoding=encoding)
+
+
+def _two_threads(work: Callable[[list[str]], None], texts: list[str]) -> float:
     """Median of five: wall time of one thread over that of two with half of the texts each.
 
     Every pass has other texts, of known words: each text has another end.
     """
-    return statistics.median(_ratio(count, texts, turn) for turn in range(5))
+    return statistics.median(_ratio(work, texts, turn) for turn in range(5))
 
 
-def _ratio(count: counters.Count, texts: list[str], turn: int) -> float:
+def _ratio(work: Callable[[list[str]], None], texts: list[str], turn: int) -> float:
     one, two = ([f"{text} {turn}{passed}" for text in texts] for passed in "ab")
-    return _wall(count, [one]) / _wall(count, [two[::2], two[1::2]])
+    return _wall(work, [one]) / _wall(work, [two[::2], two[1::2]])
 
 
-def _wall(count: counters.Count, parts: list[list[str]]) -> float:
+def _wall(work: Callable[[list[str]], None], parts: list[list[str]]) -> float:
     """Seconds until one thread for each part has counted it."""
     barrier = threading.Barrier(len(parts) + 1)
 
-    def work(part: list[str]) -> None:
+    def start(part: list[str]) -> None:
         barrier.wait()
-        for text in part:
-            count(text)
+        work(part)
 
-    threads = [threading.Thread(target=work, args=(part,)) for part in parts]
+    threads = [threading.Thread(target=start, args=(part,)) for part in parts]
     for thread in threads:
         thread.start()
     barrier.wait()
-    start = time.perf_counter()
+    began = time.perf_counter()
     for thread in threads:
         thread.join()
-    return time.perf_counter() - start
+    return time.perf_counter() - began
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@
 
 The extra `peers` installs the others. Times are processor time, so that other work on the machine
 hurts little; two threads are compared by wall time. "fresh" is text that the process has not seen
-before, after as much other text; "hot" is the same once more; "cold" is the first text of a fresh
-process with what its first call sets up, without loading the vocabulary. A ratio is the median over
-groups of 250 KB, each counted by all in turn.
+before, after as much other text, counted by all in turn in one process, 250 KB by one after the
+other, so that each finds the caches full of what the others read. "alone" is the same in a process
+of its own. "hot" is the same text once more; "cold" is the first text of a fresh process with what
+its first call sets up, without loading the vocabulary. A ratio is the median over groups, or over
+processes.
 """
 
 from __future__ import annotations
@@ -153,7 +155,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 def _isolated(names: list[str], rounds: int, common: dict[str, str]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for corpus in corpora.KINDS:
-        say(f"first pass of fresh processes: {corpus}")
+        say(f"fresh processes: {corpus}")
         job = {"measure": "isolated", "corpus": corpus, **common}
         turns = [
             {name: worker(**job, name=name, wait=False) for name in names} for _ in range(rounds)
@@ -183,17 +185,19 @@ class Run:
 
     def times(self, corpus: str, phase: str, name: str) -> list[float]:
         """Nanoseconds per byte of every group."""
-        if phase == "cold":
+        if phase in {"cold", "alone"}:
             turns = self.run["isolated"][corpus][name]
-            return [self._cold_time(turn) for turn in turns]
+            return [self._half_time(turn, is_first=phase == "cold") for turn in turns]
         made = [turn["passes"][corpus] for turn in self.run["interleaved"]]
         pairs = ((one[phase][name], one["bytes"]) for one in made)
         return [ns / length for times, b in pairs for ns, length in zip(times, b, strict=True)]
 
     @staticmethod
-    def _cold_time(turn: dict[str, Any]) -> float:
-        spent: int = turn["first_count_nanoseconds"] + sum(turn["nanoseconds"])
-        return spent / float(sum(turn["bytes"]))
+    def _half_time(turn: dict[str, Any], *, is_first: bool) -> float:
+        half = len(turn["bytes"]) // 2
+        part = slice(half) if is_first else slice(half, None)
+        spent: int = sum(turn["nanoseconds"][part]) + is_first * turn["first_count_nanoseconds"]
+        return spent / float(sum(turn["bytes"][part]))
 
     def speed(self, corpus: str, phase: str, name: str) -> float:
         """MB/s: the median over groups."""
@@ -228,15 +232,18 @@ class Run:
     def promises(self) -> Iterator[Promise]:
         """Every figure that the issue of the engine asks for, beside its must and aim."""
         for corpus, (must, aim) in FRESH.items():
-            for phase, (least, wish) in (("fresh", (must, aim)), ("cold", COLD), ("hot", HOT)):
+            fresh = dict.fromkeys(("fresh", "alone"), (must, aim))
+            for phase, (least, wish) in (*fresh.items(), ("cold", COLD), ("hot", HOT)):
                 best = self.best(corpus, phase)
                 ratio = self.ratio(corpus, phase, best)
                 yield Promise(f"{phase} {corpus}", ratio, least, wish, f"x {best}")
-            if ANCHOR in self.names:
-                ratio = self.ratio(corpus, "fresh", ANCHOR)
-                yield Promise(f"fresh {corpus}", ratio, *ANCHOR_RATIO, f"x {ANCHOR}")
+            for phase in fresh if ANCHOR in self.names else ():
+                ratio = self.ratio(corpus, phase, ANCHOR)
+                yield Promise(f"{phase} {corpus}", ratio, *ANCHOR_RATIO, f"x {ANCHOR}")
         ours = counters.OURS
-        yield Promise("two threads", self.threads(ours), *THREADS, "x one thread")
+        yield Promise("two threads, text by text", self.threads(ours), *THREADS, "x one thread")
+        batches = max(turn["batch_threads"] for turn in self.run["interleaved"])
+        yield Promise("two threads, by 64 texts", batches, *THREADS, "x one thread")
         first = self.start(ours, "load_ms") + self.start(ours, "first_count_ms")
         yield Promise("first count after import", first, *FIRST_COUNT_MS, "ms")
         yield Promise("private memory", self.memory(ours, "Private"), *PRIVATE_MB, "MB")
@@ -247,12 +254,12 @@ def report(run: Run) -> None:
     marks = " ".join(f"{kind} {mark}" for kind, mark in facts["corpora"].items())
     print(f"encoding {facts['encoding']}, Python {facts['python']}, corpora {marks}")
     texts = facts["interleaved"][0]["texts"]
-    print(f"\nMB/s: fresh (hot) [cold]; texts counted wrong, of {texts}")
+    print(f"\nMB/s: alone / fresh (hot) [cold]; texts counted wrong, of {texts}")
     row("", *corpora.KINDS, "wrong")
     for name in run.names:
         cells = (
-            f"{run.speed(kind, 'fresh', name):.0f} ({run.speed(kind, 'hot', name):.0f}) "
-            f"[{run.speed(kind, 'cold', name):.0f}]"
+            f"{run.speed(kind, 'alone', name):.0f} / {run.speed(kind, 'fresh', name):.0f} "
+            f"({run.speed(kind, 'hot', name):.0f}) [{run.speed(kind, 'cold', name):.0f}]"
             for kind in corpora.KINDS
         )
         row(f"{name} {facts['versions'][name]}", *cells, str(run.wrong[name] or "-"))
@@ -271,11 +278,11 @@ def report(run: Run) -> None:
 
 
 def row(*cells: str) -> None:
-    print(f"{cells[0]:<26}" + "".join(f"{cell:>18}" for cell in cells[1:]))
+    print(f"{cells[0]:<26}" + "".join(f"{cell:>23}" for cell in cells[1:]))
 
 
 def plot(run: Run, path: Path) -> None:
-    """Write a bar chart of the fresh passes; without matplotlib, say that there is none."""
+    """Write a bar chart of new text, alone; without matplotlib, say that there is none."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -286,7 +293,7 @@ def plot(run: Run, path: Path) -> None:
     width = 0.8 / len(run.names)
     for place, name in enumerate(run.names):
         left = [x + place * width for x in range(len(corpora.KINDS))]
-        heights = [run.speed(kind, "fresh", name) for kind in corpora.KINDS]
+        heights = [run.speed(kind, "alone", name) for kind in corpora.KINDS]
         axes.bar(left, heights, width, label=f"{name} {run.run['versions'][name]}")
     axes.set_xticks([x + 0.4 - width / 2 for x in range(len(corpora.KINDS))], [*corpora.KINDS])
     axes.set_ylabel("MB/s, new text, one thread")
