@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import counters
-import tokenctx
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +145,8 @@ def _one_by_one(count: counters.Count, texts: list[str]) -> None:
 
 def _in_batches(encoding: str, texts: list[str]) -> None:
     """The messages of a request in one call, as `tokenctx` offers it."""
+    import tokenctx
+
     for start in range(0, len(texts), BATCH):
         tokenctx.count_tokens_batch(texts[start : start + BATCH], encoding=encoding)
 
