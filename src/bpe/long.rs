@@ -18,9 +18,7 @@
 //!
 //! The last tokens of a window, which the text after it may change, are left to the next.
 //!
-//! **A guess** may save a window, by the same lemma: a token that once followed the last one and is
-//! what the text goes on with, or the longest token of a run of one byte. Periodic text is read at
-//! the speed of comparing bytes.
+//! A guess ([`guess`]) may save a window, by the same lemma.
 //!
 //! # Tried and lost
 //!
@@ -38,6 +36,7 @@
 //! Slowest that is known: pieces of 150 to 400 bytes of two or three long runs, 80 to 120 ms/MB on a
 //! busy machine, as before. Their windows do not fit, and go to the tree.
 
+use super::guess::{Followers, RUN, guess};
 use super::key::MAX_TOKEN_BYTES;
 use super::narrow::{self, Narrow, TOGETHER, Window};
 use super::vocabulary::{NONE, Vocabulary};
@@ -58,9 +57,6 @@ type Middle = Window<256>;
 
 /// Last tokens of a window that the text after it may change, as a rule.
 const UNSETTLED: usize = 2;
-
-/// Bytes of a run that is worth a guess: a vocabulary that has longer runs has this one.
-const RUN: usize = 16;
 
 /// Encodes a cell of any length into the empty `tokens`.
 #[inline(always)]
@@ -258,38 +254,6 @@ impl Encoder<'_> {
     }
 }
 
-/// Appends tokens that need no window; returns where that ends.
-fn guess(
-    vocabulary: &Vocabulary,
-    cell: &[u8],
-    mut at: usize,
-    tokens: &mut Vec<u32>,
-    followers: &mut Followers,
-) -> usize {
-    loop {
-        let follows = |&token: &u32| {
-            let text = vocabulary.token(token);
-            text.is_some_and(|text| cell[at..].starts_with(text))
-        };
-        if let Some(token) = followers.of(tokens).into_iter().flatten().find(follows) {
-            tokens.push(token);
-            at += byte_length(vocabulary, &[token]);
-            continue;
-        }
-        let Some(end) = run_token_end(vocabulary, cell, at) else {
-            return at;
-        };
-        let run = vocabulary.rank(cell, at, end);
-        let apart = |&last: &u32| stay_apart(vocabulary, last, run);
-        if !tokens.last().is_none_or(apart) {
-            return at;
-        }
-        tokens.push(run);
-        followers.learn(&tokens[tokens.len().saturating_sub(3)..]);
-        at = end;
-    }
-}
-
 /// Where a window may start at `start` or soon before it: not within a run of one byte, whose tokens
 /// depend on where it starts.
 fn window_start(cell: &[u8], start: usize) -> usize {
@@ -316,70 +280,13 @@ fn window_end(cell: &[u8], end: usize) -> (usize, usize) {
     }
 }
 
-/// Tokens that were seen next to each other: so they stay apart.
-struct Followers {
-    /// By one token before; and by two, which tell more in periodic text.
-    one: [(u32, u32); 256],
-    two: [(u32, u32, u32); 256],
-}
-
-impl Followers {
-    fn new() -> Followers {
-        Followers {
-            one: [(NONE, NONE); 256],
-            two: [(NONE, NONE, NONE); 256],
-        }
-    }
-
-    fn learn(&mut self, encoded: &[u32]) {
-        for pair in encoded.windows(2) {
-            self.one[pair[0] as usize % 256] = (pair[0], pair[1]);
-        }
-        for three in encoded.windows(3) {
-            self.two[place(three[0], three[1])] = (three[0], three[1], three[2]);
-        }
-    }
-
-    /// What may come after `tokens`, the likelier first.
-    fn of(&self, tokens: &[u32]) -> [Option<u32>; 2] {
-        let Some(&last) = tokens.last() else {
-            return [None; 2];
-        };
-        let before = tokens.len().checked_sub(2).map_or(NONE, |at| tokens[at]);
-        let (first, second, third) = self.two[place(before, last)];
-        let (left, right) = self.one[last as usize % 256];
-        [
-            ((first, second) == (before, last)).then_some(third),
-            (left == last).then_some(right),
-        ]
-    }
-}
-
-fn place(first: u32, second: u32) -> usize {
-    (first.wrapping_mul(31) ^ second) as usize % 256
-}
-
-/// End of the longest token of at least [`RUN`] bytes, all the same, at `at`.
-fn run_token_end(vocabulary: &Vocabulary, cell: &[u8], at: usize) -> Option<usize> {
-    let rest = &cell[at..cell.len().min(at + MAX_TOKEN_BYTES)];
-    let run = rest
-        .iter()
-        .take_while(|&byte| rest.first() == Some(byte))
-        .count();
-    let is_token = |length: &usize| vocabulary.rank(cell, at, at + length) != NONE;
-    if run < RUN || !is_token(&RUN) {
-        return None;
-    }
-    (RUN..=run).rev().find(is_token).map(|length| at + length)
-}
-
 /// True if `left` and `right` are the encoding of their joined text.
 ///
 /// Goes backwards through the spans on both sides of the border, from the whole tokens to single
 /// bytes, the one that was joined last first. At some time in the merge, each of these two spans
 /// were neighbours. They were joined then, if their join has a lower rank than the joins that made
 /// them parts of larger spans; of equal ranks the leftmost pair is joined first.
-fn stay_apart(vocabulary: &Vocabulary, mut left: u32, mut right: u32) -> bool {
+pub(super) fn stay_apart(vocabulary: &Vocabulary, mut left: u32, mut right: u32) -> bool {
     let (mut left_until, mut right_until) = (NONE, NONE);
     loop {
         let joined = vocabulary.joined(left, right);
@@ -388,21 +295,15 @@ fn stay_apart(vocabulary: &Vocabulary, mut left: u32, mut right: u32) -> bool {
         }
         match (vocabulary.join(left), vocabulary.join(right)) {
             (None, None) => return true,
-            (Some(join), right_join) if right_join.is_none() || left > right => {
-                left_until = left;
-                left = join.right();
-            }
-            (_, Some(join)) => {
-                right_until = right;
-                right = join.left();
-            }
-            (Some(_), None) => unreachable!("the second arm takes it"),
+            (Some(join), None) => (left_until, left) = (left, join.right()),
+            (Some(join), Some(_)) if left > right => (left_until, left) = (left, join.right()),
+            (_, Some(join)) => (right_until, right) = (right, join.left()),
         }
     }
 }
 
 /// Bytes of the text of `tokens`.
-fn byte_length(vocabulary: &Vocabulary, tokens: &[u32]) -> usize {
+pub(super) fn byte_length(vocabulary: &Vocabulary, tokens: &[u32]) -> usize {
     tokens
         .iter()
         .filter_map(|&token| vocabulary.token(token))

@@ -12,6 +12,7 @@
 mod avx512;
 pub(crate) mod block;
 mod encoding;
+mod guess;
 pub(crate) mod key;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod lanes;

@@ -158,18 +158,18 @@ impl Pieces {
         for &piece in others {
             let (start, end) = self.piece(piece);
             let is_ascii = text[end - 1].is_ascii();
-            if is_ascii && end - start > Narrow::BYTES {
-                tokens += L::count_piece(vocabulary, text, start, end);
-                continue;
-            }
             let hash = memo.hash(text, start, end);
             let known = memo.piece(hash);
             tokens += if known != 0 {
                 known
-            } else if is_ascii {
+            } else if !is_ascii {
+                self.count_cells::<L>(vocabulary, memo, hash, text, (start, end))
+            } else if end - start <= Narrow::BYTES {
                 self.count_cell::<L>(vocabulary, memo, hash, text, (start, end))
             } else {
-                self.count_cells::<L>(vocabulary, memo, hash, text, (start, end))
+                let count = L::count_piece(vocabulary, text, start, end);
+                memo.remember_piece(hash, count);
+                count
             };
         }
         tokens
