@@ -7,7 +7,7 @@ import dataclasses
 import enum
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tokenctx._errors import RequestError
@@ -65,7 +65,10 @@ def _mend(text: str, anomalies: Anomalies) -> str:
 
 def _parse(text: str, anomalies: Anomalies) -> Any:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        return _object(((_mend(key, anomalies), value) for key, value in pairs), anomalies)
+        mended = {_mend(key, anomalies): value for key, value in pairs}
+        if len(mended) < len(pairs):
+            anomalies.add("duplicate_key")
+        return mended
 
     if text.startswith("\ufeff"):
         anomalies.add("byte_order_mark")
@@ -98,28 +101,17 @@ def _plain(value: Any, anomalies: Anomalies, depth: int) -> Any:
         return bytes(value)
     value = _members(value)
     if isinstance(value, Mapping):
-        pairs = (
-            (
-                _mend(key if isinstance(key, str) else json.dumps(key), anomalies),
-                _plain(item, anomalies, depth + 1),
-            )
-            for key, item in value.items()
-        )
-        return _object(pairs, anomalies)
+        mended: dict[str, Any] = {}
+        for key, item in value.items():
+            name = _mend(key if isinstance(key, str) else json.dumps(key), anomalies)
+            if name in mended:
+                anomalies.add("duplicate_key")
+            mended[name] = _plain(item, anomalies, depth + 1)
+        return mended
     if isinstance(value, Sequence):
         return [_plain(item, anomalies, depth + 1) for item in value]
     anomalies.add("unreadable_value")
     return None
-
-
-def _object(pairs: Iterable[tuple[str, Any]], anomalies: Anomalies) -> dict[str, Any]:
-    """The members; of several with one key the last."""
-    made: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in made:
-            anomalies.add("duplicate_key")
-        made[key] = value
-    return made
 
 
 def _members(value: Any) -> Any:
