@@ -147,8 +147,9 @@ def _in_batches(encoding: str, texts: list[str]) -> None:
     """The messages of a request in one call, as `tokenctx` offers it."""
     import tokenctx
 
+    counter = tokenctx.get_encoding(encoding)
     for start in range(0, len(texts), BATCH):
-        tokenctx.count_tokens_batch(texts[start : start + BATCH], encoding=encoding)
+        counter.count_batch(texts[start : start + BATCH])
 
 
 def _two_threads(work: Callable[[list[str]], None], texts: list[str]) -> float:
