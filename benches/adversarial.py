@@ -411,7 +411,7 @@ def mutated(random_: random.Random, genome: str, others: list[str]) -> str:
     chosen = random_.choice(change).encode("utf-8", "ignore").decode()
     made = "".join(characters[:at]) + chosen + "".join(characters[end:])
     if random_.random() < 0.05:
-        made = made[: random_.randrange(1, len(made) + 1)]
+        made = made[: random_.randrange(len(made) + 1)]
     return clipped(made, SEARCH_BYTES) or "a"
 
 
