@@ -172,6 +172,7 @@ fn write_vocabulary(
     let joined: Vec<(u64, u32)> = (0..)
         .zip(joins)
         .filter_map(|(rank, join)| Some(((*join)?.hash(), rank)))
+        .map(|(hash, rank)| (hash, key::Join::slot(hash, rank)))
         .collect();
     let mut join_filter = vec![0; filter.len()];
     for (hash, _) in &joined {

@@ -143,7 +143,19 @@ impl Join {
 
     #[inline(always)]
     pub(crate) fn hash(self) -> u64 {
-        fold(self.0 ^ 0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93)
+        fold(self.0 ^ LOW_SALT, HIGH_SALT)
+    }
+
+    /// The slot of a join of that hash: the rank of its token, and above it bits of the hash.
+    #[inline(always)]
+    pub(crate) fn slot(hash: u64, rank: u32) -> u32 {
+        (hash >> 32) as u32 >> Join::RANK_BITS << Join::RANK_BITS | rank
+    }
+
+    /// The rank in a slot.
+    #[inline(always)]
+    pub(crate) fn rank(slot: u32) -> u32 {
+        slot % (1 << Join::RANK_BITS)
     }
 }
 

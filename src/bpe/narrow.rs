@@ -162,20 +162,55 @@ impl<const PLACES: usize> Window<PLACES> {
         if lowest == NO_PAIR {
             return NO_PAIR;
         }
+        let token = lowest.cast_unsigned() >> PLACE_BITS;
+        let first = lowest.cast_unsigned() as usize % (1 << PLACE_BITS) % PLACES;
+        if !self.join(vocabulary, first, token) {
+            self.words[first] = NO_PAIR;
+            return lowest;
+        }
+        let (mut last, mut after) = (first, self.after(first));
+        // In a run, the next pair is the same; its new pairs are too.
+        while self.words[after] >> PLACE_BITS == token.cast_signed()
+            && self.join(vocabulary, after, token)
+        {
+            (last, after) = (after, self.after(after));
+        }
+        if last != first {
+            let twins = vocabulary.likely_joined(token, token);
+            let mut at = first;
+            while at != last {
+                self.words[at] = word(twins, at);
+                at = self.after(at);
+            }
+        }
+        let before = usize::from(self.previous[first]) % PLACES;
+        self.words[last] = word(vocabulary.likely_joined(token, self.tokens[after]), last);
+        self.words[before] = word(vocabulary.likely_joined(self.tokens[before], token), before);
+        lowest
+    }
+
+    /// Joins the pair at the place `at` to `token`, if that is its last join.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "places are at most 255")]
+    fn join(&mut self, vocabulary: &Vocabulary, at: usize, token: u32) -> bool {
+        let joined = self.after(at);
+        if !vocabulary.is_joined(token, self.tokens[at], self.tokens[joined]) {
+            return false;
+        }
         #[cfg(test)]
         super::steps::add(1);
-        let token = lowest.cast_unsigned() >> PLACE_BITS;
-        let at = lowest.cast_unsigned() as usize % (1 << PLACE_BITS) % PLACES;
-        let joined = usize::from(self.next[at]) % PLACES;
-        let after = usize::from(self.next[joined]) % PLACES;
-        let before = usize::from(self.previous[at]) % PLACES;
+        let after = self.after(joined);
         self.tokens[at] = token;
         self.next[at] = after as u8;
         self.previous[after] = at as u8;
         self.words[joined] = NO_PAIR;
-        self.words[at] = word(vocabulary.joined(token, self.tokens[after]), at);
-        self.words[before] = word(vocabulary.joined(self.tokens[before], token), before);
-        lowest
+        true
+    }
+
+    /// The place after that at `at`.
+    #[inline(always)]
+    fn after(&self, at: usize) -> usize {
+        usize::from(self.next[at]) % PLACES
     }
 }
 
