@@ -21,10 +21,10 @@ use std::arch::x86_64::*;
 use super::block::{Lanes, Window};
 use super::key;
 use super::lanes::Avx2;
-use super::narrow::Narrow;
-use super::piece;
+use super::long;
 use super::together::{LANES, NO_PAIR, POSITION_BITS, POSITIONS, Text, Together};
 use super::vocabulary::Vocabulary;
+use super::waiting::Waiting;
 
 const _: () = assert!(LANES == 16);
 
@@ -89,9 +89,9 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
+    fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
         // SAFETY: see above.
-        unsafe { count_piece(vocabulary, text, start, end) }
+        unsafe { count_long(vocabulary, cell) }
     }
 
     #[inline(always)]
@@ -101,15 +101,22 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn merge(windows: &mut [Narrow], vocabulary: &Vocabulary) {
-        Avx2::merge(windows, vocabulary);
+    fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
+        // SAFETY: see above.
+        unsafe { read(waiting, vocabulary) }
     }
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
-fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
-    piece::count(vocabulary, text, start, end)
+fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
+    long::count(vocabulary, cell)
+}
+
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
+fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
+    waiting.read(vocabulary);
 }
 
 /// [`Together::join`], a lane of the vectors for each cell.

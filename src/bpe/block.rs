@@ -5,10 +5,10 @@
 //! computed from them is the scalar rule of [`split`](super::split).
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
-use super::narrow;
-use super::narrow::Narrow;
+use super::long;
 use super::together::Together;
 use super::vocabulary::Vocabulary;
+use super::waiting::Waiting;
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 64;
@@ -52,12 +52,12 @@ pub(crate) trait Lanes: Copy {
     fn equal(self, byte: u8) -> u64;
     /// Bits of the bytes from `first` to `last`, which are ASCII.
     fn within(self, first: u8, last: u8) -> u64;
-    /// [`piece::count`](super::piece::count), compiled for these instructions.
-    fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64;
+    /// [`long::count`](super::long::count), compiled for these instructions.
+    fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64;
     /// [`Together::join`], compiled for these instructions.
     fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32;
-    /// [`narrow::merge`], compiled for these instructions.
-    fn merge(windows: &mut [Narrow], vocabulary: &Vocabulary);
+    /// [`Waiting::read`], compiled for these instructions.
+    fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary);
     /// Asks the memory for what will be read soon.
     fn prefetch<T>(soon: &T);
 }
@@ -107,12 +107,12 @@ impl Lanes for Portable {
         together.join::<Portable>(vocabulary)
     }
 
-    fn merge(windows: &mut [Narrow], vocabulary: &Vocabulary) {
-        narrow::merge(vocabulary, windows);
+    fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
+        waiting.read(vocabulary);
     }
 
-    fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
-        super::piece::count(vocabulary, text, start, end)
+    fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
+        long::count(vocabulary, cell)
     }
 }
 

@@ -1,47 +1,32 @@
 //! Guesses at the tokens of a long cell, which need no window where they are right.
 //!
-//! A token that once followed the last one and is what the text goes on with, or the longest token of
-//! a run of one byte: by the lemma of [`long`](super::long) it is right if the two stay apart. Periodic
-//! text is so read at the speed of comparing bytes.
+//! A token that once followed the last one and is what the text goes on with: by the lemma of
+//! [`reader`](super::reader) it is right, for the two stay apart. Periodic text is so read at the speed of
+//! comparing bytes.
 
-use super::key::MAX_TOKEN_BYTES;
-use super::long::{byte_length, stay_apart};
 use super::vocabulary::{NONE, Vocabulary};
 
-/// Bytes of a run that is worth a guess: a vocabulary that has longer runs has this one.
-pub(super) const RUN: usize = 16;
-
-/// Appends tokens that need no window; returns where that ends.
+/// Appends tokens that need no window, up to about the byte `goal`; returns where that ends.
 #[inline(always)]
 pub(super) fn guess(
     vocabulary: &Vocabulary,
     cell: &[u8],
     mut at: usize,
+    goal: usize,
     tokens: &mut Vec<u32>,
-    followers: &mut Followers,
+    followers: &Followers,
 ) -> usize {
-    loop {
-        let follows = |&token: &u32| {
-            let text = vocabulary.token(token);
-            text.is_some_and(|text| cell[at..].starts_with(text))
+    while at < goal {
+        let follows = |&(_, text): &(u32, &[u8])| cell[at..].starts_with(text);
+        let texts = followers.of(tokens).into_iter().flatten();
+        let mut texts = texts.filter_map(|token| Some((token, vocabulary.token(token)?)));
+        let Some((token, text)) = texts.find(follows) else {
+            break;
         };
-        if let Some(token) = followers.of(tokens).into_iter().flatten().find(follows) {
-            tokens.push(token);
-            at += byte_length(vocabulary, &[token]);
-            continue;
-        }
-        let Some(end) = run_token_end(vocabulary, cell, at) else {
-            return at;
-        };
-        let run = vocabulary.rank(cell, at, end);
-        let apart = |&last: &u32| stay_apart(vocabulary, last, run);
-        if !tokens.last().is_none_or(apart) {
-            return at;
-        }
-        tokens.push(run);
-        followers.learn(&tokens[tokens.len().saturating_sub(3)..]);
-        at = end;
+        tokens.push(token);
+        at += text.len();
     }
+    at
 }
 
 /// Tokens that were seen next to each other: so they stay apart.
@@ -85,18 +70,4 @@ impl Followers {
 
 fn place(first: u32, second: u32) -> usize {
     (first.wrapping_mul(31) ^ second) as usize % 256
-}
-
-/// End of the longest token of at least [`RUN`] bytes, all the same, at `at`.
-fn run_token_end(vocabulary: &Vocabulary, cell: &[u8], at: usize) -> Option<usize> {
-    let rest = &cell[at..cell.len().min(at + MAX_TOKEN_BYTES)];
-    let run = rest
-        .iter()
-        .take_while(|&byte| rest.first() == Some(byte))
-        .count();
-    let is_token = |length: &usize| vocabulary.rank(cell, at, at + length) != NONE;
-    if run < RUN || !is_token(&RUN) {
-        return None;
-    }
-    (RUN..=run).rev().find(is_token).map(|length| at + length)
 }

@@ -11,10 +11,10 @@ use std::arch::x86_64::{
 };
 
 use super::block::{Lanes, Window};
-use super::narrow::{self, Narrow};
-use super::piece;
+use super::long;
 use super::together::Together;
 use super::vocabulary::Vocabulary;
+use super::waiting::Waiting;
 
 /// Sixteen bytes, by instructions that every x86-64 machine has.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ impl Avx2 {
 }
 
 macro_rules! lanes {
-    ($name:ident, $width:literal, $load:ident, $set:ident, $equal:ident, $add:ident, $above:ident, $bits:ident, $count:expr, $join:expr, $merge:expr) => {
+    ($name:ident, $width:literal, $load:ident, $set:ident, $equal:ident, $add:ident, $above:ident, $bits:ident, $count:expr, $join:expr, $read:expr) => {
         // SAFETY of every block: every x86-64 machine has the instructions of `Sse2`; those of
         // `Avx2` are reached only through the function that `encoding.rs` calls after detection.
         impl Lanes for $name {
@@ -79,11 +79,11 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn count_piece(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
+            fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
                 // SAFETY: see above.
                 #[allow(unused_unsafe)]
                 unsafe {
-                    $count(vocabulary, text, start, end)
+                    $count(vocabulary, cell)
                 }
             }
 
@@ -97,11 +97,11 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn merge(windows: &mut [Narrow], vocabulary: &Vocabulary) {
+            fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
                 // SAFETY: see above.
                 #[allow(unused_unsafe)]
                 unsafe {
-                    $merge(windows, vocabulary)
+                    $read(waiting, vocabulary)
                 }
             }
         }
@@ -119,7 +119,7 @@ lanes!(
     _mm_movemask_epi8,
     count_sse2,
     join_sse2,
-    merge_sse2
+    read_sse2
 );
 lanes!(
     Avx2,
@@ -132,18 +132,18 @@ lanes!(
     _mm256_movemask_epi8,
     count_avx2,
     join_avx2,
-    merge_avx2
+    read_avx2
 );
 
 #[inline(never)]
-fn count_sse2(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
-    piece::count(vocabulary, text, start, end)
+fn count_sse2(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
+    long::count(vocabulary, cell)
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn count_avx2(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
-    piece::count(vocabulary, text, start, end)
+fn count_avx2(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
+    long::count(vocabulary, cell)
 }
 
 #[inline(never)]
@@ -158,14 +158,14 @@ fn join_avx2(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
 }
 
 #[inline(never)]
-fn merge_sse2(windows: &mut [Narrow], vocabulary: &Vocabulary) {
-    narrow::merge(vocabulary, windows);
+fn read_sse2(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
+    waiting.read(vocabulary);
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn merge_avx2(windows: &mut [Narrow], vocabulary: &Vocabulary) {
-    narrow::merge(vocabulary, windows);
+fn read_avx2(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
+    waiting.read(vocabulary);
 }
 
 /// What to add to a byte, so that `first..=last` and no other byte is then above the second result,

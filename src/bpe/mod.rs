@@ -24,6 +24,7 @@ mod piece;
 mod pieces;
 mod rank_file;
 mod ranked;
+mod reader;
 mod scan;
 pub(crate) mod split;
 mod split_rule;
@@ -32,6 +33,7 @@ mod steps;
 mod together;
 mod unicode;
 pub(crate) mod vocabulary;
+mod waiting;
 mod wide;
 
 pub use encoding::Encoding;

@@ -14,12 +14,7 @@
 //!
 //! All windows asking for what they look up before any looks it up: no difference (2026-11-22).
 
-use super::block::Lanes;
-use super::memo::{Hash, Memo};
 use super::vocabulary::{NONE, NOTHING, Vocabulary};
-
-/// Windows that are merged side by side.
-pub(super) const TOGETHER: usize = 4;
 
 /// A window that is merged beside others.
 pub(crate) type Narrow = Window<128>;
@@ -41,58 +36,6 @@ pub(super) fn merge<const PLACES: usize>(vocabulary: &Vocabulary, windows: &mut 
         if lowest == NO_PAIR {
             return;
         }
-    }
-}
-
-/// Cells that wait to be merged side by side; memory for them is there from the first on.
-pub(super) struct Waiting {
-    windows: Vec<Narrow>,
-    hashes: Vec<Hash>,
-}
-
-impl Waiting {
-    #[inline(always)]
-    pub(super) fn new() -> Waiting {
-        Waiting {
-            windows: Vec::new(),
-            hashes: Vec::new(),
-        }
-    }
-
-    /// Takes a cell of at most [`Narrow::BYTES`]; returns the tokens of cells that are merged now.
-    #[inline(never)]
-    pub(super) fn push<L: Lanes>(
-        &mut self,
-        vocabulary: &Vocabulary,
-        memo: Memo,
-        hash: Hash,
-        cell: &[u8],
-    ) -> u64 {
-        let mut window = Narrow::EMPTY;
-        window.set(vocabulary, cell);
-        self.windows.reserve_exact(TOGETHER - self.windows.len());
-        self.windows.push(window);
-        self.hashes.push(hash);
-        if self.windows.len() < TOGETHER {
-            return 0;
-        }
-        self.finish::<L>(vocabulary, memo)
-    }
-
-    /// Tokens of all cells that are left.
-    #[inline(always)]
-    pub(super) fn finish<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
-        if self.windows.is_empty() {
-            return 0;
-        }
-        L::merge(&mut self.windows, vocabulary);
-        let mut tokens = 0;
-        for (window, hash) in self.windows.drain(..).zip(self.hashes.drain(..)) {
-            let count = window.spans().count() as u64;
-            memo.remember_piece(hash, count);
-            tokens += count;
-        }
-        tokens
     }
 }
 

@@ -9,7 +9,8 @@ use super::long;
 use super::merge::{self, MERGE_BYTES};
 use super::vocabulary::{NONE, Vocabulary};
 
-/// Number of tokens of the piece `text[start..end]`.
+/// Number of tokens of the piece `text[start..end]`, with nothing remembered.
+#[cfg(test)]
 #[inline(always)]
 pub(super) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
     let (mut from, mut count) = (start, 0);
@@ -22,9 +23,7 @@ pub(super) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usi
                 .count_ones()
                 .into()
         } else {
-            let mut tokens = Vec::new();
-            long::encode(vocabulary, &text[from..to], &mut tokens);
-            tokens.len() as u64
+            long::count(vocabulary, &text[from..to])
         };
         from = to;
     }
@@ -44,9 +43,7 @@ pub(super) fn encode(
         let to = cell_end(vocabulary, text, from, end);
         match vocabulary.rank(text, from, to) {
             NONE if to - from > MERGE_BYTES => {
-                let mut cell = Vec::new();
-                long::encode(vocabulary, &text[from..to], &mut cell);
-                tokens.append(&mut cell);
+                tokens.extend(long::encode(vocabulary, &text[from..to]));
             }
             NONE => merge::encode(vocabulary, text, from, to, tokens),
             rank => tokens.push(rank),

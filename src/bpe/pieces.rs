@@ -13,11 +13,12 @@
 
 use super::block::{BLOCK, Lanes};
 use super::key::{Key, SHORT_BYTES};
+use super::long::PARTED_BYTES;
 use super::memo::{Hash, Memo, SHORT_PIECE_BYTES};
-use super::narrow::{Narrow, Waiting};
 use super::piece;
 use super::together::{TOGETHER_BYTES, Together};
 use super::vocabulary::{NONE, Vocabulary, bytes_at};
+use super::waiting::Waiting;
 
 /// Room for pieces: so many that a byte is their number, and no place is out of bounds.
 const ROOM: usize = 256;
@@ -29,20 +30,20 @@ const MANY: usize = ROOM - 2 * BLOCK;
 const AT_ONCE: usize = 16;
 
 /// Pieces one after the other.
-pub(super) struct Pieces {
+pub(super) struct Pieces<'a> {
     /// Start of the first, then the end of each.
     borders: [usize; ROOM],
     found: usize,
     hashes: [Hash; ROOM],
     /// Cells of earlier pieces that are being merged.
     together: Together,
-    waiting: Waiting,
+    waiting: Waiting<'a>,
 }
 
-impl Pieces {
+impl<'a> Pieces<'a> {
     /// No pieces; the first will start at 0.
     #[inline(always)]
-    pub(super) fn new() -> Pieces {
+    pub(super) fn new() -> Pieces<'a> {
         Pieces {
             borders: [0; ROOM],
             found: 0,
@@ -90,7 +91,7 @@ impl Pieces {
         &mut self,
         vocabulary: &Vocabulary,
         memo: Memo,
-        text: &[u8],
+        text: &'a [u8],
     ) -> u64 {
         for (hash, border) in self
             .hashes
@@ -120,7 +121,7 @@ impl Pieces {
         &mut self,
         vocabulary: &Vocabulary,
         memo: Memo,
-        text: &[u8],
+        text: &'a [u8],
         unknown: &[u8],
     ) -> u64 {
         let mut places = [0; ROOM];
@@ -151,7 +152,7 @@ impl Pieces {
         &mut self,
         vocabulary: &Vocabulary,
         memo: Memo,
-        text: &[u8],
+        text: &'a [u8],
         others: &[u8],
     ) -> u64 {
         let mut tokens = 0;
@@ -164,12 +165,8 @@ impl Pieces {
                 known
             } else if !is_ascii {
                 self.count_cells::<L>(vocabulary, memo, hash, text, (start, end))
-            } else if end - start <= Narrow::BYTES {
-                self.count_cell::<L>(vocabulary, memo, hash, text, (start, end))
             } else {
-                let count = L::count_piece(vocabulary, text, start, end);
-                memo.remember_piece(hash, count);
-                count
+                self.count_cell::<L>(vocabulary, memo, hash, text, (start, end))
             };
         }
         tokens
@@ -182,23 +179,19 @@ impl Pieces {
         vocabulary: &Vocabulary,
         memo: Memo,
         hash: Hash,
-        text: &[u8],
+        text: &'a [u8],
         (start, end): (usize, usize),
     ) -> u64 {
         let (mut from, mut tokens, mut all_known) = (start, 0, true);
         while from < end {
             let to = piece::cell_end(vocabulary, text, from, end);
-            if to - from > Narrow::BYTES {
-                tokens += L::count_piece(vocabulary, text, from, to);
-            } else {
-                let hash = memo.hash(text, from, to);
-                let count = memo.piece(hash);
-                if count == 0 {
-                    all_known = false;
-                    tokens += self.count_cell::<L>(vocabulary, memo, hash, text, (from, to));
-                }
-                tokens += count;
+            let hash = memo.hash(text, from, to);
+            let count = memo.piece(hash);
+            if count == 0 {
+                all_known = false;
+                tokens += self.count_cell::<L>(vocabulary, memo, hash, text, (from, to));
             }
+            tokens += count;
             from = to;
         }
         if all_known {
@@ -214,7 +207,7 @@ impl Pieces {
         vocabulary: &Vocabulary,
         memo: Memo,
         hash: Hash,
-        text: &[u8],
+        text: &'a [u8],
         (start, end): (usize, usize),
     ) -> u64 {
         let length = end - start;
@@ -222,6 +215,8 @@ impl Pieces {
         let is_new = length > SHORT_BYTES || !text[end - 1].is_ascii();
         let count = if is_new && vocabulary.rank(text, start, end) != NONE {
             1
+        } else if length > PARTED_BYTES {
+            L::count_long(vocabulary, &text[start..end])
         } else if length > TOGETHER_BYTES {
             let cell = &text[start..end];
             return self.waiting.push::<L>(vocabulary, memo, hash, cell);

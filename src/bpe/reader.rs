@@ -1,0 +1,406 @@
+//! Reading of a long cell: a window after the other is merged, and checked where it meets the one before.
+//!
+//! By this lemma: if `a` and `b` are encodings, and the last token of `a` and the first of `b` stay
+//! apart when their joined text is encoded, then `a` followed by `b` is the encoding of the joined
+//! text. (The joins inside of each token, and their order, are the same in both; a join across a
+//! border would have to happen between spans of the two tokens next to it, and whether it does
+//! depends on those two alone.)
+//!
+//! So a window of 126 bytes is encoded by itself ([`narrow`]). It begins a little before the end of
+//! what is done, and is appended from a border that both have and where the tokens on both sides stay
+//! apart: that is proof enough, and the last tokens before it are replaced. Four readers take a step at
+//! once, since a merge waits more than it computes.
+//!
+//! A window that does not fit is made anew from farther back, twice as far every time, and the next are
+//! made as wide as that, so that the work stays n log n however the text is made. Those above 254 bytes
+//! are merged by a tree ([`wide`]).
+//!
+//! The last tokens of a window, which the text after it may change, are left to the next. A guess
+//! ([`guess`]) may save a window, by the same lemma.
+//!
+//! # Tried and lost
+//!
+//! - A binary heap over a linked list: about 120 ms/MB on runs and 50 to 75 on random letters
+//!   (prototype, 2026-11-20).
+//! - A search for the longest token that stays apart from the one before it, with places that led
+//!   nowhere marked: 9 times the time of a merge on random letters, 100 times and more on runs of
+//!   `-`, and 2,100 instructions for a short word against 1,000 of the merge (2026-11-21).
+//! - Deciding whether two tokens stay apart by merging their text: slower on long tokens.
+//! - Four windows of one reader that overlap, each begun without knowing how the one before ends: in
+//!   runs they have another phase and do not fit, 60 to 85 ms/MB (2026-11-22).
+//! - The longest token of a run as a guess: right for long runs, which a window tells too, and wrong for
+//!   most of 50 to 200 bytes (2026-11-22).
+
+use super::guess::{Followers, guess};
+use super::key::MAX_TOKEN_BYTES;
+use super::narrow::{self, Narrow, Window};
+use super::vocabulary::{NONE, Vocabulary};
+use super::wide;
+
+/// Readers that take a step at once.
+pub(super) const TOGETHER: usize = 4;
+
+/// Bytes that a window shares with what is done.
+const OVERLAP: usize = 16;
+
+/// Bytes that a window advances by, at least.
+const STEP: usize = 64;
+
+/// A run of one byte that is worth ending a window beside it.
+const RUN: usize = 4;
+
+/// A window that is merged by itself.
+type Middle = Window<256>;
+
+/// Last tokens of a window that the text after it may change, as a rule.
+const UNSETTLED: usize = 2;
+
+/// A cell, and its encoding as far as it is read.
+pub(super) struct Reader<'a> {
+    cell: &'a [u8],
+    /// The encoding of the bytes before `end`.
+    tokens: Vec<u32>,
+    end: usize,
+    /// Where to stop reading; more may be read.
+    goal: usize,
+    /// Start of the window that is merged now.
+    start: usize,
+    /// Bytes that the next window advances by, and shares with what is done, at least.
+    step: usize,
+    back: usize,
+    /// Last tokens that the text after them may change, as a rule.
+    unsettled: usize,
+    /// Start and token of every span of the last window.
+    spans: Vec<(usize, u32)>,
+    followers: Followers,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of the beginning of `cell`, so many bytes.
+    pub(super) fn new(cell: &'a [u8], goal: usize) -> Reader<'a> {
+        Reader {
+            cell,
+            tokens: Vec::new(),
+            end: 0,
+            goal,
+            start: 0,
+            step: STEP,
+            back: OVERLAP,
+            unsettled: UNSETTLED,
+            spans: Vec::new(),
+            followers: Followers::new(),
+        }
+    }
+
+    /// Starts with another cell, to be read whole.
+    #[inline(always)]
+    pub(super) fn restart(&mut self, cell: &'a [u8]) {
+        if self.cell.len() > Narrow::BYTES {
+            self.followers = Followers::new();
+        }
+        self.tokens.clear();
+        (self.cell, self.end, self.goal) = (cell, 0, cell.len());
+        (self.step, self.back) = (STEP, OVERLAP);
+    }
+
+    #[inline(always)]
+    pub(super) fn is_done(&self) -> bool {
+        self.end >= self.goal
+    }
+
+    /// Bytes that are read.
+    #[inline(always)]
+    pub(super) fn end(&self) -> usize {
+        self.end
+    }
+
+    pub(super) fn into_tokens(self) -> Vec<u32> {
+        self.tokens
+    }
+
+    #[inline(always)]
+    pub(super) fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Goes on for so many bytes.
+    pub(super) fn read_on(&mut self, bytes: usize) {
+        self.goal = self.cell.len().min(self.end + bytes);
+    }
+
+    /// Appends what `next` has read, which started at the byte `start` of this cell; false if the two
+    /// do not fit yet.
+    pub(super) fn join(&mut self, vocabulary: &Vocabulary, next: &Reader, start: usize) -> bool {
+        let mut end = start + next.end;
+        let spans = next.tokens.iter().rev().map(|&token| {
+            end -= byte_length(vocabulary, &[token]);
+            (end, token)
+        });
+        let Some((kept, from)) = self.border(vocabulary, spans) else {
+            return false;
+        };
+        self.tokens.truncate(kept);
+        self.tokens.extend(&next.tokens[next.tokens.len() - from..]);
+        self.end = start + next.end;
+        true
+    }
+
+    /// Reads up to where a window is needed, and sets it; false if the goal is reached before.
+    #[inline(always)]
+    fn open(&mut self, vocabulary: &Vocabulary, window: &mut Narrow) -> bool {
+        loop {
+            self.end = guess(
+                vocabulary,
+                self.cell,
+                self.end,
+                self.goal,
+                &mut self.tokens,
+                &self.followers,
+            );
+            if self.is_done() {
+                return false;
+            }
+            if self.back == OVERLAP && self.step == STEP {
+                break;
+            }
+            self.read_wide(vocabulary);
+        }
+        self.start = self.window_start(vocabulary, self.back, Narrow::BYTES - STEP);
+        let end = self.window_end();
+        window.set(vocabulary, &self.cell[self.start..end]);
+        true
+    }
+
+    /// Appends the window, which is merged.
+    #[inline(always)]
+    fn close(&mut self, vocabulary: &Vocabulary, window: &Narrow) {
+        self.spans.clear();
+        self.spans.extend(window.spans());
+        let (settled, known) = (self.end, self.tokens.len());
+        if self.append(vocabulary) {
+            self.give_back(vocabulary, settled);
+            if self.end < settled + STEP / 2 {
+                self.step = 3 * STEP;
+            }
+            self.learn(known);
+        } else {
+            self.back = 2 * (self.end - self.start) + 1;
+        }
+    }
+
+    /// Appends a window of any width.
+    #[inline(always)]
+    fn read_wide(&mut self, vocabulary: &Vocabulary) {
+        let (settled, known) = (self.end, self.tokens.len());
+        self.start = self.window_start(vocabulary, self.back, self.end);
+        self.merge_wide(vocabulary);
+        if !self.append(vocabulary) {
+            self.back = 2 * (settled - self.start) + 1;
+            return;
+        }
+        let given_back = if self.back == OVERLAP {
+            0
+        } else {
+            settled - self.start
+        };
+        self.back = OVERLAP;
+        self.step = (self.step / 2).max(given_back).max(STEP);
+        self.give_back(vocabulary, settled);
+        self.learn(known);
+    }
+
+    /// Merges a window of any width from `start`.
+    #[inline(always)]
+    fn merge_wide(&mut self, vocabulary: &Vocabulary) {
+        let end = self.cell.len().min(self.end + self.step);
+        let (end, unsettled) = run_end(self.cell, end);
+        self.unsettled = unsettled;
+        self.spans.clear();
+        let text = &self.cell[self.start..end];
+        if text.len() <= Middle::BYTES {
+            let mut window = Middle::EMPTY;
+            window.set(vocabulary, text);
+            narrow::merge(vocabulary, std::slice::from_mut(&mut window));
+            self.spans.extend(window.spans());
+        } else {
+            wide::merge(vocabulary, text, &mut self.spans);
+        }
+    }
+
+    /// Where a window starts that shares at least so many bytes with what is done, unless these are
+    /// more than `most`.
+    #[inline(always)]
+    fn window_start(&self, vocabulary: &Vocabulary, shared: usize, most: usize) -> usize {
+        let mut start = self.end;
+        for token in self.tokens.iter().rev() {
+            let length = byte_length(vocabulary, std::slice::from_ref(token));
+            if self.end - start >= shared || self.end - start + length > most {
+                break;
+            }
+            start -= length;
+        }
+        start
+    }
+
+    /// Where a narrow window ends: not within a run, if one ends soon before.
+    #[inline(always)]
+    fn window_end(&mut self) -> usize {
+        self.unsettled = UNSETTLED;
+        let Some((before, after)) = self.cell.split_at_checked(self.start + Narrow::BYTES) else {
+            self.unsettled = 0;
+            return self.cell.len();
+        };
+        let end = before.len();
+        let in_run = |&&byte: &&u8| after.first() == Some(&byte);
+        let run = before[self.end..].iter().rev().take_while(in_run).count();
+        if run < RUN || end - run < self.end + STEP / 2 {
+            return end;
+        }
+        self.unsettled = 0;
+        end - run
+    }
+
+    /// Gives back the last tokens after `settled`, which the text after them may change: two, or within
+    /// a run, whose tokens become shorter and shorter towards its end, all that are shorter than the
+    /// one before.
+    #[inline(always)]
+    fn give_back(&mut self, vocabulary: &Vocabulary, settled: usize) {
+        let Some(after) = self.cell.get(self.end..).filter(|rest| !rest.is_empty()) else {
+            return;
+        };
+        let in_run = self.cell[self.end - 1] == after[0];
+        for given_back in 0.. {
+            let Some((&last, before)) = self.tokens.split_last() else {
+                return;
+            };
+            let length = byte_length(vocabulary, &[last]);
+            let shorter = before
+                .last()
+                .is_some_and(|&before| length < byte_length(vocabulary, &[before]));
+            if self.end - length <= settled || given_back >= self.unsettled && !(in_run && shorter)
+            {
+                return;
+            }
+            self.tokens.pop();
+            self.end -= length;
+        }
+    }
+
+    /// Remembers what follows what, from soon before the first `known` tokens on.
+    #[inline(always)]
+    fn learn(&mut self, known: usize) {
+        let from = known.min(self.tokens.len()).saturating_sub(2);
+        self.followers.learn(&self.tokens[from..]);
+    }
+
+    /// Appends the spans of the last window where both encodings have a border and stay apart; false
+    /// if they do so nowhere.
+    #[inline(always)]
+    fn append(&mut self, vocabulary: &Vocabulary) -> bool {
+        let spans = self.spans.iter().rev();
+        let spans = spans.map(|&(at, token)| (self.start + at, token));
+        let Some((kept, from)) = self.border(vocabulary, spans) else {
+            return false;
+        };
+        self.tokens.truncate(kept);
+        let spans = &self.spans[self.spans.len() - from..];
+        self.tokens.extend(spans.iter().map(|&(_, token)| token));
+        let (last, token) = self.spans[self.spans.len() - 1];
+        self.end = self.start + last + byte_length(vocabulary, &[token]);
+        true
+    }
+
+    /// The last border that what is done has in common with `spans`, given from the last on, and where
+    /// both stay apart: the number of tokens before it, and of spans after it.
+    #[inline(always)]
+    fn border(
+        &self,
+        vocabulary: &Vocabulary,
+        spans: impl Iterator<Item = (usize, u32)>,
+    ) -> Option<(usize, usize)> {
+        let (mut kept, mut border) = (self.tokens.len(), self.end);
+        for (at, (start, right)) in spans.enumerate() {
+            while border > start {
+                kept -= 1;
+                border -= byte_length(vocabulary, &self.tokens[kept..=kept]);
+            }
+            if border < start {
+                continue;
+            }
+            let left = self.tokens[..kept].last();
+            if left.is_none_or(|&left| stay_apart(vocabulary, left, right)) {
+                return Some((kept, at + 1));
+            }
+        }
+        None
+    }
+}
+
+/// A step of up to [`TOGETHER`] readers; false if all have reached their goals.
+#[inline(always)]
+pub(super) fn step(
+    vocabulary: &Vocabulary,
+    readers: &mut [Reader<'_>],
+    windows: &mut [Narrow],
+) -> bool {
+    let (mut reading, mut number) = ([0; TOGETHER], 0);
+    for (at, reader) in readers.iter_mut().enumerate() {
+        if reader.open(vocabulary, &mut windows[number]) {
+            reading[number % TOGETHER] = at;
+            number += 1;
+        }
+    }
+    narrow::merge(vocabulary, &mut windows[..number]);
+    for (window, &reader) in windows.iter().zip(&reading[..number]) {
+        readers[reader].close(vocabulary, window);
+    }
+    number > 0
+}
+
+/// Where a wide window may end at `end` or soon after it, and how many of its tokens are unsettled.
+///
+/// The end of a run of one byte is a good place, if it is near: seldom does a token reach beyond it.
+fn run_end(cell: &[u8], end: usize) -> (usize, usize) {
+    let (before, after) = cell.split_at(end);
+    if after.is_empty() {
+        return (end, 0);
+    }
+    let more = after.iter().take(MAX_TOKEN_BYTES);
+    let more = more.take_while(|&byte| before.last() == Some(byte)).count();
+    if (RUN..MAX_TOKEN_BYTES).contains(&more) {
+        (end + more, 0)
+    } else {
+        (end, UNSETTLED)
+    }
+}
+
+/// True if `left` and `right` are the encoding of their joined text.
+///
+/// Goes backwards through the spans on both sides of the border, from the whole tokens to single
+/// bytes, the one that was joined last first. At some time in the merge, each of these two spans
+/// were neighbours. They were joined then, if their join has a lower rank than the joins that made
+/// them parts of larger spans; of equal ranks the leftmost pair is joined first.
+pub(super) fn stay_apart(vocabulary: &Vocabulary, mut left: u32, mut right: u32) -> bool {
+    let (mut left_until, mut right_until) = (NONE, NONE);
+    loop {
+        let joined = vocabulary.joined(left, right);
+        if joined < left_until && joined <= right_until && joined != NONE {
+            return false;
+        }
+        match (vocabulary.join(left), vocabulary.join(right)) {
+            (None, None) => return true,
+            (Some(join), None) => (left_until, left) = (left, join.right()),
+            (Some(join), Some(_)) if left > right => (left_until, left) = (left, join.right()),
+            (_, Some(join)) => (right_until, right) = (right, join.left()),
+        }
+    }
+}
+
+/// Bytes of the text of `tokens`.
+pub(super) fn byte_length(vocabulary: &Vocabulary, tokens: &[u32]) -> usize {
+    tokens
+        .iter()
+        .filter_map(|&token| vocabulary.token(token))
+        .map(<[u8]>::len)
+        .sum()
+}

@@ -1,0 +1,87 @@
+//! Long cells that wait, to be read side by side.
+
+use super::block::Lanes;
+use super::memo::{Hash, Memo};
+use super::narrow::Narrow;
+use super::reader::{Reader, TOGETHER, step};
+use super::vocabulary::Vocabulary;
+
+/// Bit set of all lanes.
+const ALL: u32 = u32::MAX >> (32 - TOGETHER);
+
+/// Cells that are being read. Memory is taken with the first cell.
+pub(crate) struct Waiting<'a> {
+    readers: Vec<Reader<'a>>,
+    windows: Vec<Narrow>,
+    hashes: [Hash; TOGETHER],
+    /// Bit set of the readers that have a cell.
+    busy: u32,
+}
+
+impl<'a> Waiting<'a> {
+    #[inline(always)]
+    pub(super) fn new() -> Waiting<'a> {
+        Waiting {
+            readers: Vec::new(),
+            windows: Vec::new(),
+            hashes: [Hash::default(); TOGETHER],
+            busy: 0,
+        }
+    }
+
+    /// Takes a cell; returns the tokens of cells that are read now.
+    #[inline(never)]
+    pub(super) fn push<L: Lanes>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        memo: Memo,
+        hash: Hash,
+        cell: &'a [u8],
+    ) -> u64 {
+        self.windows.resize(TOGETHER, Narrow::EMPTY);
+        let lane = self.busy.trailing_ones() as usize;
+        match self.readers.get_mut(lane) {
+            Some(reader) => reader.restart(cell),
+            None => self.readers.push(Reader::new(cell, cell.len())),
+        }
+        self.hashes[lane] = hash;
+        self.busy |= 1 << lane;
+        let mut tokens = 0;
+        while self.busy == ALL {
+            tokens += self.step::<L>(vocabulary, memo);
+        }
+        tokens
+    }
+
+    /// Tokens of all cells that are left.
+    #[inline(always)]
+    pub(super) fn finish<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+        let mut tokens = 0;
+        while self.busy != 0 {
+            tokens += self.step::<L>(vocabulary, memo);
+        }
+        tokens
+    }
+
+    /// A step of every reader; returns the tokens of those that are done, which are free then.
+    #[inline(always)]
+    fn step<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+        L::read(self, vocabulary);
+        let mut tokens = 0;
+        for (lane, reader) in self.readers.iter().enumerate() {
+            if self.busy >> lane & 1 != 0 && reader.is_done() {
+                let count = reader.tokens().len() as u64;
+                memo.remember_piece(self.hashes[lane], count);
+                tokens += count;
+                self.busy &= !(1 << lane);
+            }
+        }
+        tokens
+    }
+
+    /// Reads a window of every cell.
+    #[inline(always)]
+    pub(super) fn read(&mut self, vocabulary: &Vocabulary) {
+        step(vocabulary, &mut self.readers, &mut self.windows);
+    }
+}
