@@ -129,12 +129,12 @@ fn write_vocabulary(
     joins: &[Option<key::Join>],
 ) {
     let mut bytes = Vec::new();
-    let mut ends = Vec::new();
-    let end_of = |bytes: &Vec<u8>| u32::try_from(bytes.len()).expect("a few megabytes");
+    let mut tokens = Vec::new();
     for (token, rank) in ranked {
-        ends.resize(*rank as usize, end_of(&bytes));
+        let join = joins[*rank as usize].unwrap_or(key::Join::NONE);
+        tokens.resize(*rank as usize, key::Token::NONE);
+        tokens.push(key::Token::new(join, token.len(), bytes.len()));
         bytes.extend_from_slice(token);
-        ends.push(end_of(&bytes));
     }
     let (neighbours, split_neighbours) = neighbour_filters(ranked);
     let (short, long): (Vec<_>, Vec<_>) = ranked
@@ -189,8 +189,8 @@ fn write_vocabulary(
     };
     write("bytes", bytes);
     write(
-        "ends",
-        ends.iter().flat_map(|end| end.to_le_bytes()).collect(),
+        "tokens",
+        tokens.iter().flat_map(|t| t.0.to_le_bytes()).collect(),
     );
     write("neighbours", neighbours);
     write("split_neighbours", split_neighbours);
@@ -207,10 +207,6 @@ fn write_vocabulary(
             .flat_map(|rank| rank.unwrap_or(0).to_le_bytes())
             .collect(),
     );
-    let joins = joins
-        .iter()
-        .map(|join| join.map_or(u64::MAX, |join| join.0));
-    write("joins", joins.flat_map(u64::to_le_bytes).collect());
     write(
         "join_pilots",
         join_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),

@@ -119,26 +119,32 @@ pub(crate) fn filter_bit(hash: u64, bytes: usize) -> usize {
     (hash >> 32) as usize & (bytes << 3).wrapping_sub(1)
 }
 
-/// Two tokens, 18 bits for each: those that are joined last to make a token.
+/// Bits of a rank.
+const RANK_BITS: u32 = 18;
+
+/// Two tokens, [`RANK_BITS`] for each: those that are joined last to make a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Join(pub(crate) u64);
+pub(crate) struct Join(u64);
 
 impl Join {
-    const RANK_BITS: u32 = 18;
+    const BITS: u32 = 2 * RANK_BITS;
+
+    /// The join of a single byte, and of no other token.
+    pub(crate) const NONE: Join = Join((1 << Join::BITS) - 1);
 
     #[inline(always)]
     pub(crate) fn new(left: u32, right: u32) -> Join {
-        Join(u64::from(left) | u64::from(right) << Join::RANK_BITS)
+        Join(u64::from(left) | u64::from(right) << RANK_BITS)
     }
 
     #[inline(always)]
     pub(crate) fn left(self) -> u32 {
-        self.0 as u32 % (1 << Join::RANK_BITS)
+        self.0 as u32 % (1 << RANK_BITS)
     }
 
     #[inline(always)]
     pub(crate) fn right(self) -> u32 {
-        (self.0 >> Join::RANK_BITS) as u32
+        (self.0 >> RANK_BITS) as u32
     }
 
     #[inline(always)]
@@ -149,13 +155,49 @@ impl Join {
     /// The slot of a join of that hash: the rank of its token, and above it bits of the hash.
     #[inline(always)]
     pub(crate) fn slot(hash: u64, rank: u32) -> u32 {
-        (hash >> 32) as u32 >> Join::RANK_BITS << Join::RANK_BITS | rank
+        (hash >> 32) as u32 >> RANK_BITS << RANK_BITS | rank
     }
 
     /// The rank in a slot.
     #[inline(always)]
     pub(crate) fn rank(slot: u32) -> u32 {
-        slot % (1 << Join::RANK_BITS)
+        slot % (1 << RANK_BITS)
+    }
+}
+
+/// What is known of a token, in one word: its join, its length and where its text is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token(pub(crate) u64);
+
+impl Token {
+    const LENGTH_BITS: u32 = MAX_TOKEN_BYTES.ilog2();
+    const START_SHIFT: u32 = Join::BITS + Token::LENGTH_BITS;
+
+    /// A rank that is no token.
+    pub(crate) const NONE: Token = Token(u64::MAX);
+
+    /// `build.rs` makes it: the token of so many bytes, one at least, from `start` on in the text of all.
+    #[allow(dead_code, reason = "only build.rs makes tokens")]
+    pub(crate) fn new(join: Join, length: usize, start: usize) -> Token {
+        let length = length as u64 - 1;
+        let made = join.0 | length << Join::BITS | (start as u64) << Token::START_SHIFT;
+        assert_eq!(made >> Token::START_SHIFT, start as u64, "a text too many");
+        Token(made)
+    }
+
+    #[inline(always)]
+    pub(crate) fn join(self) -> Join {
+        Join(self.0 % (1 << Join::BITS))
+    }
+
+    #[inline(always)]
+    pub(crate) fn length(self) -> usize {
+        (self.0 >> Join::BITS) as usize % MAX_TOKEN_BYTES + 1
+    }
+
+    #[inline(always)]
+    pub(crate) fn start(self) -> usize {
+        (self.0 >> Token::START_SHIFT) as usize
     }
 }
 

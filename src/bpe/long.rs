@@ -22,37 +22,49 @@ pub(super) const PARTED_BYTES: usize = PART * TOGETHER;
 /// Number of tokens of a cell.
 #[inline(always)]
 pub(super) fn count(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-    encode(vocabulary, cell).len() as u64
+    let parts = read(vocabulary, cell);
+    parts.iter().map(|part| part.tokens().len() as u64).sum()
 }
 
 /// Tokens of a cell.
 #[inline(always)]
 pub(super) fn encode(vocabulary: &Vocabulary, cell: &[u8]) -> Vec<u32> {
+    let parts = read(vocabulary, cell);
+    parts.iter().flat_map(Reader::tokens).copied().collect()
+}
+
+/// The parts of a cell, in order; one that another has read through is left out.
+#[inline(always)]
+fn read<'a>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a>> {
+    let number = (cell.len() / PART).clamp(1, TOGETHER);
+    let starts = (0..number).map(|part| part_start(cell, cell.len() / number * part));
+    let starts: Vec<usize> = starts.collect();
+    let goals = starts[1..].iter().map(|next| next + BEYOND);
+    let parts = starts.iter().zip(goals.chain([cell.len()]));
+    let mut readers: Vec<Reader> = parts
+        .map(|(&start, goal)| Reader::new(cell, start, goal))
+        .collect();
     let mut windows = [Narrow::EMPTY; TOGETHER];
-    let parts = (cell.len() / PART).clamp(1, TOGETHER);
-    let starts: Vec<usize> = (0..parts)
-        .map(|part| part_start(cell, cell.len() / parts * part))
-        .collect();
-    let ends = starts[1..].iter().map(|end| end + BEYOND);
-    let mut readers: Vec<Reader> = starts
-        .iter()
-        .zip(ends.chain([cell.len()]))
-        .map(|(&start, end)| Reader::new(&cell[start..], end - start))
-        .collect();
     while step(vocabulary, &mut readers, &mut windows) {}
-    let mut parts = readers.into_iter().zip(starts);
-    let Some((mut whole, _)) = parts.next() else {
-        return Vec::new();
-    };
-    for (part, start) in parts {
+    // From the last on, so that none reads on whose beginning is joined already.
+    let mut parts: Vec<Reader> = Vec::new();
+    for mut part in readers.into_iter().rev() {
         let mut more = BEYOND;
-        while whole.end() < start + part.end() && !whole.join(vocabulary, &part, start) {
-            whole.read_on(more);
-            while step(vocabulary, std::slice::from_mut(&mut whole), &mut windows) {}
-            more *= 2;
+        while let Some(next) = parts.last_mut() {
+            if part.end() >= next.end() {
+                parts.pop();
+            } else if part.join(vocabulary, next) {
+                break;
+            } else {
+                part.read_on(more);
+                while step(vocabulary, std::slice::from_mut(&mut part), &mut windows) {}
+                more *= 2;
+            }
         }
+        parts.push(part);
     }
-    whole.into_tokens()
+    parts.reverse();
+    parts
 }
 
 /// Where a part may start at `start` or soon before it: not within a run of one byte, whose tokens

@@ -58,8 +58,10 @@ const UNSETTLED: usize = 2;
 /// A cell, and its encoding as far as it is read.
 pub(super) struct Reader<'a> {
     cell: &'a [u8],
-    /// The encoding of the bytes before `end`.
+    /// The encoding of the bytes of its part before `end`.
     tokens: Vec<u32>,
+    /// The first token that the reader of the part before has not.
+    first: usize,
     end: usize,
     /// Where to stop reading; more may be read.
     goal: usize,
@@ -76,14 +78,15 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of the beginning of `cell`, so many bytes.
-    pub(super) fn new(cell: &'a [u8], goal: usize) -> Reader<'a> {
+    /// A reader of `cell` from the byte `start` to `goal`, or a little more.
+    pub(super) fn new(cell: &'a [u8], start: usize, goal: usize) -> Reader<'a> {
         Reader {
             cell,
             tokens: Vec::new(),
-            end: 0,
-            goal,
-            start: 0,
+            first: 0,
+            end: start,
+            goal: goal.min(cell.len()),
+            start,
             step: STEP,
             back: OVERLAP,
             unsettled: UNSETTLED,
@@ -108,19 +111,15 @@ impl<'a> Reader<'a> {
         self.end >= self.goal
     }
 
-    /// Bytes that are read.
+    /// Where the reading ends now.
     #[inline(always)]
     pub(super) fn end(&self) -> usize {
         self.end
     }
 
-    pub(super) fn into_tokens(self) -> Vec<u32> {
-        self.tokens
-    }
-
     #[inline(always)]
     pub(super) fn tokens(&self) -> &[u32] {
-        &self.tokens
+        &self.tokens[self.first..]
     }
 
     /// Goes on for so many bytes.
@@ -128,20 +127,19 @@ impl<'a> Reader<'a> {
         self.goal = self.cell.len().min(self.end + bytes);
     }
 
-    /// Appends what `next` has read, which started at the byte `start` of this cell; false if the two
-    /// do not fit yet.
-    pub(super) fn join(&mut self, vocabulary: &Vocabulary, next: &Reader, start: usize) -> bool {
-        let mut end = start + next.end;
+    /// Ends where what `next` has read of the same cell goes on; false if the two do not fit yet.
+    pub(super) fn join(&mut self, vocabulary: &Vocabulary, next: &mut Reader) -> bool {
+        let mut end = next.end;
         let spans = next.tokens.iter().rev().map(|&token| {
-            end -= byte_length(vocabulary, &[token]);
+            end -= vocabulary.length(token);
             (end, token)
         });
         let Some((kept, from)) = self.border(vocabulary, spans) else {
             return false;
         };
-        self.tokens.truncate(kept);
-        self.tokens.extend(&next.tokens[next.tokens.len() - from..]);
-        self.end = start + next.end;
+        let dropped = self.tokens.drain(kept..);
+        self.end -= dropped.map(|token| vocabulary.length(token)).sum::<usize>();
+        next.first = next.tokens.len() - from;
         true
     }
 
@@ -232,8 +230,8 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn window_start(&self, vocabulary: &Vocabulary, shared: usize, most: usize) -> usize {
         let mut start = self.end;
-        for token in self.tokens.iter().rev() {
-            let length = byte_length(vocabulary, std::slice::from_ref(token));
+        for &token in self.tokens.iter().rev() {
+            let length = vocabulary.length(token);
             if self.end - start >= shared || self.end - start + length > most {
                 break;
             }
@@ -273,10 +271,10 @@ impl<'a> Reader<'a> {
             let Some((&last, before)) = self.tokens.split_last() else {
                 return;
             };
-            let length = byte_length(vocabulary, &[last]);
+            let length = vocabulary.length(last);
             let shorter = before
                 .last()
-                .is_some_and(|&before| length < byte_length(vocabulary, &[before]));
+                .is_some_and(|&before| length < vocabulary.length(before));
             if self.end - length <= settled || given_back >= self.unsettled && !(in_run && shorter)
             {
                 return;
@@ -306,7 +304,7 @@ impl<'a> Reader<'a> {
         let spans = &self.spans[self.spans.len() - from..];
         self.tokens.extend(spans.iter().map(|&(_, token)| token));
         let (last, token) = self.spans[self.spans.len() - 1];
-        self.end = self.start + last + byte_length(vocabulary, &[token]);
+        self.end = self.start + last + vocabulary.length(token);
         true
     }
 
@@ -320,11 +318,11 @@ impl<'a> Reader<'a> {
     ) -> Option<(usize, usize)> {
         let (mut kept, mut border) = (self.tokens.len(), self.end);
         for (at, (start, right)) in spans.enumerate() {
-            while border > start {
+            while border > start && kept > 0 {
                 kept -= 1;
-                border -= byte_length(vocabulary, &self.tokens[kept..=kept]);
+                border -= vocabulary.length(self.tokens[kept]);
             }
-            if border < start {
+            if border != start {
                 continue;
             }
             let left = self.tokens[..kept].last();
@@ -394,13 +392,4 @@ pub(super) fn stay_apart(vocabulary: &Vocabulary, mut left: u32, mut right: u32)
             (_, Some(join)) => (right_until, right) = (right, join.left()),
         }
     }
-}
-
-/// Bytes of the text of `tokens`.
-pub(super) fn byte_length(vocabulary: &Vocabulary, tokens: &[u32]) -> usize {
-    tokens
-        .iter()
-        .filter_map(|&token| vocabulary.token(token))
-        .map(<[u8]>::len)
-        .sum()
 }

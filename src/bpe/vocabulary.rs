@@ -20,7 +20,7 @@
 
 use std::hint::select_unpredictable;
 
-use super::key::{self, Join, Key};
+use super::key::{self, Join, Key, Token};
 use super::unicode::character_at;
 
 /// Rank of what is no token.
@@ -39,10 +39,8 @@ pub(crate) struct Vocabulary {
     pub(super) number: u64,
     /// Text of all tokens, by rank.
     bytes: &'static [u8],
-    /// End of each rank's text in `bytes`; a rank that is no token has no text.
-    ends: &'static [[u8; 4]],
-    /// The last join of each rank; no tokens' if it is a single byte.
-    joins: &'static [[u8; 8]],
+    /// The [`Token`] of each rank.
+    tokens: &'static [[u8; 8]],
     /// Bit set of the joins, by hash, as [`filter`](Self::filter) is.
     join_filter: &'static [u8],
     /// The rank of the token of each join, and above it bits of the join's hash.
@@ -76,8 +74,7 @@ macro_rules! vocabulary {
         Vocabulary {
             number: $number,
             bytes: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes")),
-            ends: table!($name, ".ends"),
-            joins: table!($name, ".joins"),
+            tokens: table!($name, ".tokens"),
             join_filter: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".join_filter")),
             join_slots: table!($name, ".join_slots"),
             join_pilots: table!($name, ".join_pilots"),
@@ -273,20 +270,29 @@ impl Vocabulary {
     }
 
     /// Text of the token `rank`.
+    #[inline(always)]
     pub(super) fn token(&self, rank: u32) -> Option<&'static [u8]> {
-        let rank = usize::try_from(rank).ok()?;
-        let end = self.end(rank)?;
-        let start = rank
-            .checked_sub(1)
-            .map_or(Some(0), |previous| self.end(previous))?;
-        self.bytes.get(start..end).filter(|token| !token.is_empty())
+        let token = self.known(rank)?;
+        self.bytes.get(token.start()..)?.get(..token.length())
+    }
+
+    /// Bytes of the text of the token `rank`, or 0.
+    #[inline(always)]
+    pub(super) fn length(&self, rank: u32) -> usize {
+        self.known(rank).map_or(0, Token::length)
     }
 
     /// The two tokens whose join is the token `rank`; nothing for a single byte.
     #[inline(always)]
     pub(super) fn join(&self, rank: u32) -> Option<Join> {
-        let join = u64::from_le_bytes(self.joins[rank as usize]);
-        (join != u64::MAX).then_some(Join(join))
+        let join = self.known(rank)?.join();
+        (join != Join::NONE).then_some(join)
+    }
+
+    #[inline(always)]
+    fn known(&self, rank: u32) -> Option<Token> {
+        let token = Token(u64::from_le_bytes(*self.tokens.get(rank as usize)?));
+        (token != Token::NONE).then_some(token)
     }
 
     /// Rank of the token whose last join is that of `left` and `right`, or [`NONE`]. Either may be
@@ -321,7 +327,7 @@ impl Vocabulary {
     /// True if the last join of the token `rank` is that of `left` and `right`.
     #[inline(always)]
     pub(super) fn is_joined(&self, rank: u32, left: u32, right: u32) -> bool {
-        u64::from_le_bytes(self.joins[rank as usize]) == Join::new(left, right).0
+        Token(u64::from_le_bytes(self.tokens[rank as usize])).join() == Join::new(left, right)
     }
 
     /// Rank of a byte.
@@ -333,14 +339,8 @@ impl Vocabulary {
     /// Rank and text of every token, by rank.
     pub(super) fn tokens(&self) -> impl Iterator<Item = (u32, &'static [u8])> {
         (0..)
-            .zip(self.ends)
+            .zip(self.tokens)
             .filter_map(|(rank, _)| Some((rank, self.token(rank)?)))
-    }
-
-    fn end(&self, rank: usize) -> Option<usize> {
-        self.ends
-            .get(rank)
-            .map(|&end| u32::from_le_bytes(end) as usize)
     }
 }
 

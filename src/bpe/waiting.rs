@@ -42,7 +42,7 @@ impl<'a> Waiting<'a> {
         let lane = self.busy.trailing_ones() as usize;
         match self.readers.get_mut(lane) {
             Some(reader) => reader.restart(cell),
-            None => self.readers.push(Reader::new(cell, cell.len())),
+            None => self.readers.push(Reader::new(cell, 0, cell.len())),
         }
         self.hashes[lane] = hash;
         self.busy |= 1 << lane;
