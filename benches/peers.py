@@ -289,7 +289,7 @@ def speeds(run: Run, corpus: str, name: str) -> str:
 
 
 def row(*cells: str) -> None:
-    print(f"{cells[0]:<26}" + "".join(f"{cell:>23}" for cell in cells[1:]))
+    print(f"{cells[0]:<26}" + "".join(f"{cell:>26}" for cell in cells[1:]))
 
 
 def plot(run: Run, path: Path) -> None:
