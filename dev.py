@@ -32,8 +32,10 @@ CI_STEPS = (
     *("exactness", "instructions"),
 )
 LOG_PERIOD_SECONDS = 20
+CARGO_TOML = (ROOT / "Cargo.toml").read_text("utf-8")
+[LEAST_RUST] = re.findall(r'^rust-version = "(.+)"', CARGO_TOML, re.MULTILINE)
 ADVICE = {  # what to do when a program is missing or fails
-    "cargo": "Install Rust 1.88 or later from https://rustup.rs and open a new shell.",
+    "cargo": f"Install Rust {LEAST_RUST} or later from https://rustup.rs and open a new shell.",
     "clippy": "If clippy or rustfmt is missing: rustup component add clippy rustfmt.",
     "maturin": "A compiler error is above; a C linker is needed too (gcc, Xcode or MSVC tools).",
     "pip": "pip must reach a package index.",

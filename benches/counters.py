@@ -7,11 +7,15 @@ one bring their own. Special tokens count as plain text where an implementation 
 from __future__ import annotations
 
 import base64
+import ctypes
 import functools
 import importlib.metadata
 import importlib.util
 import json
 import operator
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 Count = Callable[[str], int]
 ENCODINGS: Final = ("o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "r50k_base")
 OURS: Final = "tokenctx"
+ROOT: Final = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,38 @@ class Counter:
 
     def version(self) -> str:
         return importlib.metadata.version(self.name)
+
+    def prepare(self, folder: Path) -> None:
+        """Put what `load` needs into the vocabulary folder; a RuntimeError says why it cannot."""
+
+
+class Crate(Counter):
+    """A Rust crate that the example `peer_<crate>` makes a C library of; `module` loads it."""
+
+    @property
+    def example(self) -> str:
+        return f"peer_{self.name.replace('-', '_')}"
+
+    def version(self) -> str:
+        lock = (ROOT / "Cargo.lock").read_text("utf-8")
+        found = re.search(rf'name = "{self.name}"\nversion = "(.+)"', lock)
+        assert found, f"Cargo.lock has no {self.name}"
+        return found[1]
+
+    def prepare(self, folder: Path) -> None:
+        """Have cargo build the library: a minute the first time."""
+        library = folder / f"{self.example}.so"
+        library.unlink(missing_ok=True)  # not overwritten: another process may run it
+        if not shutil.which("cargo"):
+            raise RuntimeError("cargo is missing, which builds it; install Rust")
+        flags = ("--release", "--locked", "--no-default-features", "--crate-type", "cdylib")
+        command = ("cargo", "rustc", "--example", self.example, *flags, "--message-format", "json")
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"cargo could not build it:\n{done.stderr[-2000:]}")
+        messages = [json.loads(line) for line in done.stdout.splitlines()]
+        made = (m for m in messages if m.get("target", {}).get("name") == self.example)
+        shutil.copy(next(made)["filenames"][0], library)
 
 
 def vocabulary_folder() -> Path:
@@ -198,6 +235,23 @@ def _rs_bpe(encoding: str, _: Path) -> Count:
     return count
 
 
+def _tiktoken_rs(encoding: str, folder: Path) -> Count:
+    function = getattr(ctypes.CDLL(str(folder / "peer_tiktoken_rs.so")), f"count_{encoding}")
+    function.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
+    function.restype = ctypes.c_uint64
+    failed = 2**64 - 1
+
+    def count(text: str) -> int:
+        utf8 = text.encode()
+        tokens: int = function(utf8, len(utf8))
+        if tokens == failed:
+            raise ValueError(f"tiktoken-rs does not count this text of {len(utf8)} bytes")
+        return tokens
+
+    count("")  # the first call loads the vocabulary
+    return count
+
+
 def _tokenizers(encoding: str, folder: Path) -> Count:
     import tokenizers
 
@@ -209,12 +263,17 @@ def _tokenizers(encoding: str, folder: Path) -> Count:
 def _ctok(encoding: str, _: Path) -> Count:
     import ctok
 
-    version = CLAUDE_VERSIONS[encoding]
-    return lambda text: operator.index(ctok.token_count(text, version))
+    version, frame_tokens = CLAUDE_VERSIONS[encoding]
+    return lambda text: operator.index(ctok.token_count(text, version)) - frame_tokens
 
 
 OPENAI: Final = ("o200k_base", "cl100k_base")
-CLAUDE_VERSIONS: Final = {"claude_v3": "3.0", "claude_v4_7": "4.7", "claude_v4_8": "4.8"}
+# What ctok calls a version, and the tokens of the frame of a message, which it counts too.
+CLAUDE_VERSIONS: Final = {
+    "claude_v3": ("3.0", 7),
+    "claude_v4_7": ("4.7", 11),
+    "claude_v4_8": ("4.8", 6),
+}
 COUNTERS: Final = (
     Counter(OURS, "tokenctx", _tokenctx),
     Counter("fastokens", "fastokens", _fastokens),
@@ -223,6 +282,7 @@ COUNTERS: Final = (
     Counter("wordchipper", "wordchipper", _wordchipper),
     Counter("rs-bpe", "rs_bpe", _rs_bpe, OPENAI),
     Counter("tiktoken", "tiktoken", _tiktoken),
+    Crate("tiktoken-rs", "ctypes", _tiktoken_rs),
     Counter("tokenizers", "tokenizers", _tokenizers),
     Counter("ctok", "ctok", _ctok, tuple(CLAUDE_VERSIONS)),
 )

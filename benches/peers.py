@@ -116,17 +116,26 @@ def usable(encoding: str) -> list[counters.Counter]:
     """The counters that load and count here; says which do not."""
     found = []
     for counter in counters.installed(encoding):
-        program = (
-            "import sys; sys.path.insert(0, sys.argv[1]); import counters as c; print("
-            "c.named(sys.argv[2]).load(sys.argv[3], c.vocabulary_folder())('hello world'))"
-        )
-        command = [sys.executable, "-c", program, str(WORKER.parent), counter.name, encoding]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            print(f"{counter.name}: left out, {done.stderr.strip().splitlines()[-1]}")
+        if reason := fault(counter, encoding):
+            print(f"{counter.name}: left out, {reason}")
         else:
             found.append(counter)
     return found
+
+
+def fault(counter: counters.Counter, encoding: str) -> str:
+    """Why the counter does not load or count here; empty if it does."""
+    try:
+        counter.prepare(counters.vocabulary_folder())
+    except RuntimeError as error:
+        return str(error)
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import counters as c; print("
+        "c.named(sys.argv[2]).load(sys.argv[3], c.vocabulary_folder())('hello world'))"
+    )
+    command = [sys.executable, "-c", program, str(WORKER.parent), counter.name, encoding]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -231,7 +240,7 @@ class Run:
 
     def promises(self) -> Iterator[Promise]:
         """Every figure that the issue of the engine asks for, beside its must and aim."""
-        for corpus, (must, aim) in FRESH.items():
+        for corpus, (must, aim) in FRESH.items() if len(self.names) > 1 else ():
             fresh = dict.fromkeys(("fresh", "alone"), (must, aim))
             for phase, (least, wish) in (*fresh.items(), ("cold", COLD), ("hot", HOT)):
                 best = self.best(corpus, phase)
@@ -257,11 +266,7 @@ def report(run: Run) -> None:
     print(f"\nMB/s: alone / fresh (hot) [cold]; texts counted wrong, of {texts}")
     row("", *corpora.KINDS, "wrong")
     for name in run.names:
-        cells = (
-            f"{run.speed(kind, 'alone', name):.0f} / {run.speed(kind, 'fresh', name):.0f} "
-            f"({run.speed(kind, 'hot', name):.0f}) [{run.speed(kind, 'cold', name):.0f}]"
-            for kind in corpora.KINDS
-        )
+        cells = (speeds(run, kind, name) for kind in corpora.KINDS)
         row(f"{name} {facts['versions'][name]}", *cells, str(run.wrong[name] or "-"))
     print("\nstart-up in ms; private MB after the messages, alone and beside a second process")
     row("", "import", "load", "first count", "private alone", "private beside", "2 threads")
@@ -277,8 +282,14 @@ def report(run: Run) -> None:
         row(promise.what, *cells, promise.verdict(), promise.beside)
 
 
+def speeds(run: Run, corpus: str, name: str) -> str:
+    phases = ("alone", "fresh", "hot", "cold")
+    figures = (run.speed(corpus, phase, name) for phase in phases)
+    return "{} / {} ({}) [{}]".format(*(f"{x:.0f}" if x >= 10 else f"{x:.2g}" for x in figures))
+
+
 def row(*cells: str) -> None:
-    print(f"{cells[0]:<26}" + "".join(f"{cell:>23}" for cell in cells[1:]))
+    print(f"{cells[0]:<26}" + "".join(f"{cell:>26}" for cell in cells[1:]))
 
 
 def plot(run: Run, path: Path) -> None:

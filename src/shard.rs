@@ -100,11 +100,9 @@ impl Entry {
 
     /// The entry of this form, with no more than `life` left.
     pub(crate) fn of_form(form: &[u8; ENTRY_FORM_BYTES], now: Tick, life: Tick) -> Entry {
-        let (digest, rest) = form.split_first_chunk().expect("16 of 40 bytes");
-        let (total, rest) = rest.split_first_chunk().expect("17 of 24 bytes");
-        let [tenant, rounds, back, a, b, c, d] = *rest else {
-            unreachable!("7 bytes are left");
-        };
+        let [head @ .., tenant, rounds, back, a, b, c, d] = *form;
+        let digest = head.first_chunk().expect("16 of 33 bytes");
+        let total = head.last_chunk().expect("17 of 33 bytes");
         let left = u32::from_le_bytes([a, b, c, d]).min(life.0);
         Entry {
             digest: Digest(*digest),
