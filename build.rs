@@ -168,6 +168,7 @@ fn write_vocabulary(
     let long: Vec<(u64, u32)> = long
         .into_iter()
         .map(|(token, rank)| (key::hash_long(token), *rank))
+        .map(|(hash, rank)| (hash, rank | key::long_tag(hash)))
         .collect();
     let joined: Vec<(u64, u32)> = (0..)
         .zip(joins)

@@ -97,6 +97,14 @@ pub(crate) fn hash_long(text: &[u8]) -> u64 {
     fold(left ^ 0x9E37_79B9_7F4A_7C15, right ^ 0x9FB2_1C65_1E98_DF25)
 }
 
+/// Bits of a rank.
+pub(crate) const RANK_BITS: u32 = 18;
+
+/// A part of the hash of a long token, above the bits of its rank: it tells most other texts.
+pub(crate) fn long_tag(hash: u64) -> u32 {
+    (hash >> u32::BITS) as u32 & !((1 << RANK_BITS) - 1)
+}
+
 /// Pilots of each table of short tokens.
 pub(crate) const PILOTS: usize = 1 << 15;
 
@@ -124,21 +132,19 @@ pub(crate) fn filter_bit(hash: u64, bytes: usize) -> usize {
 pub(crate) struct Join(pub(crate) u64);
 
 impl Join {
-    const RANK_BITS: u32 = 18;
-
     #[inline(always)]
     pub(crate) fn new(left: u32, right: u32) -> Join {
-        Join(u64::from(left) | u64::from(right) << Join::RANK_BITS)
+        Join(u64::from(left) | u64::from(right) << RANK_BITS)
     }
 
     #[inline(always)]
     pub(crate) fn left(self) -> u32 {
-        self.0 as u32 % (1 << Join::RANK_BITS)
+        self.0 as u32 % (1 << RANK_BITS)
     }
 
     #[inline(always)]
     pub(crate) fn right(self) -> u32 {
-        (self.0 >> Join::RANK_BITS) as u32
+        (self.0 >> RANK_BITS) as u32
     }
 
     #[inline(always)]

@@ -67,6 +67,7 @@ pub(crate) struct Vocabulary {
     pub(super) tiny_slots: usize,
     /// Pilots of the former, then of the latter.
     pub(super) short_pilots: &'static [[u8; 2]; 2 * key::PILOTS],
+    /// Rank of each long token, and a part of its hash above it.
     long: &'static [[u8; 4]],
     long_pilots: &'static [[u8; 2]],
 }
@@ -243,7 +244,11 @@ impl Vocabulary {
         let hash = key::hash_long(token);
         let pilot = self.long_pilots[key::bucket(hash, self.long_pilots.len())];
         let slot = key::slot(hash, u16::from_le_bytes(pilot), self.long.len());
-        let rank = u32::from_le_bytes(self.long[slot]);
+        let entry = u32::from_le_bytes(self.long[slot]);
+        let rank = entry % (1 << key::RANK_BITS);
+        if entry ^ rank != key::long_tag(hash) {
+            return NONE;
+        }
         if self.token(rank) == Some(token) {
             rank
         } else {
