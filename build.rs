@@ -361,6 +361,7 @@ fn write_classes(out: &Path) {
         fnv, CLASSES_FNV,
         "regex-syntax no longer has the tables of Unicode 16.0.0"
     );
+    fs::write(out.join("classes.two_bytes"), &classes[..1 << 11]).expect("OUT_DIR is writable");
     let mut numbers = HashMap::new();
     let mut blocks = Vec::new();
     let mut index = Vec::new();
