@@ -12,17 +12,17 @@
 //!
 //! # Tried and lost
 //!
-//! Both on text of many languages, by AVX-512 (2026-11-22):
+//! Both by AVX-512, on new text of many languages (2026-11-22):
 //!
 //! - Starting with whole characters instead of bytes, where no token that is not UTF-8 can be in the
-//!   way (half to four fifths of the characters that are not ASCII; a third in Bengali). It gives the
-//!   same tokens with 46 % fewer joins, but a join in one of sixteen lanes takes about 12 ns, and
-//!   finding out and looking up a pair of characters one by one takes as long: 2 to 8 % slower, where
-//!   all of it was done for cells that end in a character of three bytes only 7 %.
+//!   way: that is half to four fifths of the characters that are not ASCII, a third in Bengali. It
+//!   gives the same tokens, but a join in one of sixteen lanes takes some 12 ns, and to look up a
+//!   character and its pair one by one takes about as long: 3 to 6 % slower, and no faster where it
+//!   is done only for cells that end in a character of three bytes.
 //! - Knowing spans by their tokens, as [`narrow`](super::narrow) does, so that cells of up to 31
-//!   characters take part: fewer instructions in a step, but other tables than those that the rounds
-//!   before have just read: from 5 % faster while others use the memory to 5 % slower, and 4 % slower
-//!   in English. With 32 lanes messages were 10 % slower, because a short text pays for the room.
+//!   characters take part: fewer instructions in a step, but tables other than those that the rounds
+//!   before have just read. From 6 % faster to 4 % slower with the load of the machine; English 4 %
+//!   slower. With two groups of lanes, messages were 8 % slower: a short text pays for their room.
 
 use super::block::Lanes;
 use super::key::{Key, SHORT_BYTES};
