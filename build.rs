@@ -168,11 +168,12 @@ fn write_vocabulary(
     let long: Vec<(u64, u32)> = long
         .into_iter()
         .map(|(token, rank)| (key::hash_long(token), *rank))
+        .map(|(hash, rank)| (hash, key::marked(hash, rank)))
         .collect();
     let joined: Vec<(u64, u32)> = (0..)
         .zip(joins)
         .filter_map(|(rank, join)| Some(((*join)?.hash(), rank)))
-        .map(|(hash, rank)| (hash, key::Join::slot(hash, rank)))
+        .map(|(hash, rank)| (hash, key::marked(hash, rank)))
         .collect();
     let mut join_filter = vec![0; filter.len()];
     for (hash, _) in &joined {
@@ -357,6 +358,7 @@ fn write_classes(out: &Path) {
         fnv, CLASSES_FNV,
         "regex-syntax no longer has the tables of Unicode 16.0.0"
     );
+    fs::write(out.join("classes.two_bytes"), &classes[..1 << 11]).expect("OUT_DIR is writable");
     let mut numbers = HashMap::new();
     let mut blocks = Vec::new();
     let mut index = Vec::new();

@@ -151,18 +151,18 @@ impl Join {
     pub(crate) fn hash(self) -> u64 {
         fold(self.0 ^ LOW_SALT, HIGH_SALT)
     }
+}
 
-    /// The slot of a join of that hash: the rank of its token, and above it bits of the hash.
-    #[inline(always)]
-    pub(crate) fn slot(hash: u64, rank: u32) -> u32 {
-        (hash >> 32) as u32 >> RANK_BITS << RANK_BITS | rank
-    }
+/// A rank, and above it a part of the hash of what it belongs to, which tells most others.
+#[inline(always)]
+pub(crate) fn marked(hash: u64, rank: u32) -> u32 {
+    (hash >> u32::BITS) as u32 >> RANK_BITS << RANK_BITS | rank
+}
 
-    /// The rank in a slot.
-    #[inline(always)]
-    pub(crate) fn rank(slot: u32) -> u32 {
-        slot % (1 << RANK_BITS)
-    }
+/// The rank in a marked one.
+#[inline(always)]
+pub(crate) fn unmarked(marked: u32) -> u32 {
+    marked % (1 << RANK_BITS)
 }
 
 /// What is known of a token, in one word: its join, its length and where its text is.

@@ -1,10 +1,12 @@
 //! Pieces that were found and wait to be counted.
 //!
-//! They are counted many at once, in three rounds: those that are remembered, those that are short
-//! tokens, the rest. What one round leaves is written down for the next without asking, so that no
-//! branch depends on a table: a wrong guess of the processor would cost more than the look-up. And
-//! each round first asks for all that it will read, so that its pieces wait for the memory together:
-//! it is what counting new text takes most of its time for.
+//! They are counted many at once, in rounds: those that are remembered, those that are short tokens,
+//! those that are long and remembered; what is left falls into cells, and of these those that are
+//! remembered, those that are tokens, the rest, which is merged. What the first rounds leave is written
+//! down for the next without asking, so that no branch depends on a table: a wrong guess of the
+//! processor would cost more than the look-up. And each round first asks for all that it will read, so
+//! that its pieces wait for the memory together: it is what counting new text takes most of its time
+//! for.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -29,12 +31,51 @@ const MANY: usize = ROOM - 2 * BLOCK;
 /// Ends that are written at once; most blocks have fewer.
 const AT_ONCE: usize = 16;
 
+/// Cells that are looked up at once.
+const CELLS: usize = 64;
+
+/// A cell that waits to be looked up.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    hash: Hash,
+    start: usize,
+    end: usize,
+    /// Where it is in the vocabulary if it is a short token.
+    place: usize,
+    /// The piece that it is in.
+    piece: u8,
+    /// False if it is a piece that the second round looked up.
+    is_new: bool,
+}
+
+impl Cell {
+    /// Its key, or that of no token if it is long.
+    #[inline(always)]
+    fn key(&self, text: &[u8]) -> Key {
+        let length = (self.end - self.start).min(SHORT_BYTES + 1);
+        Key::new(&bytes_at(text, self.start), length)
+    }
+
+    /// Its rank, or [`NONE`].
+    #[inline(always)]
+    fn rank(&self, vocabulary: &Vocabulary, text: &[u8]) -> u32 {
+        if self.end - self.start > SHORT_BYTES {
+            vocabulary.rank(text, self.start, self.end)
+        } else {
+            vocabulary.rank_at(self.place, self.key(text))
+        }
+    }
+}
+
 /// Pieces one after the other.
 pub(super) struct Pieces<'a> {
     /// Start of the first, then the end of each.
     borders: [usize; ROOM],
     found: usize,
     hashes: [Hash; ROOM],
+    /// Cells of pieces that are not remembered.
+    cells: [Cell; CELLS],
+    cells_found: usize,
     /// Cells of earlier pieces that are being merged.
     together: Together,
     waiting: Waiting<'a>,
@@ -48,6 +89,8 @@ impl<'a> Pieces<'a> {
             borders: [0; ROOM],
             found: 0,
             hashes: [Hash::default(); ROOM],
+            cells: [Cell::default(); CELLS],
+            cells_found: 0,
             together: Together::new(),
             waiting: Waiting::new(),
         }
@@ -146,7 +189,7 @@ impl<'a> Pieces<'a> {
         tokens + self.count_others::<L>(vocabulary, memo, text, &others[..left])
     }
 
-    /// The third round: everything else.
+    /// The third round: everything else that is remembered, the rest cell by cell.
     #[inline(always)]
     fn count_others<L: Lanes>(
         &mut self,
@@ -155,69 +198,135 @@ impl<'a> Pieces<'a> {
         text: &'a [u8],
         others: &[u8],
     ) -> u64 {
-        let mut tokens = 0;
         for &piece in others {
             let (start, end) = self.piece(piece);
-            let is_ascii = text[end - 1].is_ascii();
-            let hash = memo.hash(text, start, end);
-            let known = memo.piece(hash);
-            tokens += if known != 0 {
-                known
-            } else if !is_ascii {
-                self.count_cells::<L>(vocabulary, memo, hash, text, (start, end))
-            } else {
-                self.count_cell::<L>(vocabulary, memo, hash, text, (start, end))
-            };
+            if end - start > SHORT_PIECE_BYTES {
+                let hash = memo.hash(text, start, end);
+                self.hashes[usize::from(piece)] = hash;
+                memo.prefetch::<L>(hash);
+            }
+        }
+        let (mut tokens, mut others, mut from) = (0, others, None);
+        loop {
+            tokens += self.find_cells::<L>(vocabulary, memo, text, &mut others, &mut from);
+            tokens += self.count_cells::<L>(vocabulary, memo, text);
+            if others.is_empty() {
+                return tokens;
+            }
+        }
+    }
+
+    /// Cuts pieces into cells until there is no room for more. The first of `others` is cut from
+    /// `from` on; both become what is left. Returns the tokens of the pieces that are remembered.
+    #[inline(always)]
+    fn find_cells<L: Lanes>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        memo: Memo,
+        text: &'a [u8],
+        others: &mut &[u8],
+        from: &mut Option<usize>,
+    ) -> u64 {
+        let mut tokens = 0;
+        self.cells_found = 0;
+        while let Some((&piece, rest)) = others.split_first() {
+            let (whole, (start, end)) = (self.hashes[usize::from(piece)], self.piece(piece));
+            let known = memo.piece(whole);
+            let mut at = from.take().unwrap_or(start);
+            if at == start && known != 0 {
+                tokens += known;
+                at = end;
+            }
+            while at < end {
+                if self.cells_found == CELLS {
+                    *from = Some(at);
+                    return tokens;
+                }
+                let to = piece::cell_end(vocabulary, text, at, end);
+                let is_whole = to - at == end - start;
+                let hash = if is_whole {
+                    whole
+                } else {
+                    let hash = memo.hash(text, at, to);
+                    memo.prefetch::<L>(hash);
+                    hash
+                };
+                self.cells[self.cells_found % CELLS] = Cell {
+                    hash,
+                    start: at,
+                    end: to,
+                    place: 0,
+                    piece,
+                    is_new: !is_whole || to - at > SHORT_BYTES,
+                };
+                self.cells_found += 1;
+                at = to;
+            }
+            *others = rest;
         }
         tokens
     }
 
-    /// Tokens of a piece that may have several cells, or of those before them if they have to wait.
+    /// Number of tokens of the cells, which are forgotten, or of those before them if they have to
+    /// wait. The fourth round: cells that are remembered, or that make a piece be remembered.
     #[inline(always)]
     fn count_cells<L: Lanes>(
         &mut self,
         vocabulary: &Vocabulary,
         memo: Memo,
-        hash: Hash,
         text: &'a [u8],
-        (start, end): (usize, usize),
     ) -> u64 {
-        let (mut from, mut tokens, mut all_known) = (start, 0, true);
-        while from < end {
-            let to = piece::cell_end(vocabulary, text, from, end);
-            let hash = memo.hash(text, from, to);
-            let count = memo.piece(hash);
-            if count == 0 {
-                all_known = false;
-                tokens += self.count_cell::<L>(vocabulary, memo, hash, text, (from, to));
-            }
+        let (mut tokens, mut unknown, mut left) = (0, [0; CELLS], 0);
+        // Tokens of a piece as long as all of its cells are known, else 0.
+        let mut known = 0;
+        for at in 0..self.cells_found {
+            let cell = &mut self.cells[at % CELLS];
+            let piece = usize::from(cell.piece);
+            let (start, end) = (self.borders[piece], self.borders[(piece + 1) % ROOM]);
+            let count = memo.piece(cell.hash);
             tokens += count;
-            from = to;
+            let is_known = count != 0 && (known != 0 || cell.start == start);
+            known = if is_known { known + count } else { 0 };
+            if cell.end == end {
+                if is_known {
+                    memo.remember_piece(self.hashes[piece], known);
+                }
+                known = 0;
+            }
+            if count == 0 {
+                unknown[left % CELLS] = at as u8;
+                left += 1;
+                if cell.is_new {
+                    let key = cell.key(text);
+                    cell.place = vocabulary.place(key, key.hash());
+                    L::prefetch(vocabulary.word(cell.place));
+                }
+            }
         }
-        if all_known {
-            memo.remember_piece(hash, tokens);
+        for &at in &unknown[..left] {
+            let cell = self.cells[usize::from(at)];
+            tokens += self.count_cell::<L>(vocabulary, memo, text, cell);
         }
         tokens
     }
 
-    /// Tokens of a cell, or of those before it if it has to wait.
+    /// Tokens of a cell, or of those before it if it has to wait. The last round.
     #[inline(always)]
     fn count_cell<L: Lanes>(
         &mut self,
         vocabulary: &Vocabulary,
         memo: Memo,
-        hash: Hash,
         text: &'a [u8],
-        (start, end): (usize, usize),
+        cell: Cell,
     ) -> u64 {
-        let length = end - start;
-        // A short piece was looked up in the second round.
-        let is_new = length > SHORT_BYTES || !text[end - 1].is_ascii();
-        let count = if is_new && vocabulary.rank(text, start, end) != NONE {
+        let Cell {
+            hash, start, end, ..
+        } = cell;
+        let count = if cell.is_new && cell.rank(vocabulary, text) != NONE {
             1
-        } else if length > PARTED_BYTES {
+        } else if end - start > PARTED_BYTES {
             L::count_long(vocabulary, &text[start..end])
-        } else if length > TOGETHER_BYTES {
+        } else if end - start > TOGETHER_BYTES {
             let cell = &text[start..end];
             return self.waiting.push::<L>(vocabulary, memo, hash, cell);
         } else {

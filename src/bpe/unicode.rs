@@ -1,7 +1,8 @@
 //! Classes of characters, as the split rules see them: Unicode 16.0.0, the version of `tiktoken`.
 //!
 //! The table has two levels: a block number for every 128 code points, and the different blocks
-//! (38 KB together). `build.rs` writes it and checks the Unicode version.
+//! (38 KB together). Characters of two bytes, which most alphabets have, are also in a table of 2 KB
+//! by themselves: one load instead of two. `build.rs` writes it and checks the Unicode version.
 
 /// Past the end of the text.
 pub(super) const END: u8 = 0;
@@ -31,6 +32,8 @@ static INDEX: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.index"))
 static BLOCKS: &[[u8; BLOCK]] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.blocks"))
     .as_chunks()
     .0;
+/// Classes of the characters of one or two bytes.
+static TWO_BYTES: &[u8; 1 << 11] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.two_bytes"));
 static ASCII: &[u8; BLOCK] = &BLOCKS[0];
 
 /// Class and length in bytes of the character at `at`; ([`END`], 0) past the end.
@@ -50,6 +53,9 @@ pub(super) fn class_at(text: &[u8], at: usize) -> (u8, usize) {
 fn wide_class_at(text: &[u8], at: usize, lead: u8) -> (u8, usize) {
     let (code, length) = wide_character_at(text, at, lead);
     let code = code as usize;
+    if length == 2 {
+        return (TWO_BYTES[code % TWO_BYTES.len()], length);
+    }
     (
         BLOCKS[usize::from(INDEX[code / BLOCK])][code % BLOCK],
         length,

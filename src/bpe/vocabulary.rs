@@ -43,7 +43,7 @@ pub(crate) struct Vocabulary {
     tokens: &'static [[u8; 8]],
     /// Bit set of the joins, by hash, as [`filter`](Self::filter) is.
     join_filter: &'static [u8],
-    /// The rank of the token of each join, and above it bits of the join's hash.
+    /// The rank of the token of each join, marked by its hash.
     join_slots: &'static [[u8; 4]],
     join_pilots: &'static [[u8; 2]],
     /// Rank of every byte.
@@ -65,6 +65,7 @@ pub(crate) struct Vocabulary {
     pub(super) tiny_slots: usize,
     /// Pilots of the former, then of the latter.
     pub(super) short_pilots: &'static [[u8; 2]; 2 * key::PILOTS],
+    /// The rank of each long token, marked by its hash.
     long: &'static [[u8; 4]],
     long_pilots: &'static [[u8; 2]],
 }
@@ -240,8 +241,9 @@ impl Vocabulary {
         let hash = key::hash_long(token);
         let pilot = self.long_pilots[key::bucket(hash, self.long_pilots.len())];
         let slot = key::slot(hash, u16::from_le_bytes(pilot), self.long.len());
-        let rank = u32::from_le_bytes(self.long[slot]);
-        if self.token(rank) == Some(token) {
+        let entry = u32::from_le_bytes(self.long[slot]);
+        let rank = key::unmarked(entry);
+        if key::marked(hash, rank) == entry && self.token(rank) == Some(token) {
             rank
         } else {
             NONE
@@ -320,8 +322,8 @@ impl Vocabulary {
         );
         let slot = select_unpredictable(passes, slot, 0);
         let slot = u32::from_le_bytes(self.join_slots[slot]);
-        let rank = Join::rank(slot);
-        select_unpredictable(slot == Join::slot(hash, rank), rank, NONE)
+        let rank = key::unmarked(slot);
+        select_unpredictable(slot == key::marked(hash, rank), rank, NONE)
     }
 
     /// True if the last join of the token `rank` is that of `left` and `right`.
