@@ -84,11 +84,6 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn prefetch<T>(soon: &T) {
-        Avx2::prefetch(soon);
-    }
-
-    #[inline(always)]
     fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
         // SAFETY: see above.
         unsafe { count_long(vocabulary, cell) }

@@ -58,8 +58,6 @@ pub(crate) trait Lanes: Copy {
     fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32;
     /// [`Waiting::read`], compiled for these instructions.
     fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary);
-    /// Asks the memory for what will be read soon.
-    fn prefetch<T>(soon: &T);
 }
 
 /// Sixteen bytes, on any machine.
@@ -94,9 +92,6 @@ impl Lanes for Portable {
     fn equal(self, byte: u8) -> u64 {
         self.bits(|other| other == byte)
     }
-
-    #[inline(always)]
-    fn prefetch<T>(_soon: &T) {}
 
     #[inline(always)]
     fn within(self, first: u8, last: u8) -> u64 {
@@ -162,6 +157,15 @@ impl Block {
     pub(crate) fn blank(&self) -> u64 {
         self.white & !self.newline
     }
+}
+
+/// Asks the memory for what will be read soon.
+#[inline(always)]
+pub(crate) fn prefetch<T>(soon: &T) {
+    #[cfg(target_arch = "x86_64")]
+    super::lanes::prefetch(soon);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = soon;
 }
 
 /// `rest`, which is shorter than a window, and zeros.

@@ -70,15 +70,6 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn prefetch<T>(soon: &T) {
-                // SAFETY: every x86-64 machine has it, and it reads nothing.
-                #[allow(unused_unsafe)]
-                unsafe {
-                    _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(soon).cast())
-                }
-            }
-
-            #[inline(always)]
             fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
                 // SAFETY: see above.
                 #[allow(unused_unsafe)]
@@ -134,6 +125,13 @@ lanes!(
     join_avx2,
     read_avx2
 );
+
+/// See [`block::prefetch`](super::block::prefetch).
+#[inline(always)]
+pub(super) fn prefetch<T>(soon: &T) {
+    // SAFETY: every x86-64 machine has it, and it reads nothing.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(soon).cast()) }
+}
 
 #[inline(never)]
 fn count_sse2(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {

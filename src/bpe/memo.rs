@@ -25,6 +25,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use super::block::prefetch;
 use super::key::low_bytes;
 use super::vocabulary::bytes_at;
 
@@ -142,8 +143,8 @@ impl Memo {
 
     /// Asks for what [`piece`](Self::piece) will read.
     #[inline(always)]
-    pub(super) fn prefetch<L: super::block::Lanes>(self, hash: Hash) {
-        L::prefetch(self.pieces.at(hash));
+    pub(super) fn prefetch(self, hash: Hash) {
+        prefetch(self.pieces.at(hash));
     }
 
     /// Tokens of the piece of that hash, or 0.

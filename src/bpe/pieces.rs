@@ -13,7 +13,7 @@
     reason = "a number of a piece is below 256"
 )]
 
-use super::block::{BLOCK, Lanes};
+use super::block::{BLOCK, Lanes, prefetch};
 use super::key::{Key, SHORT_BYTES};
 use super::long::PARTED_BYTES;
 use super::memo::{Hash, Memo, SHORT_PIECE_BYTES};
@@ -143,7 +143,7 @@ impl<'a> Pieces<'a> {
         {
             let length = (border[1] - border[0]).min(SHORT_PIECE_BYTES + 1);
             *hash = memo.hash_short(&bytes_at(text, border[0]), length);
-            memo.prefetch::<L>(*hash);
+            memo.prefetch(*hash);
         }
         let (mut tokens, mut unknown, mut left) = (0, [0; ROOM], 0);
         for (piece, &hash) in self.hashes[..self.found].iter().enumerate() {
@@ -172,7 +172,7 @@ impl<'a> Pieces<'a> {
             let (start, end) = self.piece(piece);
             let key = Key::new(&bytes_at(text, start), (end - start).min(SHORT_BYTES + 1));
             *place = vocabulary.place(key, key.hash()) as u32;
-            L::prefetch(vocabulary.word(*place as usize));
+            prefetch(vocabulary.word(*place as usize));
         }
         let (mut tokens, mut others, mut left) = (0, [0; ROOM], 0);
         for (&place, &piece) in places.iter().zip(unknown) {
@@ -203,7 +203,7 @@ impl<'a> Pieces<'a> {
             if end - start > SHORT_PIECE_BYTES {
                 let hash = memo.hash(text, start, end);
                 self.hashes[usize::from(piece)] = hash;
-                memo.prefetch::<L>(hash);
+                memo.prefetch(hash);
             }
         }
         let (mut tokens, mut others, mut from) = (0, others, None);
@@ -248,7 +248,7 @@ impl<'a> Pieces<'a> {
                     whole
                 } else {
                     let hash = memo.hash(text, at, to);
-                    memo.prefetch::<L>(hash);
+                    memo.prefetch(hash);
                     hash
                 };
                 self.cells[self.cells_found % CELLS] = Cell {
@@ -299,7 +299,7 @@ impl<'a> Pieces<'a> {
                 if cell.is_new {
                     let key = cell.key(text);
                     cell.place = vocabulary.place(key, key.hash());
-                    L::prefetch(vocabulary.word(cell.place));
+                    prefetch(vocabulary.word(cell.place));
                 }
             }
         }

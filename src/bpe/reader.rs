@@ -38,7 +38,7 @@ use super::vocabulary::{NONE, Vocabulary};
 use super::wide;
 
 /// Readers that take a step at once.
-pub(super) const TOGETHER: usize = 4;
+pub(super) const TOGETHER: usize = 8;
 
 /// Bytes that a window shares with what is done.
 const OVERLAP: usize = 16;

@@ -24,7 +24,7 @@
 //!   before have just read. From 6 % faster to 4 % slower with the load of the machine; English 4 %
 //!   slower. With two groups of lanes, messages were 8 % slower: a short text pays for their room.
 
-use super::block::Lanes;
+use super::block::{Lanes, prefetch};
 use super::key::{Key, SHORT_BYTES};
 use super::memo::{Hash, Memo};
 use super::vocabulary::{NONE, Vocabulary, bytes_at};
@@ -225,7 +225,7 @@ impl Pair {
         let start = text[from % POSITIONS..].first_chunk();
         let key = start.map_or(Key::default(), |start| Key::new(start, length));
         let place = vocabulary.likely_place(key);
-        L::prefetch(vocabulary.word(place));
+        prefetch(vocabulary.word(place));
         Pair {
             from,
             to,

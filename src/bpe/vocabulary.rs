@@ -20,6 +20,7 @@
 
 use std::hint::select_unpredictable;
 
+use super::block::prefetch;
 use super::key::{self, Join, Key, Token};
 use super::unicode::character_at;
 
@@ -314,15 +315,38 @@ impl Vocabulary {
     #[inline(always)]
     pub(super) fn likely_joined(&self, left: u32, right: u32) -> u32 {
         let hash = Join::new(left, right).hash();
+        self.joined_at(hash, self.join_place(hash))
+    }
+
+    /// The hash of a join whose [`join_place`](Self::join_place) is wanted soon.
+    #[inline(always)]
+    pub(super) fn join_hash(&self, left: u32, right: u32) -> u64 {
+        let hash = Join::new(left, right).hash();
+        prefetch(&self.join_pilots[key::bucket(hash, self.join_pilots.len())]);
+        prefetch(&self.join_filter[key::filter_bit(hash, self.join_filter.len()) / 8]);
+        hash
+    }
+
+    /// Where the join of that hash is, if anywhere; [`joined_at`](Self::joined_at) is wanted soon.
+    #[inline(always)]
+    pub(super) fn join_place(&self, hash: u64) -> usize {
         let pilot = self.join_pilots[key::bucket(hash, self.join_pilots.len())];
         let slot = key::slot(hash, u16::from_le_bytes(pilot), self.join_slots.len());
         let passes = has_bit(
             self.join_filter,
             key::filter_bit(hash, self.join_filter.len()),
         );
-        let slot = select_unpredictable(passes, slot, 0);
-        let slot = u32::from_le_bytes(self.join_slots[slot]);
+        let place = select_unpredictable(passes, slot, 0);
+        prefetch(&self.join_slots[place]);
+        place
+    }
+
+    /// [`likely_joined`](Self::likely_joined) of the join of that hash and place.
+    #[inline(always)]
+    pub(super) fn joined_at(&self, hash: u64, place: usize) -> u32 {
+        let slot = u32::from_le_bytes(self.join_slots[place]);
         let rank = key::unmarked(slot);
+        prefetch(&self.tokens[rank as usize]);
         select_unpredictable(slot == key::marked(hash, rank), rank, NONE)
     }
 

@@ -10,7 +10,7 @@
 
 use super::counter::Counter;
 use super::entry::Entry;
-use crate::bpe::block::{BLOCK, Lanes};
+use crate::bpe::block::{BLOCK, Lanes, prefetch};
 
 /// Room for cells: so many that a byte is their number, and no place is out of bounds.
 const ROOM: usize = 256;
@@ -96,7 +96,7 @@ impl Cells {
         for (entry, &cell) in entries.iter_mut().zip(unknown) {
             let (start, end) = self.cell(cell);
             *entry = counter.entry(text, start, end);
-            L::prefetch(entry.place());
+            prefetch(entry.place());
         }
         let (mut tokens, mut others, mut left) = (0, [0; ROOM], 0);
         for (entry, &cell) in entries.iter().zip(unknown) {
