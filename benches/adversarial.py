@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 KB: Final = 1024
 SMALLEST: Final = 64 * KB
 MADE_BYTES: Final = 8 * KB * KB
-SEARCH_BYTES: Final = 16 * KB
+SEARCH_BYTES: Final = SMALLEST
 OTHER_PIECES: Final = 4 << 16  # the memo of pieces has 1 << 16 places: 2 % stay
 TURNS: Final = itertools.count()
 MUST_MS: Final = 40.0
@@ -417,7 +417,7 @@ def print_row(growth: Growth) -> None:
     print(f"{growth.name:<22}{cells}{growth.memory:9.1f}", flush=True)
 
 
-# The search: a genome is repeated to 16 KB, or is 16 KB long itself.
+# The search: a genome is repeated to 64 KB, or is as long itself.
 
 
 def filled(genome: str) -> bytes:

@@ -1,6 +1,6 @@
 //! The encoding of a long cell.
 //!
-//! Four readers ([`reader`]) start at once, each with a part of its own. A reader goes on into the next
+//! Eight readers ([`reader`]) start at once, each with a part of its own. A reader goes on into the next
 //! part until what both have read fits together, by the lemma of [`reader`]; mostly that is soon.
 
 use super::narrow::Narrow;

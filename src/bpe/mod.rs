@@ -3,8 +3,8 @@
 //! A text is cut into pieces by the encoding's split rule ([`split`]), which looks at classes of
 //! characters only ([`unicode`]), 64 bytes at a time where they are ASCII ([`scan`], [`block`]). Most
 //! pieces were counted before ([`memo`]). A piece that is in the vocabulary ([`vocabulary`]) is one
-//! token; these are nine of ten. Any other ([`piece`]) falls into cells, which are merged ([`together`],
-//! [`narrow`]) or, if they are long, read through windows ([`long`]).
+//! token; these are nine of ten. Any other ([`piece`]) falls into cells, which are merged ([`together`])
+//! or, if they are long, read window after window ([`reader`], [`waiting`], [`long`]).
 //!
 //! A vocabulary that comes at run time ([`ranked`]) shares the split rules and nothing else.
 

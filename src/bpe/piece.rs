@@ -3,7 +3,7 @@
 //! A piece falls into **cells**: a border between two characters that are neighbours in no token is
 //! inside no token. Few characters are neighbours in a token (25,000 pairs in all of `o200k_base`),
 //! so that a long run of Chinese falls into cells of two characters, most of which are tokens. Any
-//! other cell is merged ([`merge`]) or, if it is long, falls into windows that are ([`long`]).
+//! other cell is merged ([`merge`]) or, if it is long, read in windows ([`long`]).
 
 use super::long;
 use super::merge::{self, MERGE_BYTES};

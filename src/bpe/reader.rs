@@ -8,8 +8,8 @@
 //!
 //! So a window of 126 bytes is encoded by itself ([`narrow`]). It begins a little before the end of
 //! what is done, and is appended from a border that both have and where the tokens on both sides stay
-//! apart: that is proof enough, and the last tokens before it are replaced. Four readers take a step at
-//! once, since a merge waits more than it computes.
+//! apart: that is proof enough, and the last tokens before it are replaced. Eight readers take a step at
+//! once, since a merge waits more than it computes: of eight cells, or of eight parts of one.
 //!
 //! A window that does not fit is made anew from farther back, twice as far every time, and the next are
 //! made as wide as that, so that the work stays n log n however the text is made. Those above 254 bytes
