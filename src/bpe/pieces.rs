@@ -32,7 +32,7 @@ const MANY: usize = ROOM - 2 * BLOCK;
 const AT_ONCE: usize = 16;
 
 /// Cells that are looked up at once.
-const CELLS: usize = 64;
+const CELLS: usize = 32;
 
 /// A cell that waits to be looked up.
 #[derive(Clone, Copy, Default)]
@@ -67,15 +67,18 @@ impl Cell {
     }
 }
 
+/// Cells of pieces that are not remembered.
+struct Cells {
+    cells: [Cell; CELLS],
+    found: usize,
+}
+
 /// Pieces one after the other.
 pub(super) struct Pieces<'a> {
     /// Start of the first, then the end of each.
     borders: [usize; ROOM],
     found: usize,
     hashes: [Hash; ROOM],
-    /// Cells of pieces that are not remembered.
-    cells: [Cell; CELLS],
-    cells_found: usize,
     /// Cells of earlier pieces that are being merged.
     together: Together,
     waiting: Waiting<'a>,
@@ -89,8 +92,6 @@ impl<'a> Pieces<'a> {
             borders: [0; ROOM],
             found: 0,
             hashes: [Hash::default(); ROOM],
-            cells: [Cell::default(); CELLS],
-            cells_found: 0,
             together: Together::new(),
             waiting: Waiting::new(),
         }
@@ -198,6 +199,9 @@ impl<'a> Pieces<'a> {
         text: &'a [u8],
         others: &[u8],
     ) -> u64 {
+        if others.is_empty() {
+            return 0;
+        }
         for &piece in others {
             let (start, end) = self.piece(piece);
             if end - start > SHORT_PIECE_BYTES {
@@ -207,9 +211,13 @@ impl<'a> Pieces<'a> {
             }
         }
         let (mut tokens, mut others, mut from) = (0, others, None);
+        let mut cells = Cells {
+            cells: [Cell::default(); CELLS],
+            found: 0,
+        };
         loop {
-            tokens += self.find_cells::<L>(vocabulary, memo, text, &mut others, &mut from);
-            tokens += self.count_cells::<L>(vocabulary, memo, text);
+            tokens += self.find_cells(vocabulary, memo, text, &mut cells, &mut others, &mut from);
+            tokens += self.count_cells::<L>(vocabulary, memo, text, &mut cells);
             if others.is_empty() {
                 return tokens;
             }
@@ -219,16 +227,17 @@ impl<'a> Pieces<'a> {
     /// Cuts pieces into cells until there is no room for more. The first of `others` is cut from
     /// `from` on; both become what is left. Returns the tokens of the pieces that are remembered.
     #[inline(always)]
-    fn find_cells<L: Lanes>(
-        &mut self,
+    fn find_cells(
+        &self,
         vocabulary: &Vocabulary,
         memo: Memo,
-        text: &'a [u8],
+        text: &[u8],
+        cells: &mut Cells,
         others: &mut &[u8],
         from: &mut Option<usize>,
     ) -> u64 {
         let mut tokens = 0;
-        self.cells_found = 0;
+        cells.found = 0;
         while let Some((&piece, rest)) = others.split_first() {
             let (whole, (start, end)) = (self.hashes[usize::from(piece)], self.piece(piece));
             let known = memo.piece(whole);
@@ -238,7 +247,7 @@ impl<'a> Pieces<'a> {
                 at = end;
             }
             while at < end {
-                if self.cells_found == CELLS {
+                if cells.found == CELLS {
                     *from = Some(at);
                     return tokens;
                 }
@@ -251,7 +260,7 @@ impl<'a> Pieces<'a> {
                     memo.prefetch(hash);
                     hash
                 };
-                self.cells[self.cells_found % CELLS] = Cell {
+                cells.cells[cells.found % CELLS] = Cell {
                     hash,
                     start: at,
                     end: to,
@@ -259,7 +268,7 @@ impl<'a> Pieces<'a> {
                     piece,
                     is_new: !is_whole || to - at > SHORT_BYTES,
                 };
-                self.cells_found += 1;
+                cells.found += 1;
                 at = to;
             }
             *others = rest;
@@ -275,12 +284,13 @@ impl<'a> Pieces<'a> {
         vocabulary: &Vocabulary,
         memo: Memo,
         text: &'a [u8],
+        cells: &mut Cells,
     ) -> u64 {
         let (mut tokens, mut unknown, mut left) = (0, [0; CELLS], 0);
         // Tokens of a piece as long as all of its cells are known, else 0.
         let mut known = 0;
-        for at in 0..self.cells_found {
-            let cell = &mut self.cells[at % CELLS];
+        for at in 0..cells.found {
+            let cell = &mut cells.cells[at % CELLS];
             let piece = usize::from(cell.piece);
             let (start, end) = (self.borders[piece], self.borders[(piece + 1) % ROOM]);
             let count = memo.piece(cell.hash);
@@ -304,7 +314,7 @@ impl<'a> Pieces<'a> {
             }
         }
         for &at in &unknown[..left] {
-            let cell = self.cells[usize::from(at)];
+            let cell = cells.cells[usize::from(at)];
             tokens += self.count_cell::<L>(vocabulary, memo, text, cell);
         }
         tokens
