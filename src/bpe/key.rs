@@ -153,10 +153,14 @@ impl Join {
     }
 }
 
+/// Bits of a mark: what is random does not compress, and two say most noes.
+const MARK_BITS: u32 = 2;
+
 /// A rank, and above it a part of the hash of what it belongs to, which tells most others.
 #[inline(always)]
 pub(crate) fn marked(hash: u64, rank: u32) -> u32 {
-    (hash >> u32::BITS) as u32 >> RANK_BITS << RANK_BITS | rank
+    let mark = (hash >> (u64::BITS - MARK_BITS)) as u32;
+    mark << (u32::BITS - MARK_BITS) | rank
 }
 
 /// The rank in a marked one.

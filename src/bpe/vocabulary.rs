@@ -310,7 +310,7 @@ impl Vocabulary {
         }
     }
 
-    /// The same, or once in 100,000 times a rank that [`is_joined`](Self::is_joined) denies: one
+    /// The same, or once in some 40 times a rank that [`is_joined`](Self::is_joined) denies: one
     /// line less to wait for. Without a branch.
     #[inline(always)]
     pub(super) fn likely_joined(&self, left: u32, right: u32) -> u32 {
