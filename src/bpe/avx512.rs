@@ -19,9 +19,11 @@
 use std::arch::x86_64::*;
 
 use super::block::{Lanes, Window};
+use super::gather::{self, filtered, pilots, slot};
 use super::key;
 use super::lanes::Avx2;
 use super::long;
+use super::narrow::{CANDIDATES, Candidates, LookUp};
 use super::together::{LANES, NO_PAIR, POSITION_BITS, POSITIONS, Text, Together};
 use super::vocabulary::Vocabulary;
 use super::waiting::Waiting;
@@ -102,16 +104,24 @@ impl Lanes for Avx512 {
     }
 }
 
+impl LookUp for Avx512 {
+    #[inline(always)]
+    fn joined(vocabulary: &Vocabulary, asked: &Candidates, _number: usize) -> [u32; CANDIDATES] {
+        // SAFETY: see above.
+        unsafe { gather::joined(vocabulary, asked) }
+    }
+}
+
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-    long::count(vocabulary, cell)
+    long::count::<Avx512>(vocabulary, cell)
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-    waiting.read(vocabulary);
+    waiting.read::<Avx512>(vocabulary);
 }
 
 /// [`Together::join`], a lane of the vectors for each cell.
@@ -305,29 +315,14 @@ impl Pairs {
             _mm512_xor_si512(self.low, _mm512_set1_epi64(key::LOW_SALT.cast_signed())),
             _mm512_xor_si512(self.high, _mm512_set1_epi64(key::HIGH_SALT.cast_signed())),
         );
-        let bits = _mm512_set1_epi64(8 * vocabulary.filter.len() as i64 - 1);
-        let bit = _mm512_and_si512(_mm512_srli_epi64::<32>(hash), bits);
-        let filter = vocabulary.filter.as_ptr().cast();
-        // SAFETY: the bit is in the filter, whose length is a power of two, four at least.
-        let word = unsafe { _mm512_i64gather_epi32::<4>(_mm512_srli_epi64::<5>(bit), filter) };
-        let bit = _mm256_and_si256(_mm512_cvtepi64_epi32(bit), _mm256_set1_epi32(31));
-        let bit = _mm256_sllv_epi32(_mm256_set1_epi32(1), bit);
-        let lanes = self.lanes & _mm256_test_epi32_mask(word, bit);
-        let pilots = _mm512_set1_epi64(key::PILOTS as i64);
+        let lanes = self.lanes & filtered(vocabulary.filter, hash);
+        let second_table = _mm512_set1_epi64(key::PILOTS as i64);
         let bucket = _mm512_and_si512(hash, _mm512_set1_epi64(key::PILOTS as i64 - 1));
-        let bucket = _mm512_mask_add_epi64(bucket, !self.tiny, bucket, pilots);
-        let pilots = vocabulary.short_pilots.as_ptr().cast();
-        // SAFETY: there are twice `PILOTS`, and two are read that begin at an even number.
-        let two = unsafe { _mm512_i64gather_epi32::<4>(_mm512_srli_epi64::<1>(bucket), pilots) };
-        let odd = _mm512_and_si512(bucket, _mm512_set1_epi64(1));
-        let pilot = _mm512_srlv_epi64(_mm512_cvtepu32_epi64(two), _mm512_slli_epi64::<4>(odd));
-        let pilot = _mm512_and_si512(pilot, _mm512_set1_epi64(0xFFFF));
-        let factor = _mm512_or_si512(_mm512_slli_epi64::<1>(pilot), _mm512_set1_epi64(1));
-        let mixed = _mm512_srli_epi64::<32>(_mm512_mullo_epi64(hash, factor));
+        let bucket = _mm512_mask_add_epi64(bucket, !self.tiny, bucket, second_table);
         let slots = _mm512_set1_epi64(vocabulary.short_slots() as i64);
         let tiny_slots = _mm512_set1_epi64(vocabulary.tiny_slots as i64);
         let slots = _mm512_mask_mov_epi64(slots, self.tiny, tiny_slots);
-        let slot = _mm512_srli_epi64::<32>(_mm512_mul_epu32(mixed, slots));
+        let slot = slot(hash, pilots(vocabulary.short_pilots, bucket), slots);
         let second = _mm512_set1_epi64(vocabulary.short_start() as i64 + 1);
         let place = _mm512_add_epi64(_mm512_slli_epi64::<1>(slot), second);
         Pairs {

@@ -6,6 +6,8 @@
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 use super::long;
+#[cfg(any(test, not(target_arch = "x86_64")))]
+use super::narrow::OneByOne;
 use super::together::Together;
 use super::vocabulary::Vocabulary;
 use super::waiting::Waiting;
@@ -103,11 +105,11 @@ impl Lanes for Portable {
     }
 
     fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-        waiting.read(vocabulary);
+        waiting.read::<OneByOne>(vocabulary);
     }
 
     fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-        long::count(vocabulary, cell)
+        long::count::<OneByOne>(vocabulary, cell)
     }
 }
 

@@ -120,7 +120,7 @@ pub(crate) fn filter_bit(hash: u64, bytes: usize) -> usize {
 }
 
 /// Bits of a rank.
-const RANK_BITS: u32 = 18;
+pub(crate) const RANK_BITS: u32 = 18;
 
 /// Two tokens, [`RANK_BITS`] for each: those that are joined last to make a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,12 +149,13 @@ impl Join {
 
     #[inline(always)]
     pub(crate) fn hash(self) -> u64 {
-        fold(self.0 ^ LOW_SALT, HIGH_SALT)
+        let mixed = (self.0 ^ HIGH_SALT).wrapping_mul(LOW_SALT);
+        mixed ^ mixed >> 32
     }
 }
 
 /// Bits of a mark: what is random does not compress, and two say most noes.
-const MARK_BITS: u32 = 2;
+pub(crate) const MARK_BITS: u32 = 2;
 
 /// A rank, and above it a part of the hash of what it belongs to, which tells most others.
 #[inline(always)]

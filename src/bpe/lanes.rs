@@ -12,6 +12,7 @@ use std::arch::x86_64::{
 
 use super::block::{Lanes, Window};
 use super::long;
+use super::narrow::OneByOne;
 use super::together::Together;
 use super::vocabulary::Vocabulary;
 use super::waiting::Waiting;
@@ -135,13 +136,13 @@ pub(super) fn prefetch<T>(soon: &T) {
 
 #[inline(never)]
 fn count_sse2(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-    long::count(vocabulary, cell)
+    long::count::<OneByOne>(vocabulary, cell)
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn count_avx2(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-    long::count(vocabulary, cell)
+    long::count::<OneByOne>(vocabulary, cell)
 }
 
 #[inline(never)]
@@ -157,13 +158,13 @@ fn join_avx2(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
 
 #[inline(never)]
 fn read_sse2(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-    waiting.read(vocabulary);
+    waiting.read::<OneByOne>(vocabulary);
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn read_avx2(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-    waiting.read(vocabulary);
+    waiting.read::<OneByOne>(vocabulary);
 }
 
 /// What to add to a byte, so that `first..=last` and no other byte is then above the second result,

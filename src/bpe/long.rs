@@ -3,7 +3,7 @@
 //! Eight readers ([`reader`]) start at once, each with a part of its own. A reader goes on into the next
 //! part until what both have read fits together, by the lemma of [`reader`]; mostly that is soon.
 
-use super::narrow::Narrow;
+use super::narrow::{LookUp, Narrow};
 use super::reader::{Reader, TOGETHER, step};
 use super::vocabulary::Vocabulary;
 
@@ -19,23 +19,29 @@ const RUN_BEFORE: usize = 128;
 /// Longest cell that is not read in parts if others can be read beside it.
 pub(super) const PARTED_BYTES: usize = PART * TOGETHER;
 
+/// Bytes of long cells that are worth fetching all joins for.
+pub(super) const FETCH_BYTES: usize = 8 << 10;
+
 /// Number of tokens of a cell.
 #[inline(always)]
-pub(super) fn count(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-    let parts = read(vocabulary, cell);
+pub(super) fn count<L: LookUp>(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
+    let parts = read::<L>(vocabulary, cell);
     parts.iter().map(|part| part.tokens().len() as u64).sum()
 }
 
 /// Tokens of a cell.
 #[inline(always)]
-pub(super) fn encode(vocabulary: &Vocabulary, cell: &[u8]) -> Vec<u32> {
-    let parts = read(vocabulary, cell);
+pub(super) fn encode<L: LookUp>(vocabulary: &Vocabulary, cell: &[u8]) -> Vec<u32> {
+    let parts = read::<L>(vocabulary, cell);
     parts.iter().flat_map(Reader::tokens).copied().collect()
 }
 
 /// The parts of a cell, in order; one that another has read through is left out.
 #[inline(always)]
-fn read<'a>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a>> {
+fn read<'a, L: LookUp>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a>> {
+    if cell.len() >= FETCH_BYTES {
+        vocabulary.fetch_joins();
+    }
     let number = (cell.len() / PART).clamp(1, TOGETHER);
     let starts = (0..number).map(|part| part_start(cell, cell.len() / number * part));
     let starts: Vec<usize> = starts.collect();
@@ -45,7 +51,7 @@ fn read<'a>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a>> {
         .map(|(&start, goal)| Reader::new(cell, start, goal))
         .collect();
     let mut windows = [Narrow::EMPTY; TOGETHER];
-    while step(vocabulary, &mut readers, &mut windows) {}
+    while step::<L>(vocabulary, &mut readers, &mut windows) {}
     // From the last on, so that none reads on whose beginning is joined already.
     let mut parts: Vec<Reader> = Vec::new();
     for mut part in readers.into_iter().rev() {
@@ -57,7 +63,7 @@ fn read<'a>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a>> {
                 break;
             } else {
                 part.read_on(more);
-                while step(vocabulary, std::slice::from_mut(&mut part), &mut windows) {}
+                while step::<L>(vocabulary, std::slice::from_mut(&mut part), &mut windows) {}
                 more *= 2;
             }
         }
@@ -79,6 +85,7 @@ fn part_start(cell: &[u8], start: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::narrow::OneByOne;
     use super::super::reader::stay_apart;
     use super::super::vocabulary::{CL100K, NONE, O200K, R50K};
     use super::super::{narrow, piece, steps, wide};
@@ -165,7 +172,7 @@ mod tests {
                     let text = text(alphabet, length);
                     let text = &text.as_bytes()[..length];
                     let expected = definition(vocabulary, text);
-                    assert_eq!(encode(vocabulary, text), expected, "{text:?}");
+                    assert_eq!(encode::<OneByOne>(vocabulary, text), expected, "{text:?}");
                     let mut spans = Vec::new();
                     wide::merge(vocabulary, text, &mut spans);
                     let merged = |spans: &[(usize, u32)]| -> Vec<u32> {
@@ -175,7 +182,7 @@ mod tests {
                     if length <= Narrow::BYTES {
                         let mut window = Narrow::EMPTY;
                         window.set(vocabulary, text);
-                        narrow::merge(vocabulary, std::slice::from_mut(&mut window));
+                        narrow::merge::<OneByOne, _>(vocabulary, std::slice::from_mut(&mut window));
                         let spans: Vec<_> = window.spans().collect();
                         assert_eq!(merged(&spans), expected, "{text:?}");
                     }
@@ -194,7 +201,7 @@ mod tests {
                     let mut spans = Vec::new();
                     wide::merge(vocabulary, text, &mut spans);
                     let expected: Vec<u32> = spans.iter().map(|&(_, token)| token).collect();
-                    assert_eq!(encode(vocabulary, text), expected, "{text:?}");
+                    assert_eq!(encode::<OneByOne>(vocabulary, text), expected, "{text:?}");
                 }
             }
         }

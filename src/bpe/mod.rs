@@ -12,6 +12,8 @@
 mod avx512;
 pub(crate) mod block;
 mod encoding;
+#[cfg(target_arch = "x86_64")]
+mod gather;
 mod guess;
 pub(crate) mod key;
 #[cfg(target_arch = "x86_64")]

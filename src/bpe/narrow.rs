@@ -6,10 +6,11 @@
 //! it stands. So one join for each token is all that has to be looked up, and a token of 100 bytes takes
 //! no longer than one of two.
 //!
-//! A step waits more than it computes, so that windows take their steps in turn, and all ask the
-//! memory for what they will look up before any looks it up. What a look-up says is checked when the
-//! pair is joined, which few are: the line that proves it is not waited for. In a run of one byte all
-//! joins of a rank are one step.
+//! A step waits more than it computes, so that windows take their steps in turn, and the pairs that all
+//! of them make are looked up together: by AVX-512 sixteen in one vector ([`gather`](super::gather)),
+//! elsewhere all ask the memory before any looks. What a look-up says is checked when the pair is joined,
+//! which few are: the line that proves it is not waited for. In a run of one byte all joins of a rank are
+//! one step.
 //!
 //! # Tried and lost (2026-11-22)
 //!
@@ -32,47 +33,97 @@ const PLACE_BITS: u32 = 8;
 /// Word of a place without a pair. Words are signed: SSE2 compares no others.
 const NO_PAIR: i32 = i32::MAX;
 
+/// Pairs that are looked up at once: two for each window.
+pub(super) const CANDIDATES: usize = 2 * TOGETHER;
+
+/// Pairs of tokens that the steps of all windows make: each may have a join.
+pub(crate) struct Candidates {
+    pub(super) left: [u32; CANDIDATES],
+    pub(super) right: [u32; CANDIDATES],
+    /// Place of each left token in its window.
+    places: [u8; CANDIDATES],
+}
+
+impl Candidates {
+    const NONE: Candidates = Candidates {
+        left: [NOTHING; CANDIDATES],
+        right: [NOTHING; CANDIDATES],
+        places: [0; CANDIDATES],
+    };
+
+    /// These tokens on the left and on the right.
+    #[cfg(test)]
+    pub(super) fn of(pairs: &[(u32, u32)]) -> Candidates {
+        let mut asked = Candidates::NONE;
+        for (at, &(left, right)) in pairs.iter().enumerate() {
+            asked.set(at, 0, left, right);
+        }
+        asked
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "places are at most 255")]
+    fn set(&mut self, at: usize, place: usize, left: u32, right: u32) {
+        let at = at % CANDIDATES;
+        (self.left[at], self.right[at], self.places[at]) = (left, right, place as u8);
+    }
+}
+
+/// How candidates are looked up.
+pub(crate) trait LookUp {
+    /// [`Vocabulary::likely_joined`] of the first `number` of them, at least.
+    fn joined(vocabulary: &Vocabulary, asked: &Candidates, number: usize) -> [u32; CANDIDATES];
+}
+
+/// On any machine. All ask the memory for what they will look up before any looks it up.
+pub(crate) struct OneByOne;
+
+impl LookUp for OneByOne {
+    #[inline(always)]
+    fn joined(vocabulary: &Vocabulary, asked: &Candidates, number: usize) -> [u32; CANDIDATES] {
+        let (mut hashes, mut places, mut ranks) =
+            ([0; CANDIDATES], [0; CANDIDATES], [NONE; CANDIDATES]);
+        for (at, hash) in hashes.iter_mut().enumerate().take(number) {
+            *hash = vocabulary.join_hash(asked.left[at], asked.right[at]);
+        }
+        for (place, &hash) in places.iter_mut().zip(&hashes).take(number) {
+            *place = vocabulary.join_place(hash);
+        }
+        for (at, rank) in ranks.iter_mut().enumerate().take(number) {
+            *rank = vocabulary.joined_at(hashes[at], places[at]);
+        }
+        ranks
+    }
+}
+
 /// Merges all `windows`, at most [`TOGETHER`].
-///
-/// In each step, all ask the memory for what they will look up before any looks it up.
 #[inline(always)]
-pub(super) fn merge<const PLACES: usize>(vocabulary: &Vocabulary, windows: &mut [Window<PLACES>]) {
+pub(super) fn merge<L: LookUp, const PLACES: usize>(
+    vocabulary: &Vocabulary,
+    windows: &mut [Window<PLACES>],
+) {
     loop {
-        let (mut asked, mut busy) = ([Asked::default(); TOGETHER], false);
-        for (window, asked) in windows.iter_mut().zip(&mut asked) {
-            busy |= window.step(vocabulary, asked);
+        let (mut asked, mut busy) = (Candidates::NONE, false);
+        for (at, window) in windows.iter_mut().enumerate() {
+            busy |= window.step(vocabulary, &mut asked, 2 * at);
         }
         if !busy {
             return;
         }
-        for asked in &mut asked {
-            asked.behind.place = vocabulary.join_place(asked.behind.hash);
-            asked.ahead.place = vocabulary.join_place(asked.ahead.hash);
-        }
-        for (window, asked) in windows.iter_mut().zip(&asked) {
-            if asked.is_made {
-                window.set_words(vocabulary, asked);
+        // A window that made no pairs has asked for nothing, whose place is before its first byte.
+        let ranks = L::joined(vocabulary, &asked, 2 * windows.len());
+        let found = ranks
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .zip(asked.places.as_chunks::<2>().0);
+        for (window, (ranks, places)) in windows.iter_mut().zip(found) {
+            for (&rank, &place) in ranks.iter().zip(places) {
+                vocabulary.prefetch_token(rank);
+                window.words[usize::from(place) % PLACES] = word(rank, place.into());
             }
         }
     }
-}
-
-/// The two pairs that a step makes, whose joins are looked up.
-#[derive(Clone, Copy, Default)]
-struct Asked {
-    /// False if it makes none.
-    is_made: bool,
-    behind: Pair,
-    ahead: Pair,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Pair {
-    start: usize,
-    /// The hash of its join.
-    hash: u64,
-    /// Where that is in the vocabulary.
-    place: usize,
 }
 
 /// A window that is being merged. Its byte `n` has place `n + 1`; before and after its bytes is
@@ -133,9 +184,9 @@ impl<const PLACES: usize> Window<PLACES> {
         })
     }
 
-    /// Joins the lowest pair, and asks for those that this makes; false if there is none.
+    /// Joins the lowest pair, and sets the pairs that this makes; false if there is none.
     #[inline(always)]
-    fn step(&mut self, vocabulary: &Vocabulary, asked: &mut Asked) -> bool {
+    fn step(&mut self, vocabulary: &Vocabulary, asked: &mut Candidates, at: usize) -> bool {
         let lowest = self.words.iter().fold(NO_PAIR, |low, &word| low.min(word));
         if lowest == NO_PAIR {
             return false;
@@ -155,33 +206,16 @@ impl<const PLACES: usize> Window<PLACES> {
         }
         if last != first {
             let twins = vocabulary.likely_joined(token, token);
-            let mut at = first;
-            while at != last {
-                self.words[at] = word(twins, at);
-                at = self.after(at);
+            let mut place = first;
+            while place != last {
+                self.words[place] = word(twins, place);
+                place = self.after(place);
             }
         }
         let before = usize::from(self.previous[first]) % PLACES;
-        let pair = |start, left, right| Pair {
-            start,
-            hash: vocabulary.join_hash(left, right),
-            place: 0,
-        };
-        *asked = Asked {
-            is_made: true,
-            behind: pair(last, token, self.tokens[after]),
-            ahead: pair(before, self.tokens[before], token),
-        };
+        asked.set(at, last, token, self.tokens[after]);
+        asked.set(at + 1, before, self.tokens[before], token);
         true
-    }
-
-    /// Sets the words of the pairs that were asked for.
-    #[inline(always)]
-    fn set_words(&mut self, vocabulary: &Vocabulary, asked: &Asked) {
-        for pair in [asked.behind, asked.ahead] {
-            let rank = vocabulary.joined_at(pair.hash, pair.place);
-            self.words[pair.start % PLACES] = word(rank, pair.start);
-        }
     }
 
     /// Joins the pair at the place `at` to `token`, if that is its last join.

@@ -7,6 +7,7 @@
 
 use super::long;
 use super::merge::{self, MERGE_BYTES};
+use super::narrow::OneByOne;
 use super::vocabulary::{NONE, Vocabulary};
 
 /// Number of tokens of the piece `text[start..end]`, with nothing remembered.
@@ -23,7 +24,7 @@ pub(super) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usi
                 .count_ones()
                 .into()
         } else {
-            long::count(vocabulary, &text[from..to])
+            long::count::<OneByOne>(vocabulary, &text[from..to])
         };
         from = to;
     }
@@ -43,7 +44,7 @@ pub(super) fn encode(
         let to = cell_end(vocabulary, text, from, end);
         match vocabulary.rank(text, from, to) {
             NONE if to - from > MERGE_BYTES => {
-                tokens.extend(long::encode(vocabulary, &text[from..to]));
+                tokens.extend(long::encode::<OneByOne>(vocabulary, &text[from..to]));
             }
             NONE => merge::encode(vocabulary, text, from, to, tokens),
             rank => tokens.push(rank),

@@ -33,7 +33,7 @@
 
 use super::guess::{Followers, guess};
 use super::key::MAX_TOKEN_BYTES;
-use super::narrow::{self, Narrow, Window};
+use super::narrow::{self, LookUp, Narrow, Window};
 use super::vocabulary::{NONE, Vocabulary};
 use super::wide;
 
@@ -41,7 +41,7 @@ use super::wide;
 pub(super) const TOGETHER: usize = 8;
 
 /// Bytes that a window shares with what is done.
-const OVERLAP: usize = 16;
+const OVERLAP: usize = 4;
 
 /// Bytes that a window advances by, at least.
 const STEP: usize = 64;
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
 
     /// Reads up to where a window is needed, and sets it; false if the goal is reached before.
     #[inline(always)]
-    fn open(&mut self, vocabulary: &Vocabulary, window: &mut Narrow) -> bool {
+    fn open<L: LookUp>(&mut self, vocabulary: &Vocabulary, window: &mut Narrow) -> bool {
         loop {
             self.end = guess(
                 vocabulary,
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
             if self.back == OVERLAP && self.step == STEP {
                 break;
             }
-            self.read_wide(vocabulary);
+            self.read_wide::<L>(vocabulary);
         }
         self.start = self.window_start(vocabulary, self.back, Narrow::BYTES - STEP);
         let end = self.window_end();
@@ -182,18 +182,18 @@ impl<'a> Reader<'a> {
             }
             self.learn(known);
         } else {
-            self.back = 2 * (self.end - self.start) + 1;
+            self.back = (2 * (self.end - self.start)).max(OVERLAP) + 1;
         }
     }
 
     /// Appends a window of any width.
     #[inline(always)]
-    fn read_wide(&mut self, vocabulary: &Vocabulary) {
+    fn read_wide<L: LookUp>(&mut self, vocabulary: &Vocabulary) {
         let (settled, known) = (self.end, self.tokens.len());
         self.start = self.window_start(vocabulary, self.back, self.end);
-        self.merge_wide(vocabulary);
+        self.merge_wide::<L>(vocabulary);
         if !self.append(vocabulary) {
-            self.back = 2 * (settled - self.start) + 1;
+            self.back = (2 * (settled - self.start)).max(OVERLAP) + 1;
             return;
         }
         let given_back = if self.back == OVERLAP {
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
 
     /// Merges a window of any width from `start`.
     #[inline(always)]
-    fn merge_wide(&mut self, vocabulary: &Vocabulary) {
+    fn merge_wide<L: LookUp>(&mut self, vocabulary: &Vocabulary) {
         let end = self.cell.len().min(self.end + self.step);
         let (end, unsettled) = run_end(self.cell, end);
         self.unsettled = unsettled;
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
         if text.len() <= Middle::BYTES {
             let mut window = Middle::EMPTY;
             window.set(vocabulary, text);
-            narrow::merge(vocabulary, std::slice::from_mut(&mut window));
+            narrow::merge::<L, _>(vocabulary, std::slice::from_mut(&mut window));
             self.spans.extend(window.spans());
         } else {
             wide::merge(vocabulary, text, &mut self.spans);
@@ -336,19 +336,19 @@ impl<'a> Reader<'a> {
 
 /// A step of up to [`TOGETHER`] readers; false if all have reached their goals.
 #[inline(always)]
-pub(super) fn step(
+pub(super) fn step<L: LookUp>(
     vocabulary: &Vocabulary,
     readers: &mut [Reader<'_>],
     windows: &mut [Narrow],
 ) -> bool {
     let (mut reading, mut number) = ([0; TOGETHER], 0);
     for (at, reader) in readers.iter_mut().enumerate() {
-        if reader.open(vocabulary, &mut windows[number]) {
+        if reader.open::<L>(vocabulary, &mut windows[number]) {
             reading[number % TOGETHER] = at;
             number += 1;
         }
     }
-    narrow::merge(vocabulary, &mut windows[..number]);
+    narrow::merge::<L, _>(vocabulary, &mut windows[..number]);
     for (window, &reader) in windows.iter().zip(&reading[..number]) {
         readers[reader].close(vocabulary, window);
     }

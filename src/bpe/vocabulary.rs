@@ -43,10 +43,10 @@ pub(crate) struct Vocabulary {
     /// The [`Token`] of each rank.
     tokens: &'static [[u8; 8]],
     /// Bit set of the joins, by hash, as [`filter`](Self::filter) is.
-    join_filter: &'static [u8],
+    pub(super) join_filter: &'static [u8],
     /// The rank of the token of each join, marked by its hash.
-    join_slots: &'static [[u8; 4]],
-    join_pilots: &'static [[u8; 2]],
+    pub(super) join_slots: &'static [[u8; 4]],
+    pub(super) join_pilots: &'static [[u8; 2]],
     /// Rank of every byte.
     singles: &'static [[u8; 4]; 1 << 8],
     /// Bit set of characters that are neighbours in a token that is UTF-8, by hash: a bit may also
@@ -346,14 +346,35 @@ impl Vocabulary {
     pub(super) fn joined_at(&self, hash: u64, place: usize) -> u32 {
         let slot = u32::from_le_bytes(self.join_slots[place]);
         let rank = key::unmarked(slot);
-        prefetch(&self.tokens[rank as usize]);
         select_unpredictable(slot == key::marked(hash, rank), rank, NONE)
+    }
+
+    /// Asks the memory for what [`is_joined`](Self::is_joined) reads, if that is a rank.
+    #[inline(always)]
+    pub(super) fn prefetch_token(&self, rank: u32) {
+        let rank = select_unpredictable(rank == NONE, 0, rank);
+        prefetch(&self.tokens[rank as usize]);
     }
 
     /// True if the last join of the token `rank` is that of `left` and `right`.
     #[inline(always)]
     pub(super) fn is_joined(&self, rank: u32, left: u32, right: u32) -> bool {
         Token(u64::from_le_bytes(self.tokens[rank as usize])).join() == Join::new(left, right)
+    }
+
+    /// Asks the memory for all that joins are looked up in, line after line: that takes a tenth of the
+    /// time that it takes to come upon them one by one.
+    #[inline(never)]
+    pub(super) fn fetch_joins(&self) {
+        let tables = [
+            self.join_filter,
+            self.join_pilots.as_flattened(),
+            self.join_slots.as_flattened(),
+            self.tokens.as_flattened(),
+        ];
+        for line in tables.into_iter().flat_map(|table| table.chunks(64)) {
+            prefetch(&line[0]);
+        }
     }
 
     /// Rank of a byte.

@@ -1,8 +1,9 @@
 //! Long cells that wait, to be read side by side.
 
 use super::block::Lanes;
+use super::long::FETCH_BYTES;
 use super::memo::{Hash, Memo};
-use super::narrow::Narrow;
+use super::narrow::{LookUp, Narrow};
 use super::reader::{Reader, TOGETHER, step};
 use super::vocabulary::Vocabulary;
 
@@ -16,6 +17,8 @@ pub(crate) struct Waiting<'a> {
     hashes: [Hash; TOGETHER],
     /// Bit set of the readers that have a cell.
     busy: u32,
+    /// Bytes of all cells so far.
+    bytes: usize,
 }
 
 impl<'a> Waiting<'a> {
@@ -26,6 +29,7 @@ impl<'a> Waiting<'a> {
             windows: Vec::new(),
             hashes: [Hash::default(); TOGETHER],
             busy: 0,
+            bytes: 0,
         }
     }
 
@@ -38,6 +42,11 @@ impl<'a> Waiting<'a> {
         hash: Hash,
         cell: &'a [u8],
     ) -> u64 {
+        let before = self.bytes;
+        self.bytes += cell.len();
+        if before < FETCH_BYTES && self.bytes >= FETCH_BYTES {
+            vocabulary.fetch_joins();
+        }
         self.windows.resize(TOGETHER, Narrow::EMPTY);
         let lane = self.busy.trailing_ones() as usize;
         match self.readers.get_mut(lane) {
@@ -81,7 +90,7 @@ impl<'a> Waiting<'a> {
 
     /// Reads a window of every cell.
     #[inline(always)]
-    pub(super) fn read(&mut self, vocabulary: &Vocabulary) {
-        step(vocabulary, &mut self.readers, &mut self.windows);
+    pub(super) fn read<L: LookUp>(&mut self, vocabulary: &Vocabulary) {
+        step::<L>(vocabulary, &mut self.readers, &mut self.windows);
     }
 }
