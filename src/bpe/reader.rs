@@ -278,13 +278,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Gives back the last tokens after `settled`, which the text after them may change: two, but not
-    /// all; or within a run the last one, and all before it that are shorter than the one before them.
+    /// all; or those of a run, up to one after which the same may come again.
     #[inline(always)]
     fn give_back(&mut self, vocabulary: &Vocabulary, settled: usize) {
         if self.end == self.cell.len() {
             return;
         }
-        let in_run = run_before(self.cell, settled, self.end) >= LONG_RUN;
+        let run = run_before(self.cell, settled, self.end);
+        let (in_run, run_start) = (run >= LONG_RUN, self.end - run);
         for given_back in 0.. {
             let Some((&last, before)) = self.tokens.split_last() else {
                 return;
@@ -295,7 +296,8 @@ impl<'a> Reader<'a> {
                 .last()
                 .is_some_and(|&before| length < vocabulary.length(before));
             let is_settled = if in_run {
-                given_back > 0 && !shorter || start < settled
+                let may_grow = shorter || vocabulary.joined(last, last) != NONE;
+                start < run_start || given_back > 0 && !may_grow
             } else {
                 given_back >= self.unsettled || start <= settled
             };
@@ -386,7 +388,7 @@ fn period(cell: &[u8], at: usize) -> Option<usize> {
 
 /// Bytes of the run from `start` or later to `end`, within which that is.
 #[inline(always)]
-fn run_before(cell: &[u8], start: usize, end: usize) -> usize {
+pub(super) fn run_before(cell: &[u8], start: usize, end: usize) -> usize {
     let Some(period) = period(cell, end) else {
         return 0;
     };
