@@ -4,7 +4,7 @@
 //! part until what both have read fits together, by the lemma of [`reader`]; mostly that is soon.
 
 use super::narrow::{LookUp, Narrow};
-use super::reader::{Reader, TOGETHER, step};
+use super::reader::{Reader, TOGETHER, run_before, step};
 use super::vocabulary::Vocabulary;
 
 /// Shortest part that has a reader of its own.
@@ -12,9 +12,6 @@ const PART: usize = 512;
 
 /// Bytes that a reader reads of the next part, at first.
 const BEYOND: usize = 64;
-
-/// Bytes before the start of a part where the start of a run is looked for.
-const RUN_BEFORE: usize = 128;
 
 /// Longest cell that is not read in parts if others can be read beside it.
 pub(super) const PARTED_BYTES: usize = PART * TOGETHER;
@@ -42,9 +39,7 @@ fn read<'a, L: LookUp>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a
     if cell.len() >= FETCH_BYTES {
         vocabulary.fetch_joins();
     }
-    let number = (cell.len() / PART).clamp(1, TOGETHER);
-    let starts = (0..number).map(|part| part_start(cell, cell.len() / number * part));
-    let starts: Vec<usize> = starts.collect();
+    let starts = part_starts(cell);
     let goals = starts[1..].iter().map(|next| next + BEYOND);
     let parts = starts.iter().zip(goals.chain([cell.len()]));
     let mut readers: Vec<Reader> = parts
@@ -73,14 +68,18 @@ fn read<'a, L: LookUp>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a
     parts
 }
 
-/// Where a part may start at `start` or soon before it: not within a run of one byte, whose tokens
-/// depend on where it starts.
-fn part_start(cell: &[u8], start: usize) -> usize {
-    let near = start.saturating_sub(RUN_BEFORE)..start;
-    let is_border = |&at: &usize| cell[at] != cell[at + 1];
-    near.rev()
-        .find(is_border)
-        .map_or(start, |before| before + 1)
+/// Where the parts of a cell start: not within a run, whose tokens depend on where it starts.
+fn part_starts(cell: &[u8]) -> Vec<usize> {
+    let number = (cell.len() / PART).clamp(1, TOGETHER);
+    let (length, mut starts) = (cell.len() / number, vec![0]);
+    for start in (1..number).map(|part| part * length) {
+        let before = starts[starts.len() - 1];
+        let border = start - run_before(cell, before, start);
+        if border > before {
+            starts.push(border);
+        }
+    }
+    starts
 }
 
 #[cfg(test)]

@@ -46,8 +46,18 @@ const OVERLAP: usize = 4;
 /// Bytes that a window advances by, at least.
 const STEP: usize = 64;
 
-/// A run of one byte that is worth ending a window beside it.
+/// Bytes that a window shares at most, unless one did not fit: a longer token is in a run.
+const SHARED: usize = Narrow::BYTES - STEP;
+
+/// Bytes of a run that is worth ending a window beside it.
 const RUN: usize = 4;
+
+/// Bytes of a run whose tokens fill the end of a window.
+const LONG_RUN: usize = 16;
+
+/// Longest text, in bytes, that makes a run when it is repeated. The tokens of a run depend on where it
+/// starts, and become shorter and shorter towards its end.
+const PERIOD: usize = 8;
 
 /// A window that is merged by itself.
 type Middle = Window<256>;
@@ -163,7 +173,7 @@ impl<'a> Reader<'a> {
             }
             self.read_wide::<L>(vocabulary);
         }
-        self.start = self.window_start(vocabulary, self.back, Narrow::BYTES - STEP);
+        self.start = self.window_start(vocabulary, self.back, SHARED);
         let end = self.window_end();
         window.set(vocabulary, &self.cell[self.start..end]);
         true
@@ -174,13 +184,13 @@ impl<'a> Reader<'a> {
     fn close(&mut self, vocabulary: &Vocabulary, window: &Narrow) {
         self.spans.clear();
         self.spans.extend(window.spans());
-        let (settled, known) = (self.end, self.tokens.len());
-        if self.append(vocabulary) {
+        let settled = self.end;
+        if let Some(kept) = self.append(vocabulary) {
             self.give_back(vocabulary, settled);
             if self.end < settled + STEP / 2 {
                 self.step = 3 * STEP;
             }
-            self.learn(known);
+            self.learn(kept);
         } else {
             self.back = (2 * (self.end - self.start)).max(OVERLAP) + 1;
         }
@@ -189,22 +199,32 @@ impl<'a> Reader<'a> {
     /// Appends a window of any width.
     #[inline(always)]
     fn read_wide<L: LookUp>(&mut self, vocabulary: &Vocabulary) {
-        let (settled, known) = (self.end, self.tokens.len());
-        self.start = self.window_start(vocabulary, self.back, self.end);
+        let settled = self.end;
+        let most = if self.back == OVERLAP {
+            SHARED
+        } else {
+            self.end
+        };
+        self.start = self.window_start(vocabulary, self.back, most);
         self.merge_wide::<L>(vocabulary);
-        if !self.append(vocabulary) {
+        let Some(kept) = self.append(vocabulary) else {
             self.back = (2 * (settled - self.start)).max(OVERLAP) + 1;
             return;
-        }
+        };
         let given_back = if self.back == OVERLAP {
             0
         } else {
             settled - self.start
         };
         self.back = OVERLAP;
-        self.step = (self.step / 2).max(given_back).max(STEP);
         self.give_back(vocabulary, settled);
-        self.learn(known);
+        self.step = self.step.max(given_back);
+        if self.end < settled + STEP / 2 {
+            self.step *= 2;
+        } else if period(self.cell, self.end).is_none() {
+            self.step = (self.step / 2).max(STEP);
+        }
+        self.learn(kept);
     }
 
     /// Merges a window of any width from `start`.
@@ -240,17 +260,16 @@ impl<'a> Reader<'a> {
         start
     }
 
-    /// Where a narrow window ends: not within a run, if one ends soon before.
+    /// Where a narrow window ends: not within a run, if one begins soon before.
     #[inline(always)]
     fn window_end(&mut self) -> usize {
+        let end = self.cell.len().min(self.start + Narrow::BYTES);
         self.unsettled = UNSETTLED;
-        let Some((before, after)) = self.cell.split_at_checked(self.start + Narrow::BYTES) else {
+        if end == self.cell.len() {
             self.unsettled = 0;
-            return self.cell.len();
-        };
-        let end = before.len();
-        let in_run = |&&byte: &&u8| after.first() == Some(&byte);
-        let run = before[self.end..].iter().rev().take_while(in_run).count();
+            return end;
+        }
+        let run = run_before(self.cell, self.end, end);
         if run < RUN || end - run < self.end + STEP / 2 {
             return end;
         }
@@ -258,54 +277,58 @@ impl<'a> Reader<'a> {
         end - run
     }
 
-    /// Gives back the last tokens after `settled`, which the text after them may change: two, or within
-    /// a run, whose tokens become shorter and shorter towards its end, all that are shorter than the
-    /// one before.
+    /// Gives back the last tokens after `settled`, which the text after them may change: two, but not
+    /// all; or those of a run, up to one after which the same may come again.
     #[inline(always)]
     fn give_back(&mut self, vocabulary: &Vocabulary, settled: usize) {
-        let Some(after) = self.cell.get(self.end..).filter(|rest| !rest.is_empty()) else {
+        if self.end == self.cell.len() {
             return;
-        };
-        let in_run = self.cell[self.end - 1] == after[0];
+        }
+        let run = run_before(self.cell, settled, self.end);
+        let (in_run, run_start) = (run >= LONG_RUN, self.end - run);
         for given_back in 0.. {
             let Some((&last, before)) = self.tokens.split_last() else {
                 return;
             };
             let length = vocabulary.length(last);
+            let start = self.end - length;
             let shorter = before
                 .last()
                 .is_some_and(|&before| length < vocabulary.length(before));
-            if self.end - length <= settled || given_back >= self.unsettled && !(in_run && shorter)
-            {
+            let is_settled = if in_run {
+                let may_grow = shorter || vocabulary.joined(last, last) != NONE;
+                start < run_start || given_back > 0 && !may_grow
+            } else {
+                given_back >= self.unsettled || start <= settled
+            };
+            if is_settled {
                 return;
             }
             self.tokens.pop();
-            self.end -= length;
+            self.end = start;
         }
     }
 
-    /// Remembers what follows what, from soon before the first `known` tokens on.
+    /// Remembers what follows what, from soon before the end of the first `kept` tokens on.
     #[inline(always)]
-    fn learn(&mut self, known: usize) {
-        let from = known.min(self.tokens.len()).saturating_sub(2);
+    fn learn(&mut self, kept: usize) {
+        let from = kept.min(self.tokens.len()).saturating_sub(2);
         self.followers.learn(&self.tokens[from..]);
     }
 
-    /// Appends the spans of the last window where both encodings have a border and stay apart; false
-    /// if they do so nowhere.
+    /// Appends the spans of the last window where both encodings have a border and stay apart; returns
+    /// the number of tokens before that border, if there is one.
     #[inline(always)]
-    fn append(&mut self, vocabulary: &Vocabulary) -> bool {
+    fn append(&mut self, vocabulary: &Vocabulary) -> Option<usize> {
         let spans = self.spans.iter().rev();
         let spans = spans.map(|&(at, token)| (self.start + at, token));
-        let Some((kept, from)) = self.border(vocabulary, spans) else {
-            return false;
-        };
+        let (kept, from) = self.border(vocabulary, spans)?;
         self.tokens.truncate(kept);
         let spans = &self.spans[self.spans.len() - from..];
         self.tokens.extend(spans.iter().map(|&(_, token)| token));
         let (last, token) = self.spans[self.spans.len() - 1];
         self.end = self.start + last + vocabulary.length(token);
-        true
+        Some(kept)
     }
 
     /// The last border that what is done has in common with `spans`, given from the last on, and where
@@ -355,16 +378,39 @@ pub(super) fn step<L: LookUp>(
     number > 0
 }
 
+/// Bytes of the shortest text that comes before the byte `at` and again after it, if it is short.
+#[inline(always)]
+fn period(cell: &[u8], at: usize) -> Option<usize> {
+    let (before, after) = cell.split_at(at);
+    let repeats = |&period: &usize| before.ends_with(&after[..period]);
+    (1..=PERIOD.min(after.len())).find(repeats)
+}
+
+/// Bytes of the run from `start` or later to `end`, within which that is.
+#[inline(always)]
+pub(super) fn run_before(cell: &[u8], start: usize, end: usize) -> usize {
+    let Some(period) = period(cell, end) else {
+        return 0;
+    };
+    let pairs = cell[start..end]
+        .iter()
+        .rev()
+        .zip(cell[..end + period].iter().rev());
+    pairs.take_while(|(byte, later)| byte == later).count()
+}
+
 /// Where a wide window may end at `end` or soon after it, and how many of its tokens are unsettled.
 ///
-/// The end of a run of one byte is a good place, if it is near: seldom does a token reach beyond it.
+/// The end of a run is a good place, if it is near: seldom does a token reach beyond it.
 fn run_end(cell: &[u8], end: usize) -> (usize, usize) {
-    let (before, after) = cell.split_at(end);
-    if after.is_empty() {
+    if end == cell.len() {
         return (end, 0);
     }
-    let more = after.iter().take(MAX_TOKEN_BYTES);
-    let more = more.take_while(|&byte| before.last() == Some(byte)).count();
+    let more = period(cell, end).map_or(0, |period| {
+        let pairs = cell[end..].iter().zip(&cell[end - period..]);
+        let pairs = pairs.take(MAX_TOKEN_BYTES);
+        pairs.take_while(|(byte, before)| byte == before).count()
+    });
     if (RUN..MAX_TOKEN_BYTES).contains(&more) {
         (end + more, 0)
     } else {
