@@ -1,7 +1,8 @@
 //! The encoding of a long cell.
 //!
 //! Eight readers ([`reader`]) start at once, each with a part of its own. A reader goes on into the next
-//! part until what both have read fits together, by the lemma of [`reader`]; mostly that is soon.
+//! part until what both have read fits together, by the lemma of [`reader`]; mostly that is soon. In a run
+//! it would be at its end, so that no part starts within one.
 
 use super::narrow::{LookUp, Narrow};
 use super::reader::{Reader, TOGETHER, run_before, step};

@@ -15,8 +15,9 @@
 //! made as wide as that, so that the work stays n log n however the text is made. Those above 254 bytes
 //! are merged by a tree ([`wide`]).
 //!
-//! The last tokens of a window, which the text after it may change, are left to the next. A guess
-//! ([`guess`]) may save a window, by the same lemma.
+//! The last tokens of a window, which the text after it may change, are left to the next; in a run, all up
+//! to the longest token that such a run has, so that no window goes on from one that could still grow. A
+//! guess ([`guess`]) may save a window, by the same lemma.
 //!
 //! # Tried and lost
 //!
