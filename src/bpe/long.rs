@@ -4,8 +4,8 @@
 //! part until what both have read fits together, by the lemma of [`reader`]; mostly that is soon. In a run
 //! it would be at its end, so that no part starts within one.
 
-use super::narrow::{LookUp, Narrow};
-use super::reader::{Reader, TOGETHER, run_before, step};
+use super::narrow::LookUp;
+use super::reader::{Reader, TOGETHER, Windows, run_before, step};
 use super::vocabulary::Vocabulary;
 
 /// Shortest part that has a reader of its own.
@@ -46,7 +46,7 @@ fn read<'a, L: LookUp>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a
     let mut readers: Vec<Reader> = parts
         .map(|(&start, goal)| Reader::new(cell, start, goal))
         .collect();
-    let mut windows = [Narrow::EMPTY; TOGETHER];
+    let mut windows = Windows::new();
     while step::<L>(vocabulary, &mut readers, &mut windows) {}
     // From the last on, so that none reads on whose beginning is joined already.
     let mut parts: Vec<Reader> = Vec::new();
@@ -85,7 +85,7 @@ fn part_starts(cell: &[u8]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::narrow::OneByOne;
+    use super::super::narrow::{Narrow, OneByOne};
     use super::super::reader::stay_apart;
     use super::super::vocabulary::{CL100K, NONE, O200K, R50K};
     use super::super::{narrow, piece, steps, wide};

@@ -154,9 +154,9 @@ impl<'a> Reader<'a> {
         true
     }
 
-    /// Reads up to where a window is needed, and sets it; false if the goal is reached before.
+    /// Reads up to where a window is needed, and returns its text; nothing if the goal is reached before.
     #[inline(always)]
-    fn open<L: LookUp>(&mut self, vocabulary: &Vocabulary, window: &mut Narrow) -> bool {
+    fn open(&mut self, vocabulary: &Vocabulary) -> Option<&'a [u8]> {
         loop {
             self.end = guess(
                 vocabulary,
@@ -167,83 +167,43 @@ impl<'a> Reader<'a> {
                 &self.followers,
             );
             if self.is_done() {
-                return false;
+                return None;
             }
-            if self.back == OVERLAP && self.step == STEP {
-                break;
+            let most = if self.back == OVERLAP {
+                SHARED
+            } else {
+                self.end
+            };
+            self.start = self.window_start(vocabulary, self.back, most);
+            let text = &self.cell[self.start..self.window_end()];
+            if text.len() <= Middle::BYTES {
+                return Some(text);
             }
-            self.read_wide::<L>(vocabulary);
-        }
-        self.start = self.window_start(vocabulary, self.back, SHARED);
-        let end = self.window_end();
-        window.set(vocabulary, &self.cell[self.start..end]);
-        true
-    }
-
-    /// Appends the window, which is merged.
-    #[inline(always)]
-    fn close(&mut self, vocabulary: &Vocabulary, window: &Narrow) {
-        self.spans.clear();
-        self.spans.extend(window.spans());
-        let settled = self.end;
-        if let Some(kept) = self.append(vocabulary) {
-            self.give_back(vocabulary, settled);
-            if self.end < settled + STEP / 2 {
-                self.step = 3 * STEP;
-            }
-            self.learn(kept);
-        } else {
-            self.back = (2 * (self.end - self.start)).max(OVERLAP) + 1;
+            self.spans.clear();
+            wide::merge(vocabulary, text, &mut self.spans);
+            self.close(vocabulary);
         }
     }
 
-    /// Appends a window of any width.
+    /// Appends the spans of the window, which is merged.
     #[inline(always)]
-    fn read_wide<L: LookUp>(&mut self, vocabulary: &Vocabulary) {
-        let settled = self.end;
-        let most = if self.back == OVERLAP {
-            SHARED
-        } else {
-            self.end
-        };
-        self.start = self.window_start(vocabulary, self.back, most);
-        self.merge_wide::<L>(vocabulary);
+    fn close(&mut self, vocabulary: &Vocabulary) {
+        let (settled, shared) = (self.end, self.end - self.start);
         let Some(kept) = self.append(vocabulary) else {
-            self.back = (2 * (settled - self.start)).max(OVERLAP) + 1;
+            self.back = (2 * shared).max(OVERLAP) + 1;
             return;
         };
-        let given_back = if self.back == OVERLAP {
-            0
-        } else {
-            settled - self.start
-        };
-        self.back = OVERLAP;
+        if self.back != OVERLAP {
+            self.back = OVERLAP;
+            self.step = self.step.max(shared);
+        }
         self.give_back(vocabulary, settled);
-        self.step = self.step.max(given_back);
         if self.end < settled + STEP / 2 {
-            self.step *= 2;
+            self.step = (2 * self.step).max(3 * STEP);
         } else if period(self.cell, self.end).is_none() {
             self.step = (self.step / 2).max(STEP);
         }
         self.learn(kept);
-    }
-
-    /// Merges a window of any width from `start`.
-    #[inline(always)]
-    fn merge_wide<L: LookUp>(&mut self, vocabulary: &Vocabulary) {
-        let end = self.cell.len().min(self.end + self.step);
-        let (end, unsettled) = run_end(self.cell, end);
-        self.unsettled = unsettled;
-        self.spans.clear();
-        let text = &self.cell[self.start..end];
-        if text.len() <= Middle::BYTES {
-            let mut window = Middle::EMPTY;
-            window.set(vocabulary, text);
-            narrow::merge::<L, _>(vocabulary, std::slice::from_mut(&mut window));
-            self.spans.extend(window.spans());
-        } else {
-            wide::merge(vocabulary, text, &mut self.spans);
-        }
     }
 
     /// Where a window starts that shares at least so many bytes with what is done, unless these are
@@ -261,25 +221,36 @@ impl<'a> Reader<'a> {
         start
     }
 
-    /// Where a narrow window ends: not within a run, if one begins soon before.
+    /// Where the window ends: a narrow one not within a run, if one begins soon before; a wider one at
+    /// the end of a run, if that is near. Seldom does a token reach beyond either.
     #[inline(always)]
     fn window_end(&mut self) -> usize {
-        let end = self.cell.len().min(self.start + Narrow::BYTES);
-        self.unsettled = UNSETTLED;
-        if end == self.cell.len() {
-            self.unsettled = 0;
-            return end;
+        let is_narrow = self.back == OVERLAP && self.step == STEP;
+        let end = if is_narrow {
+            self.start + Narrow::BYTES
+        } else {
+            self.end + self.step
+        };
+        self.unsettled = 0;
+        if end >= self.cell.len() {
+            return self.cell.len();
         }
         let run = run_before(self.cell, self.end, end);
-        if run < RUN || end - run < self.end + STEP / 2 {
-            return end;
+        if is_narrow && run >= RUN && end - run >= self.end + STEP / 2 {
+            return end - run;
         }
-        self.unsettled = 0;
-        end - run
+        let more = run_after(self.cell, end);
+        let fits = end + more <= self.start + Middle::BYTES || end > self.start + Middle::BYTES;
+        if !is_narrow && fits && (RUN..MAX_TOKEN_BYTES).contains(&more) {
+            return end + more;
+        }
+        self.unsettled = UNSETTLED;
+        end
     }
 
     /// Gives back the last tokens after `settled`, which the text after them may change: two, but not
-    /// all; or those of a run, up to one after which the same may come again.
+    /// all; or those of a run, up to one after which the same may come again. A window that is wide for
+    /// such a run has some of them, so that a reader gets on.
     #[inline(always)]
     fn give_back(&mut self, vocabulary: &Vocabulary, settled: usize) {
         if self.end == self.cell.len() {
@@ -297,7 +268,8 @@ impl<'a> Reader<'a> {
                 .last()
                 .is_some_and(|&before| length < vocabulary.length(before));
             let is_settled = if in_run {
-                let may_grow = shorter || vocabulary.joined(last, last) != NONE;
+                let twins = vocabulary.joined(last, last);
+                let may_grow = shorter || self.step <= 3 * STEP && twins != NONE;
                 start < run_start || given_back > 0 && !may_grow
             } else {
                 given_back >= self.unsettled || start <= settled
@@ -358,24 +330,78 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Windows of all readers, by their width. Memory is taken with the first of each.
+pub(super) struct Windows {
+    narrow: Row<128>,
+    middle: Row<256>,
+}
+
+/// Windows of one width.
+struct Row<const PLACES: usize> {
+    windows: Vec<Window<PLACES>>,
+    /// The reader of each.
+    readers: [usize; TOGETHER],
+    number: usize,
+}
+
+impl Windows {
+    pub(super) fn new() -> Windows {
+        Windows {
+            narrow: Row::new(),
+            middle: Row::new(),
+        }
+    }
+}
+
+impl<const PLACES: usize> Row<PLACES> {
+    fn new() -> Row<PLACES> {
+        Row {
+            windows: Vec::new(),
+            readers: [0; TOGETHER],
+            number: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, vocabulary: &Vocabulary, text: &[u8], reader: usize) {
+        self.windows.resize(TOGETHER, Window::EMPTY);
+        self.windows[self.number].set(vocabulary, text);
+        self.readers[self.number] = reader;
+        self.number += 1;
+    }
+
+    /// Merges all, and gives them to their readers.
+    #[inline(always)]
+    fn merge<L: LookUp>(&mut self, vocabulary: &Vocabulary, readers: &mut [Reader<'_>]) {
+        let windows = &mut self.windows[..self.number];
+        narrow::merge::<L, _>(vocabulary, windows);
+        for (window, &reader) in windows.iter().zip(&self.readers) {
+            let reader = &mut readers[reader];
+            reader.spans.clear();
+            reader.spans.extend(window.spans());
+            reader.close(vocabulary);
+        }
+        self.number = 0;
+    }
+}
+
 /// A step of up to [`TOGETHER`] readers; false if all have reached their goals.
 #[inline(always)]
 pub(super) fn step<L: LookUp>(
     vocabulary: &Vocabulary,
     readers: &mut [Reader<'_>],
-    windows: &mut [Narrow],
+    windows: &mut Windows,
 ) -> bool {
-    let (mut reading, mut number) = ([0; TOGETHER], 0);
     for (at, reader) in readers.iter_mut().enumerate() {
-        if reader.open::<L>(vocabulary, &mut windows[number]) {
-            reading[number % TOGETHER] = at;
-            number += 1;
+        match reader.open(vocabulary) {
+            None => {}
+            Some(text) if text.len() <= Narrow::BYTES => windows.narrow.push(vocabulary, text, at),
+            Some(text) => windows.middle.push(vocabulary, text, at),
         }
     }
-    narrow::merge::<L, _>(vocabulary, &mut windows[..number]);
-    for (window, &reader) in windows.iter().zip(&reading[..number]) {
-        readers[reader].close(vocabulary, window);
-    }
+    let number = windows.narrow.number + windows.middle.number;
+    windows.narrow.merge::<L>(vocabulary, readers);
+    windows.middle.merge::<L>(vocabulary, readers);
     number > 0
 }
 
@@ -400,23 +426,15 @@ pub(super) fn run_before(cell: &[u8], start: usize, end: usize) -> usize {
     pairs.take_while(|(byte, later)| byte == later).count()
 }
 
-/// Where a wide window may end at `end` or soon after it, and how many of its tokens are unsettled.
-///
-/// The end of a run is a good place, if it is near: seldom does a token reach beyond it.
-fn run_end(cell: &[u8], end: usize) -> (usize, usize) {
-    if end == cell.len() {
-        return (end, 0);
-    }
-    let more = period(cell, end).map_or(0, |period| {
-        let pairs = cell[end..].iter().zip(&cell[end - period..]);
-        let pairs = pairs.take(MAX_TOKEN_BYTES);
-        pairs.take_while(|(byte, before)| byte == before).count()
-    });
-    if (RUN..MAX_TOKEN_BYTES).contains(&more) {
-        (end + more, 0)
-    } else {
-        (end, UNSETTLED)
-    }
+/// Bytes after `end` of the run that goes on there, if not of more than a token.
+#[inline(always)]
+fn run_after(cell: &[u8], end: usize) -> usize {
+    let Some(period) = period(cell, end) else {
+        return 0;
+    };
+    let pairs = cell[end..].iter().zip(&cell[end - period..]);
+    let pairs = pairs.take(MAX_TOKEN_BYTES);
+    pairs.take_while(|(byte, before)| byte == before).count()
 }
 
 /// True if `left` and `right` are the encoding of their joined text.

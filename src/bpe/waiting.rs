@@ -3,8 +3,8 @@
 use super::block::Lanes;
 use super::long::FETCH_BYTES;
 use super::memo::{Hash, Memo};
-use super::narrow::{LookUp, Narrow};
-use super::reader::{Reader, TOGETHER, step};
+use super::narrow::LookUp;
+use super::reader::{Reader, TOGETHER, Windows, step};
 use super::vocabulary::Vocabulary;
 
 /// Bit set of all lanes.
@@ -13,7 +13,7 @@ const ALL: u32 = u32::MAX >> (32 - TOGETHER);
 /// Cells that are being read. Memory is taken with the first cell.
 pub(crate) struct Waiting<'a> {
     readers: Vec<Reader<'a>>,
-    windows: Vec<Narrow>,
+    windows: Windows,
     hashes: [Hash; TOGETHER],
     /// Bit set of the readers that have a cell.
     busy: u32,
@@ -26,7 +26,7 @@ impl<'a> Waiting<'a> {
     pub(super) fn new() -> Waiting<'a> {
         Waiting {
             readers: Vec::new(),
-            windows: Vec::new(),
+            windows: Windows::new(),
             hashes: [Hash::default(); TOGETHER],
             busy: 0,
             bytes: 0,
@@ -47,7 +47,6 @@ impl<'a> Waiting<'a> {
         if before < FETCH_BYTES && self.bytes >= FETCH_BYTES {
             vocabulary.fetch_joins();
         }
-        self.windows.resize(TOGETHER, Narrow::EMPTY);
         let lane = self.busy.trailing_ones() as usize;
         match self.readers.get_mut(lane) {
             Some(reader) => reader.restart(cell),
