@@ -209,6 +209,11 @@ GENERATORS: Final[dict[str, Callable[[random.Random, int], str]]] = {
     "lf-cr-mix": drawn(["\n", "\r", "\r\n", "\n\r"]),
     "newline-space": repeated("\n "),
     "white-mix": drawn(WHITE),
+    "tabbed-spaces": drawn([" " * run + "\t" for run in (15, 130, 146, 182, 200, 385, 454)]),
+    "long-space-runs": drawn(
+        [" " * run + end for run in range(100, 4_000, 97) for end in "\n\u3000!"]
+    ),
+    "wide-space-runs": drawn(["\u3000" * run + " " for run in range(300, 10_000, 331)]),
     "white-run-growing": drawn([" " * run + "x" for run in range(1, 400, 7)]),
     # Letters and their cases.
     "case-flip": repeated("aBaB"),

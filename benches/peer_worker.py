@@ -131,12 +131,12 @@ def _check(
 def _in_turn(counts: dict[str, counters.Count], groups: list[list[str]]) -> dict[str, list[int]]:
     """Nanoseconds per counter and group.
 
-    Every group has another order: what a counter leaves behind, as freed memory that the kernel takes
-    back, is not always paid by the same next one.
+    Every group has another order: what a counter leaves behind, as freed memory that the kernel
+    takes back, is not always paid by the same next one.
     """
     times: dict[str, list[int]] = {name: [] for name in counts}
     for place, group in enumerate(groups):
-        for name in random.Random(place).sample(sorted(counts), len(counts)):  # noqa: S311  # an order
+        for name in random.Random(place).sample(sorted(counts), len(counts)):
             times[name].append(count_group(counts[name], group)[0])
     return times
 
