@@ -54,11 +54,16 @@ fn main() {
         ("p50k", 50_280, tiktoken_rs::p50k_base().expect("embedded")),
         ("r50k", 50_256, tiktoken_rs::r50k_base().expect("embedded")),
     ];
+    let mut larger = Vec::new();
     for (name, tokens, bpe) in &vocabularies {
         let ranked = ranked_tokens(bpe);
         assert_eq!(ranked.len(), *tokens as usize, "{name}: number of tokens");
         let joins = validate(name, &ranked);
         write_vocabulary(&out, name, &ranked, &joins);
+        if *name == "r50k" {
+            assert!(larger.starts_with(&ranked), "its tokens are those of p50k");
+        }
+        larger = ranked;
     }
 }
 
@@ -146,18 +151,15 @@ fn write_vocabulary(
             pairs[usize::from(u16::from_be_bytes([first, second]))] = *rank;
         }
     }
-    let mut filter = vec![0; ranked.len().next_power_of_two()];
-    let mut pass = |hash| {
-        let bit = key::filter_bit(hash, filter.len());
-        filter[bit / 8] |= 1 << (bit % 8);
-    };
+    let mut long_filter = vec![0; key::LONG_FILTER_BYTES];
     for (token, _) in &long {
-        pass(key::Key::new(&first_bytes(token), key::SHORT_BYTES + 1).hash());
+        let key = key::Key::new(&first_bytes(token), key::SHORT_BYTES + 1);
+        let bit = key::filter_bit(key.hash(), long_filter.len());
+        long_filter[bit / 8] |= 1 << (bit % 8);
     }
     let (mut tiny, mut others) = (Vec::new(), Vec::new());
     for (token, rank) in short {
         let key = key::Key::new(&first_bytes(token), token.len());
-        pass(key.hash());
         let high = key.high | u64::from(*rank) << key::RANK_SHIFT;
         if key.is_tiny() {
             tiny.push((key.hash(), [high]));
@@ -168,22 +170,18 @@ fn write_vocabulary(
     let long: Vec<(u64, u32)> = long
         .into_iter()
         .map(|(token, rank)| (key::hash_long(token), *rank))
-        .map(|(hash, rank)| (hash, key::marked(hash, rank)))
+        .map(|(hash, rank)| (hash, key::marked(hash, rank, key::LONG_MARK_BITS)))
         .collect();
     let joined: Vec<(u64, u32)> = (0..)
         .zip(joins)
         .filter_map(|(rank, join)| Some(((*join)?.hash(), rank)))
-        .map(|(hash, rank)| (hash, key::marked(hash, rank)))
+        .map(|(hash, rank)| (hash, key::marked(hash, rank, key::JOIN_MARK_BITS)))
         .collect();
-    let mut join_filter = vec![0; filter.len()];
-    for (hash, _) in &joined {
-        let bit = key::filter_bit(*hash, join_filter.len());
-        join_filter[bit / 8] |= 1 << (bit % 8);
-    }
     let (join_slots, join_pilots) = place(&joined);
-    let (tiny_slots, mut short_pilots) = place_by(&tiny, key::PILOTS);
-    let (short_slots, pilots) = place_by(&others, key::PILOTS);
-    short_pilots.extend(pilots);
+    let (tiny_slots, tiny_pilots) = place_by(&tiny, key::BUCKETS);
+    let (short_slots, short_pilots) = place_by(&others, key::BUCKETS);
+    let mut short_buckets = buckets(&tiny, &tiny_pilots);
+    short_buckets.extend(buckets(&others, &short_pilots));
     let (long_slots, long_pilots) = place(&long);
     let write = |part: &str, data: Vec<u8>| {
         fs::write(out.join(format!("{name}.{part}")), data).expect("OUT_DIR is writable");
@@ -199,19 +197,15 @@ fn write_vocabulary(
         "pairs",
         pairs.iter().flat_map(|rank| rank.to_le_bytes()).collect(),
     );
-    write("filter", filter);
-    write("join_filter", join_filter);
+    write("long_filter", long_filter);
     write(
         "join_slots",
-        join_slots
-            .iter()
-            .flat_map(|rank| rank.unwrap_or(0).to_le_bytes())
+        std::iter::once(u32::MAX)
+            .chain(join_slots.iter().map(|rank| rank.unwrap_or(0)))
+            .flat_map(u32::to_le_bytes)
             .collect(),
     );
-    write(
-        "join_pilots",
-        join_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
-    );
+    write("join_buckets", buckets(&joined, &join_pilots));
     let mut singles = [0; 1 << 8];
     for (token, rank) in ranked {
         if let [byte] = token[..] {
@@ -227,10 +221,7 @@ fn write_vocabulary(
     words.resize(words.len().next_multiple_of(64), 0);
     words.extend(self::words(&short_slots));
     write("words", words);
-    write(
-        "short_pilots",
-        short_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
-    );
+    write("short_buckets", short_buckets);
     write(
         "long",
         long_slots
@@ -242,6 +233,15 @@ fn write_vocabulary(
         "long_pilots",
         long_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
     );
+}
+
+/// Pilots, and above them the bits of the keys in each bucket.
+fn buckets<T>(keyed: &[(u64, T)], pilots: &[u16]) -> Vec<u8> {
+    let mut buckets: Vec<u32> = pilots.iter().map(|&pilot| pilot.into()).collect();
+    for (hash, _) in keyed {
+        buckets[key::bucket(*hash, pilots.len())] |= key::bucket_bits(*hash);
+    }
+    buckets.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
 fn words<const WORDS: usize>(slots: &[Option<[u64; WORDS]>]) -> Vec<u8> {

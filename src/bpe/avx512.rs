@@ -19,7 +19,7 @@
 use std::arch::x86_64::*;
 
 use super::block::{Lanes, Window};
-use super::gather::{self, filtered, pilots, slot};
+use super::gather::{self, slots_in};
 use super::key;
 use super::lanes::Avx2;
 use super::long;
@@ -150,12 +150,18 @@ fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
     let previous = _mm512_sub_epi32(_mm512_set1_epi32(LAST), _mm512_lzcnt_epi32(before));
     let has_previous = lanes & _mm512_test_epi32_mask(before, before);
     // All is asked for before the first answer is used, so that the lanes wait for the memory together.
-    let pairs = Pairs::all(together, lanes & !is_last, at, next);
-    let before = Pairs::all(together, has_previous, previous, end);
-    let pairs = pairs.map(|half| half.find(vocabulary));
-    let before = before.map(|half| half.find(vocabulary));
-    let pairs = words(pairs.map(|half| half.ranks(vocabulary)), at);
-    let before = words(before.map(|half| half.ranks(vocabulary)), previous);
+    let [low, high] = Pairs::all(together, lanes & !is_last, at, next);
+    let [low_before, high_before] = Pairs::all(together, has_previous, previous, end);
+    let mut asked = [low, high, low_before, high_before];
+    for half in &mut asked {
+        half.find(vocabulary);
+    }
+    let [low, high, low_before, high_before] = asked;
+    let pairs = words([low.ranks(vocabulary), high.ranks(vocabulary)], at);
+    let before = words(
+        [low_before.ranks(vocabulary), high_before.ranks(vocabulary)],
+        previous,
+    );
     set(together, lanes, at, pairs);
     set(together, has_previous, previous, before);
     let long = (
@@ -304,32 +310,28 @@ impl Pairs {
         }
     }
 
-    /// Where they are; those that the filter does not know are gone.
+    /// Where they are; those that their buckets do not have are gone.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-    fn find(self, vocabulary: &Vocabulary) -> Pairs {
+    fn find(&mut self, vocabulary: &Vocabulary) {
         if self.lanes == 0 {
-            return self;
+            return;
         }
         let hash = fold(
             _mm512_xor_si512(self.low, _mm512_set1_epi64(key::LOW_SALT.cast_signed())),
             _mm512_xor_si512(self.high, _mm512_set1_epi64(key::HIGH_SALT.cast_signed())),
         );
-        let lanes = self.lanes & filtered(vocabulary.filter, hash);
-        let second_table = _mm512_set1_epi64(key::PILOTS as i64);
-        let bucket = _mm512_and_si512(hash, _mm512_set1_epi64(key::PILOTS as i64 - 1));
+        let second_table = _mm512_set1_epi64(key::BUCKETS as i64);
+        let bucket = _mm512_and_si512(hash, _mm512_set1_epi64(key::BUCKETS as i64 - 1));
         let bucket = _mm512_mask_add_epi64(bucket, !self.tiny, bucket, second_table);
         let slots = _mm512_set1_epi64(vocabulary.short_slots() as i64);
         let tiny_slots = _mm512_set1_epi64(vocabulary.tiny_slots as i64);
         let slots = _mm512_mask_mov_epi64(slots, self.tiny, tiny_slots);
-        let slot = slot(hash, pilots(vocabulary.short_pilots, bucket), slots);
+        let (lanes, slot) = slots_in(vocabulary.short_buckets, hash, bucket, slots);
         let second = _mm512_set1_epi64(vocabulary.short_start() as i64 + 1);
         let place = _mm512_add_epi64(_mm512_slli_epi64::<1>(slot), second);
-        Pairs {
-            lanes,
-            place: _mm512_mask_mov_epi64(place, self.tiny, slot),
-            ..self
-        }
+        self.lanes &= lanes;
+        self.place = _mm512_mask_mov_epi64(place, self.tiny, slot);
     }
 
     /// Ranks of those that are tokens, and the lanes that have one.

@@ -37,7 +37,7 @@ pub(super) fn joined(vocabulary: &Vocabulary, asked: &Candidates) -> [u32; CANDI
 /// Eight joins, to be looked up.
 #[derive(Clone, Copy)]
 struct Joins {
-    /// Those that the filter knows.
+    /// Those that their buckets may have.
     lanes: __mmask8,
     hash: __m512i,
     /// Where they are.
@@ -55,11 +55,10 @@ impl Joins {
         };
         let right = _mm512_slli_epi64::<{ key::RANK_BITS }>(tokens(&asked.right));
         let hash = join_hash(_mm512_or_si512(tokens(&asked.left), right));
-        let lanes = filtered(vocabulary.join_filter, hash);
-        let last = _mm512_set1_epi64(vocabulary.join_pilots.len() as i64 - 1);
-        let pilot = pilots(vocabulary.join_pilots, _mm512_and_si512(hash, last));
-        let slots = _mm512_set1_epi64(vocabulary.join_slots.len() as i64);
-        let slot = slot(hash, pilot, slots);
+        let last = _mm512_set1_epi64(vocabulary.join_buckets.len() as i64 - 1);
+        let bucket = _mm512_and_si512(hash, last);
+        let slots = _mm512_set1_epi64(vocabulary.join_slots.len() as i64 - 1);
+        let (lanes, slot) = slots_in(vocabulary.join_buckets, hash, bucket, slots);
         Joins { lanes, hash, slot }
     }
 
@@ -68,12 +67,12 @@ impl Joins {
     #[target_feature(enable = "avx512f,avx512vl")]
     fn ranks(&self, vocabulary: &Vocabulary) -> __m256i {
         let none = _mm256_set1_epi32(NONE.cast_signed());
-        let slots = vocabulary.join_slots.as_ptr().cast();
+        let slots = vocabulary.join_slots[1..].as_ptr().cast();
         // SAFETY: a slot is one of them.
         let marked =
             unsafe { _mm512_mask_i64gather_epi32::<4>(none, self.lanes, self.slot, slots) };
-        let mark = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<32>(self.hash));
-        let unlike = _mm256_srli_epi32::<{ (u32::BITS - key::MARK_BITS) as i32 }>(
+        let mark = _mm512_cvtepi64_epi32(self.hash);
+        let unlike = _mm256_srli_epi32::<{ (u32::BITS - key::JOIN_MARK_BITS) as i32 }>(
             _mm256_xor_si256(mark, marked),
         );
         let found = self.lanes & _mm256_testn_epi32_mask(unlike, unlike);
@@ -91,39 +90,42 @@ fn join_hash(join: __m512i) -> __m512i {
     _mm512_xor_si512(mixed, _mm512_srli_epi64::<32>(mixed))
 }
 
-/// The lanes whose hashes are in a filter.
+/// The lanes whose buckets may have their hashes, and the slots of all: [`key::slot`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+pub(super) fn slots_in(
+    buckets: &[[u8; 4]],
+    hash: __m512i,
+    bucket: __m512i,
+    slots: __m512i,
+) -> (__mmask8, __m512i) {
+    // SAFETY: a bucket is one of them.
+    let known = unsafe { _mm512_i64gather_epi32::<4>(bucket, buckets.as_ptr().cast()) };
+    let bits = bucket_bits(hash);
+    let lanes = _mm256_cmpeq_epi32_mask(_mm256_and_si256(known, bits), bits);
+    let pilot = _mm256_and_si256(known, _mm256_set1_epi32(u16::MAX.into()));
+    let pilot = _mm512_slli_epi64::<1>(_mm512_cvtepu32_epi64(pilot));
+    let factor = _mm512_or_si512(pilot, _mm512_set1_epi64(1));
+    let mixed = _mm512_srli_epi64::<32>(_mm512_mullo_epi64(hash, factor));
+    (
+        lanes,
+        _mm512_srli_epi64::<32>(_mm512_mul_epu32(mixed, slots)),
+    )
+}
+
+/// [`key::bucket_bits`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl")]
-pub(super) fn filtered(filter: &[u8], hash: __m512i) -> __mmask8 {
-    let bits = _mm512_set1_epi64(8 * filter.len() as i64 - 1);
-    let bit = _mm512_and_si512(_mm512_srli_epi64::<32>(hash), bits);
-    // SAFETY: the bit is in the filter, whose length is a power of two, four at least.
-    let word =
-        unsafe { _mm512_i64gather_epi32::<4>(_mm512_srli_epi64::<5>(bit), filter.as_ptr().cast()) };
-    let bit = _mm256_and_si256(_mm512_cvtepi64_epi32(bit), _mm256_set1_epi32(31));
-    _mm256_test_epi32_mask(word, _mm256_sllv_epi32(_mm256_set1_epi32(1), bit))
-}
-
-/// The pilots of so many buckets.
-#[inline]
-#[target_feature(enable = "avx512f")]
-pub(super) fn pilots(pilots: &[[u8; 2]], bucket: __m512i) -> __m512i {
-    // SAFETY: the number of pilots is even, and two are read that begin at an even number.
-    let two = unsafe {
-        _mm512_i64gather_epi32::<4>(_mm512_srli_epi64::<1>(bucket), pilots.as_ptr().cast())
+fn bucket_bits(hash: __m512i) -> __m256i {
+    let first = _mm256_set1_epi32(key::FIRST_BUCKET_BIT.cast_signed());
+    let bit = |hash| {
+        let place = _mm256_and_si256(_mm512_cvtepi64_epi32(hash), _mm256_set1_epi32(15));
+        _mm256_sllv_epi32(first, place)
     };
-    let odd = _mm512_and_si512(bucket, _mm512_set1_epi64(1));
-    let pilot = _mm512_srlv_epi64(_mm512_cvtepu32_epi64(two), _mm512_slli_epi64::<4>(odd));
-    _mm512_and_si512(pilot, _mm512_set1_epi64(0xFFFF))
-}
-
-/// [`key::slot`].
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-pub(super) fn slot(hash: __m512i, pilot: __m512i, slots: __m512i) -> __m512i {
-    let factor = _mm512_or_si512(_mm512_slli_epi64::<1>(pilot), _mm512_set1_epi64(1));
-    let mixed = _mm512_srli_epi64::<32>(_mm512_mullo_epi64(hash, factor));
-    _mm512_srli_epi64::<32>(_mm512_mul_epu32(mixed, slots))
+    _mm256_or_si256(
+        bit(_mm512_srli_epi64::<16>(hash)),
+        bit(_mm512_srli_epi64::<20>(hash)),
+    )
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Packed token keys and the perfect hash that places them.
 //!
 //! `build.rs` includes this file too: it searches the pilots, the run time only follows them.
+//! Different bits of a hash choose bucket (from 0 on), the bits in it (16 to 23) and the mark (from 31
+//! down), none of which the slot depends on if the pilot is 0, as most are.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -97,13 +99,13 @@ pub(crate) fn hash_long(text: &[u8]) -> u64 {
     fold(left ^ 0x9E37_79B9_7F4A_7C15, right ^ 0x9FB2_1C65_1E98_DF25)
 }
 
-/// Pilots of each table of short tokens.
-pub(crate) const PILOTS: usize = 1 << 15;
+/// Buckets of each table of short tokens.
+pub(crate) const BUCKETS: usize = 1 << 15;
 
-/// Index of the pilot of `hash` among `pilots`, a power of two.
+/// Index of the bucket of `hash` among `buckets`, a power of two.
 #[inline(always)]
-pub(crate) fn bucket(hash: u64, pilots: usize) -> usize {
-    hash as usize & pilots.wrapping_sub(1)
+pub(crate) fn bucket(hash: u64, buckets: usize) -> usize {
+    hash as usize & buckets.wrapping_sub(1)
 }
 
 /// Index of `hash` among `slots`, given its pilot.
@@ -112,6 +114,35 @@ pub(crate) fn slot(hash: u64, pilot: u16, slots: usize) -> usize {
     let mixed = hash.wrapping_mul(u64::from(pilot) << 1 | 1);
     ((mixed >> 32).wrapping_mul(slots as u64) >> 32) as usize
 }
+
+/// What is known of a bucket: its pilot, and above it two bits for each of its keys. One in ten of
+/// those that are not there has both.
+#[derive(Clone, Copy)]
+pub(crate) struct Bucket(pub(crate) u32);
+
+impl Bucket {
+    #[inline(always)]
+    pub(crate) fn pilot(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline(always)]
+    pub(crate) fn may_have(self, hash: u64) -> bool {
+        self.0 & bucket_bits(hash) == bucket_bits(hash)
+    }
+}
+
+/// The bits of `hash` in the word of its bucket.
+#[inline(always)]
+pub(crate) fn bucket_bits(hash: u64) -> u32 {
+    FIRST_BUCKET_BIT << (hash >> 16 & 15) | FIRST_BUCKET_BIT << (hash >> 20 & 15)
+}
+
+/// The lowest of the bits for keys, above the pilot.
+pub(crate) const FIRST_BUCKET_BIT: u32 = 1 << u16::BITS;
+
+/// Bytes of the filter of the first bytes of long tokens.
+pub(crate) const LONG_FILTER_BYTES: usize = 1 << 14;
 
 /// Index of the bit of `hash` in a filter of so many bytes, a power of two.
 #[inline(always)]
@@ -154,14 +185,18 @@ impl Join {
     }
 }
 
-/// Bits of a mark: what is random does not compress, and two say most noes.
-pub(crate) const MARK_BITS: u32 = 2;
+/// Bits of the mark of a join: what is random does not compress, and two say most noes.
+pub(crate) const JOIN_MARK_BITS: u32 = 2;
 
-/// A rank, and above it a part of the hash of what it belongs to, which tells most others.
+/// Bits of the mark of a long token: there are few.
+pub(crate) const LONG_MARK_BITS: u32 = u32::BITS - RANK_BITS;
+
+/// A rank, and above it so many bits of the hash of what it belongs to, which tell most others. They
+/// are bits that neither bucket nor slot depends on.
 #[inline(always)]
-pub(crate) fn marked(hash: u64, rank: u32) -> u32 {
-    let mark = (hash >> (u64::BITS - MARK_BITS)) as u32;
-    mark << (u32::BITS - MARK_BITS) | rank
+pub(crate) fn marked(hash: u64, rank: u32, bits: u32) -> u32 {
+    let mark = hash as u32 >> (u32::BITS - bits);
+    mark << (u32::BITS - bits) | rank
 }
 
 /// The rank in a marked one.

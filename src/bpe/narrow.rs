@@ -110,7 +110,7 @@ pub(super) fn merge<L: LookUp, const PLACES: usize>(
         if !busy {
             return;
         }
-        // A window that made no pairs has asked for nothing, whose place is before its first byte.
+        // What is no pair has a place before the first byte.
         let ranks = L::joined(vocabulary, &asked, 2 * windows.len());
         let found = ranks
             .as_chunks::<2>()
@@ -122,6 +122,7 @@ pub(super) fn merge<L: LookUp, const PLACES: usize>(
                 vocabulary.prefetch_token(rank);
                 window.words[usize::from(place) % PLACES] = word(rank, place.into());
             }
+            window.words[0] = NO_PAIR;
         }
     }
 }

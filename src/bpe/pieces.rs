@@ -172,7 +172,7 @@ impl<'a> Pieces<'a> {
         for (place, &piece) in places.iter_mut().zip(unknown) {
             let (start, end) = self.piece(piece);
             let key = Key::new(&bytes_at(text, start), (end - start).min(SHORT_BYTES + 1));
-            *place = vocabulary.place(key, key.hash()) as u32;
+            *place = vocabulary.place(key) as u32;
             prefetch(vocabulary.word(*place as usize));
         }
         let (mut tokens, mut others, mut left) = (0, [0; ROOM], 0);
@@ -308,7 +308,7 @@ impl<'a> Pieces<'a> {
                 left += 1;
                 if cell.is_new {
                     let key = cell.key(text);
-                    cell.place = vocabulary.place(key, key.hash());
+                    cell.place = vocabulary.place(key);
                     prefetch(vocabulary.word(cell.place));
                 }
             }

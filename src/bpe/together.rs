@@ -224,7 +224,7 @@ impl Pair {
         let length = to.wrapping_sub(from).min(SHORT_BYTES + 1);
         let start = text[from % POSITIONS..].first_chunk();
         let key = start.map_or(Key::default(), |start| Key::new(start, length));
-        let place = vocabulary.likely_place(key);
+        let place = vocabulary.place(key);
         prefetch(vocabulary.word(place));
         Pair {
             from,
