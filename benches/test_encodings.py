@@ -66,8 +66,8 @@ GROUPS: dict[str, Callable[[Path], Pair]] = {
 }
 
 
-@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("implementation", ["rust", "reference"])
+@pytest.mark.parametrize("group", GROUPS)
 def test_encoding(
     benchmark: BenchmarkFixture, tmp_path: Path, group: str, implementation: str
 ) -> None:

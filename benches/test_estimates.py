@@ -90,8 +90,8 @@ GROUPS: dict[str, Callable[[types.ModuleType], Work]] = {
 }
 
 
-@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("group", GROUPS)
 def test_estimate(benchmark: BenchmarkFixture, group: str, implementation: str) -> None:
     work = {name: GROUPS[group](module) for name, module in IMPLEMENTATIONS.items()}
     assert work["rust"]() == work["reference"]()

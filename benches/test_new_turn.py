@@ -65,8 +65,8 @@ OTHERS: dict[str, Callable[[], Work]] = {
 }
 
 
-@pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("implementation", ["tokenctx", "reference", *OTHERS])
+@pytest.mark.parametrize("group", GROUPS)
 def test_new_turn(benchmark: BenchmarkFixture, group: str, implementation: str) -> None:
     packages = {"tokenctx": tokenctx, "reference": tokenctx.reference}
     package = packages.get(implementation)

@@ -83,8 +83,8 @@ def scaled(usage: dict[str, int]) -> dict[str, int]:
 REWRITES: dict[str, Rewrite] = {"rust": rewrite_rust, "reference": rewrite_python}
 
 
-@pytest.mark.parametrize("group", STREAMS)
 @pytest.mark.parametrize("implementation", REWRITES)
+@pytest.mark.parametrize("group", STREAMS)
 def test_stream(benchmark: BenchmarkFixture, group: str, implementation: str) -> None:
     chunks = STREAMS[group]()
     assert b"".join(rewrite_rust(chunks)) == b"".join(rewrite_python(chunks)) != b"".join(chunks)
