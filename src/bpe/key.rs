@@ -1,8 +1,8 @@
 //! Packed token keys and the perfect hash that places them.
 //!
 //! `build.rs` includes this file too: it searches the pilots, the run time only follows them.
-//! Different bits of a hash choose bucket (from 0 on), the bits in it (16 to 23) and the mark (from 31
-//! down), none of which the slot depends on if the pilot is 0, as most are.
+//! Different bits of a hash choose the bucket (from 0 on), the bits in it (16 to 23) and the mark (from
+//! 31 down); the slot depends on the high half.
 
 #![allow(
     clippy::cast_possible_truncation,
