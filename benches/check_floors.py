@@ -1,14 +1,16 @@
 """Fail when the core is not as many times faster than the reference as `floors.toml` says.
 
-    python benches/check_floors.py target/bench.json [--floors benches/floors.toml]
+    python benches/check_floors.py target/bench-1.json ... [--floors benches/floors.toml]
 
 Both implementations ran in one process on one input, so the ratio of their minima cancels the
-machine.
+machine. A loud phase of the machine lasts for seconds and can meet one side only: several files of
+the same benchmarks, measured one after the other, are one measurement with the least time of each.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 from dataclasses import dataclass
@@ -53,11 +55,12 @@ def read_floors(path: Path) -> list[Floor]:
     return [Floor(group, **row) for group, row in rows.items()]
 
 
-def read_minima(path: Path, floors: list[Floor]) -> Minima:
-    """Seconds by group and implementation, from pytest-benchmark's JSON."""
+def read_minima(paths: list[Path], floors: list[Floor]) -> Minima:
+    """Least seconds by group and implementation, from pytest-benchmark's JSON."""
     compared = {"rust", "reference"}.union(*(floor.pair for floor in floors))
     minima: Minima = {}
-    for run in json.loads(path.read_text("utf-8"))["benchmarks"]:
+    measured = (json.loads(path.read_text("utf-8"))["benchmarks"] for path in paths)
+    for run in itertools.chain.from_iterable(measured):
         implementation = (run["params"] or {}).get("implementation")
         if implementation in compared:
             group = minima.setdefault(run["group"], {})
@@ -94,7 +97,7 @@ def compare(floors: list[Floor], minima: Minima) -> tuple[list[str], list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("json", type=Path, help="what pytest --benchmark-json wrote")
+    parser.add_argument("json", type=Path, nargs="+", help="what pytest --benchmark-json wrote")
     parser.add_argument("--floors", type=Path, default=FLOORS)
     options = parser.parse_args()
     floors = read_floors(options.floors)
