@@ -1,9 +1,10 @@
 """Text to count: the same bytes in every run on one installation, most of it written by people.
 
-English is docstrings, comments and licences; code is Python; JSON is what tools answer about that
-code, tool calls and records; multilingual text is the translations of Django and sentences of
-Faker's words, if these are installed, and letters of Unicode blocks. Messages are pieces of all of
-these. No two corpora share a file, so that one does not warm a cache for another.
+English is docstrings and comments; code is Python; JSON is what tools answer about that code, tool
+calls and records; multilingual text is translations of Django and Sphinx and sentences of Faker's
+words, as much of each, if these are installed. Letters are what nobody wrote: made-up words of some
+Unicode blocks. Messages are pieces of all but these. No two corpora share a file, so that one does
+not warm a cache for another.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ MB: Final = 1_000_000
 BLOCK_BYTES: Final = 250_000
 MESSAGE_BYTES: Final = (200, 4_000)
 MESSAGE_MIX: Final = {"english": 25, "code": 30, "json": 30, "multilingual": 10, "made-up": 5}
-PACKAGES: Final = ("numpy", "django", "faker", "matplotlib", "hypothesis", "pydantic", "pip")
+PACKAGES: Final = (
+    *("numpy", "django", "faker", "matplotlib", "hypothesis", "pydantic", "pip"),
+    *("networkx", "sphinx", "sympy"),
+)
 
-# Tenths of all files.
-SHARES: Final = {"english": range(7), "code": {7}, "json": {8}, "messages": {9}}
+# Tenths of all files; the translations that no message has are the multilingual text.
+SHARES: Final = {"english": range(6), "code": {7}, "json": {8}, "messages": {6, 9}}
 
 # First and last letter of a script, and what stands between its words.
 SCRIPTS: Final = (
@@ -79,9 +83,15 @@ def byte_length(blocks: list[str]) -> int:
 
 
 def _endless(kind: str) -> Iterator[Iterator[str]]:
-    """The corpus once more with other seeds, for ever: files repeat, in another order."""
+    """The corpus once more with other seeds, for ever: files repeat, in another order.
+
+    Ends at once if nothing is installed that it is made of.
+    """
     for seed in itertools.count():
-        yield KINDS[kind](random.Random(f"{kind} {seed}"))
+        blocks = KINDS[kind](random.Random(f"{kind} {seed}"))
+        if (first := next(blocks, None)) is None:
+            return
+        yield itertools.chain([first], blocks)
 
 
 def _blocks(documents: Iterator[str]) -> Iterator[str]:
@@ -222,38 +232,39 @@ def _tool_call(
 
 
 def multilingual(random_: random.Random, share: str = "english") -> Iterator[str]:
-    """Translations, sentences and letters of some thirty languages."""
-    sources = [_translations(random_, share), _sentences(random_), _letters(random_)]
-    while sources:  # half of it translations and sentences of equal length, while there are any
-        for source in tuple(sources):
-            text = next(source, None)
-            if text is None:
-                sources.remove(source)
-            else:
-                yield text
+    """Translations and sentences of some hundred languages, as many bytes of each."""
+    given = dict.fromkeys((_translations(random_, share), _sentences(random_)), 0)
+    while given:
+        source = min(given, key=lambda source: given[source])
+        text = next(source, None)
+        if text is not None:
+            given[source] += len(text.encode())
+            yield text
+        elif given.pop(source):
+            return
 
 
 def _translations(random_: random.Random, share: str) -> Iterator[str]:
-    spec = importlib.util.find_spec("django")
-    if not spec or not spec.origin:
-        return
-    folder = Path(spec.origin).parent
-    catalogues = sorted(folder.rglob("locale/*/LC_MESSAGES/*.po"))
+    catalogues = [
+        (f"{folder.name}/{path.relative_to(folder).as_posix()}", path)
+        for folder in _folders()
+        for path in folder.rglob("locale/*/LC_MESSAGES/*.po")
+    ]
+    catalogues.sort()
     random_.shuffle(catalogues)
-    texts: list[str] = []
-    for path in catalogues:
-        name = path.relative_to(folder).as_posix()
+    for name, path in catalogues:
         if path.parts[-3] != "en" and _in_share(name, "messages") == (share == "messages"):
             strings = re.findall(r'^msgstr (".*"(?:\n".*")*)', _read(path), re.MULTILINE)
             joined = (re.sub(r'"\n"|^"|"$', "", text) for text in strings)
-            texts.append("\n".join(text for text in joined if text and "Content-Type" not in text))
-    yield from (text for text in texts if len(text) > 100)
+            text = "\n".join(text for text in joined if text and "Content-Type" not in text)
+            if len(text) > 100:
+                yield text
 
 
 def _sentences(random_: random.Random) -> Iterator[str]:
     """Paragraphs of about 2 KB of one language each."""
     lists = [words for words in map(_word_list, _lorem_modules()) if words]
-    for _ in range(2000 if lists else 0):
+    while lists:
         words = random_.choice(lists)
         joint = "" if ord(words[0][0]) > 0x3000 else " "
         stop = "。" if not joint else ". "
@@ -273,18 +284,18 @@ def _word_list(module: str) -> list[str]:
     return list(getattr(importlib.import_module(module).Provider, "word_list", ()))
 
 
-def _letters(random_: random.Random) -> Iterator[str]:
+def letters(random_: random.Random) -> Iterator[str]:
     """Made-up words of one script each; few of them are in any vocabulary."""
-    for _ in range(400):
+    while True:
         first, last, joint = random_.choice(SCRIPTS)
-        letters = [chr(random_.randint(first, last)) for _ in range(24)]  # a language uses few
+        alphabet = [chr(random_.randint(first, last)) for _ in range(24)]  # a language uses few
         lengths = (random_.randrange(1, 9) for _ in range(100))
-        words = ("".join(random_.choices(letters, k=length)) for length in lengths)
+        words = ("".join(random_.choices(alphabet, k=length)) for length in lengths)
         yield joint.join(words) + random_.choice(["。", ". ", "? ", " 👍\n", "!\n"])
 
 
 def messages(random_: random.Random) -> Iterator[str]:
-    """Texts of 200 B to 4 KB, as an agent sends them one by one."""
+    """Texts of 200 B to 4 KB, as an agent sends them one by one: `MESSAGE_MIX`, by their number."""
     share = "messages"
     sources: dict[str, Iterator[str]] = {
         "english": _blocks(english(random_, share)),
@@ -293,17 +304,20 @@ def messages(random_: random.Random) -> Iterator[str]:
         "multilingual": _blocks(multilingual(random_, share)),
         "made-up": itertools.cycle([_conversation_text()]),
     }
-    rest = dict.fromkeys(sources, "")
-    for _ in range(8_000):
-        (name,) = random_.choices(list(MESSAGE_MIX), list(MESSAGE_MIX.values()))
+    rest = {name: text for name, source in sources.items() if (text := next(source, ""))}
+    mix = {name: share for name, share in MESSAGE_MIX.items() if name in rest}
+    while True:
+        (name,) = random_.choices(list(mix), list(mix.values()))
         least, most = MESSAGE_BYTES
         length = int(least * (most / least) ** random_.random())
         if name == "multilingual":
             length //= 2  # characters of two bytes and more
         if len(rest[name]) < length:
-            rest[name] += next(sources[name], "")
-        if rest[name]:
-            yield rest[name][:length]
+            more = next(sources[name], "")
+            if not more:
+                return  # else the mix would be another
+            rest[name] += more
+        yield rest[name][:length]
         rest[name] = rest[name][length:]
 
 
@@ -317,5 +331,6 @@ KINDS: Final[dict[str, Callable[[random.Random], Iterator[str]]]] = {
     "code": lambda random_: _blocks(code(random_)),
     "json": lambda random_: _blocks(json_texts(random_)),
     "multilingual": lambda random_: _blocks(multilingual(random_)),
+    "letters": lambda random_: _blocks(letters(random_)),
     "messages": messages,
 }
