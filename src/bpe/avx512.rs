@@ -24,7 +24,7 @@ use super::key;
 use super::lanes::Avx2;
 use super::long;
 use super::narrow::{CANDIDATES, Candidates, LookUp};
-use super::together::{LANES, NO_PAIR, POSITION_BITS, POSITIONS, Text, Together};
+use super::together::{LANES, NO_PAIR, POSITION_BITS, POSITIONS, Row, Texts, Together};
 use super::vocabulary::Vocabulary;
 use super::waiting::Waiting;
 
@@ -49,6 +49,7 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512cd")
             && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vbmi")
             && is_x86_feature_detected!("avx512vl")
     }
 }
@@ -126,48 +127,55 @@ fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
 
 /// [`Together::join`], a lane of the vectors for each cell.
 #[inline(never)]
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vbmi,avx512vl,bmi1,bmi2,lzcnt,popcnt"
+)]
 fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
-    let (one, no_pair) = (_mm512_set1_epi32(1), _mm512_set1_epi32(NO_PAIR));
-    let mut lowest = no_pair;
-    for row in &together.words {
-        // SAFETY: a row is sixteen words.
-        let row = unsafe { _mm512_loadu_si512(row.as_ptr().cast()) };
-        lowest = _mm512_min_epi32(lowest, row);
-    }
-    let lanes = _mm512_cmpneq_epi32_mask(lowest, no_pair);
-    // SAFETY: there are sixteen starts.
-    let starts = unsafe { _mm512_loadu_si512(together.starts.as_ptr().cast()) };
+    // SAFETY: both have sixteen words.
+    let (lowest, starts) = unsafe {
+        (
+            _mm512_loadu_si512(together.lowest.as_ptr().cast()),
+            _mm512_loadu_si512(together.starts.as_ptr().cast()),
+        )
+    };
+    let lanes = _mm512_cmpneq_epi32_mask(lowest, _mm512_set1_epi32(NO_PAIR));
     let at = _mm512_and_si512(lowest, _mm512_set1_epi32(LAST));
-    let (joined, _) = after(starts, at);
-    let starts = _mm512_andnot_si512(_mm512_sllv_epi32(one, joined), starts);
-    // SAFETY: the same.
-    unsafe { _mm512_mask_storeu_epi32(together.starts.as_mut_ptr().cast(), lanes, starts) };
-    set(together, lanes, joined, no_pair);
-    let (end, _) = after(starts, joined);
-    let (next, is_last) = after(starts, end);
-    let before = _mm512_and_si512(starts, _mm512_sub_epi32(_mm512_sllv_epi32(one, at), one));
-    let previous = _mm512_sub_epi32(_mm512_set1_epi32(LAST), _mm512_lzcnt_epi32(before));
+    let one = _mm512_set1_epi32(1);
+    let bit = _mm512_sllv_epi32(one, at);
+    // Of the starts behind `at`, the first is the one that goes.
+    let behind = _mm512_and_si512(starts, minus(_mm512_add_epi32(bit, bit)));
+    let (joined, behind) = first(behind);
+    let (end, behind) = first(behind);
+    let (next, _) = first(behind);
+    let has_next = lanes & _mm512_test_epi32_mask(next, next);
+    let starts = _mm512_andnot_si512(joined, starts);
+    let before = _mm512_and_si512(starts, _mm512_sub_epi32(bit, one));
     let has_previous = lanes & _mm512_test_epi32_mask(before, before);
+    let [end, next, previous] = [end, next, before].map(|bits| highest(bits));
+    let previous_bit = _mm512_sllv_epi32(one, previous);
     // All is asked for before the first answer is used, so that the lanes wait for the memory together.
-    let [low, high] = Pairs::all(together, lanes & !is_last, at, next);
-    let [low_before, high_before] = Pairs::all(together, has_previous, previous, end);
-    let mut asked = [low, high, low_before, high_before];
-    for half in &mut asked {
-        half.find(vocabulary);
+    let texts = Registers::load(&together.texts);
+    let [low, high] = Pairs::all(&texts, has_next, at, next);
+    let [low_before, high_before] = Pairs::all(&texts, has_previous, previous, end);
+    let pairs = [low, high, low_before, high_before];
+    let buckets = pairs.map(|pairs| pairs.buckets(vocabulary));
+    let lowest = least(
+        &together.words,
+        _mm512_andnot_si512(_mm512_or_si512(bit, previous_bit), starts),
+    );
+    let [low, high, low_before, high_before] =
+        [0, 1, 2, 3].map(|half: usize| pairs[half].ranks(vocabulary, buckets[half]));
+    let made = words(low, high, at);
+    let made_before = words(low_before, high_before, previous);
+    let lowest = _mm512_min_epi32(lowest, _mm512_min_epi32(made, made_before));
+    // SAFETY: both have sixteen words.
+    unsafe {
+        _mm512_mask_storeu_epi32(together.lowest.as_mut_ptr().cast(), lanes, lowest);
+        _mm512_mask_storeu_epi32(together.starts.as_mut_ptr().cast(), lanes, starts);
     }
-    let [low, high, low_before, high_before] = asked;
-    let pairs = words([low.ranks(vocabulary), high.ranks(vocabulary)], at);
-    let before = words(
-        [low_before.ranks(vocabulary), high_before.ranks(vocabulary)],
-        previous,
-    );
-    set(together, lanes, at, pairs);
-    set(together, has_previous, previous, before);
-    let long = (
-        long(lanes & !is_last, at, next),
-        long(has_previous, previous, end),
-    );
+    set(together, lanes, at, made);
+    set(together, has_previous, previous, made_before);
+    let long = (long(has_next, at, next), long(has_previous, previous, end));
     if long.0 | long.1 != 0 {
         set_long(together, vocabulary, long.0, at, next);
         set_long(together, vocabulary, long.1, previous, end);
@@ -175,15 +183,63 @@ fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
     lanes.into()
 }
 
-/// The start after that at `at` in each lane, and the lanes that have none.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn minus(words: __m512i) -> __m512i {
+    _mm512_sub_epi32(_mm512_setzero_si512(), words)
+}
+
+/// The lowest bit of each lane, and the others.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn first(bits: __m512i) -> (__m512i, __m512i) {
+    let first = _mm512_and_si512(bits, minus(bits));
+    (first, _mm512_xor_si512(bits, first))
+}
+
+/// The place of the highest bit of each lane, or -1.
 #[inline]
 #[target_feature(enable = "avx512f,avx512cd")]
-fn after(starts: __m512i, at: __m512i) -> (__m512i, __mmask16) {
-    let later = _mm512_srlv_epi32(starts, _mm512_add_epi32(at, _mm512_set1_epi32(1)));
-    let first = _mm512_and_si512(later, _mm512_sub_epi32(_mm512_setzero_si512(), later));
-    let place = _mm512_sub_epi32(_mm512_set1_epi32(32), _mm512_lzcnt_epi32(first));
-    let none = _mm512_testn_epi32_mask(later, later);
-    (_mm512_add_epi32(at, place), none)
+fn highest(bits: __m512i) -> __m512i {
+    _mm512_sub_epi32(_mm512_set1_epi32(LAST), _mm512_lzcnt_epi32(bits))
+}
+
+/// The lowest word of each lane, of the positions in its bit set.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn least(words: &[Row; POSITIONS], positions: __m512i) -> __m512i {
+    const HALF: usize = POSITIONS / 2;
+    let (near, far) = (
+        &words.as_chunks::<HALF>().0[0],
+        &words.as_chunks::<HALF>().0[1],
+    );
+    let lowest = least_of(near, positions);
+    let positions = _mm512_srli_epi32::<{ HALF as u32 }>(positions);
+    if _mm512_test_epi32_mask(positions, positions) == 0 {
+        return lowest; // most cells are short
+    }
+    _mm512_min_epi32(lowest, least_of(far, positions))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn least_of(rows: &[Row; POSITIONS / 2], positions: __m512i) -> __m512i {
+    let mut lowest = [_mm512_set1_epi32(NO_PAIR); 4]; // four short chains instead of a long one
+    let mut position = _mm512_set1_epi32(1);
+    for rows in rows.as_chunks::<4>().0 {
+        for (lowest, row) in lowest.iter_mut().zip(rows) {
+            // SAFETY: a row is sixteen words.
+            let row = unsafe { _mm512_loadu_si512(row.as_ptr().cast()) };
+            let lanes = _mm512_test_epi32_mask(positions, position);
+            *lowest = _mm512_mask_min_epi32(*lowest, lanes, *lowest, row);
+            position = _mm512_add_epi32(position, position);
+        }
+    }
+    let [first, second, third, fourth] = lowest;
+    _mm512_min_epi32(
+        _mm512_min_epi32(first, second),
+        _mm512_min_epi32(third, fourth),
+    )
 }
 
 #[inline]
@@ -195,7 +251,7 @@ fn lane_numbers() -> __m512i {
 /// Words of the pairs at `at`, by the ranks of both halves of the lanes and where there is one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
-fn words([low, high]: [(__m256i, __mmask8); 2], at: __m512i) -> __m512i {
+fn words(low: (__m256i, __mmask8), high: (__m256i, __mmask8), at: __m512i) -> __m512i {
     let ranks = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low.0), high.0);
     let found = u16::from(low.1) | u16::from(high.1) << 8;
     let words = _mm512_or_si512(_mm512_slli_epi32::<POSITION_BITS>(ranks), at);
@@ -250,138 +306,157 @@ struct Pairs {
     lanes: __mmask8,
     /// Those whose tokens have one word.
     tiny: __mmask8,
+    /// Their keys, and the hashes of these.
     low: __m512i,
     high: __m512i,
-    /// Where the key ends, if it is a token.
-    place: __m512i,
+    hash: __m512i,
 }
 
 impl Pairs {
     /// The short pairs of some lanes, half by half.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512dq")]
-    fn all(together: &Together, lanes: __mmask16, from: __m512i, to: __m512i) -> [Pairs; 2] {
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
+    fn all(texts: &Registers, lanes: __mmask16, from: __m512i, to: __m512i) -> [Pairs; 2] {
         let length = _mm512_sub_epi32(to, from);
-        let lanes = lanes & _mm512_cmple_epi32_mask(length, _mm512_set1_epi32(SHORT));
-        let row = _mm512_set1_epi32(size_of::<Text>() as i32);
-        let start = _mm512_and_si512(from, _mm512_set1_epi32(LAST));
-        let start = _mm512_add_epi32(_mm512_mullo_epi32(lane_numbers(), row), start);
-        let low = (
-            _mm512_castsi512_si256(start),
+        let at_most = |bytes| _mm512_cmple_epi32_mask(length, _mm512_set1_epi32(bytes));
+        let lanes = lanes & at_most(SHORT);
+        let tiny = at_most(key::TINY_BYTES as i32);
+        let [first, second] = texts.bytes(from, length);
+        let lengths = (
             _mm512_castsi512_si256(length),
-        );
-        let high = (
-            _mm512_extracti64x4_epi64::<1>(start),
             _mm512_extracti64x4_epi64::<1>(length),
         );
         [
-            Pairs::new(together, lanes as u8, low.0, low.1),
-            Pairs::new(together, (lanes >> 8) as u8, high.0, high.1),
+            Pairs::new(lanes as u8, tiny as u8, first, lengths.0),
+            Pairs::new((lanes >> 8) as u8, (tiny >> 8) as u8, second, lengths.1),
         ]
     }
 
-    /// The keys of so many bytes from these places in all texts.
+    /// The pairs of these texts.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
-    fn new(together: &Together, lanes: __mmask8, start: __m256i, length: __m256i) -> Pairs {
-        let texts: *const i64 = together.texts.as_ptr().cast();
-        // SAFETY: sixteen bytes from a position below POSITIONS are in the text of its lane.
-        let (low, high) = unsafe {
-            (
-                _mm512_i32gather_epi64::<1>(start, texts),
-                _mm512_i32gather_epi64::<1>(start, texts.add(1)),
-            )
-        };
-        let length = _mm512_cvtepi32_epi64(length);
-        let bits = _mm512_slli_epi64::<3>(length);
-        let word = _mm512_set1_epi64(64);
-        let low = _mm512_and_si512(low, ones(bits));
-        let high_bits = _mm512_sub_epi64(_mm512_max_epi64(bits, word), word);
-        let high = _mm512_and_si512(high, ones(high_bits));
-        let tiny = _mm512_cmple_epi64_mask(length, _mm512_set1_epi64(key::TINY_BYTES as i64));
+    fn new(
+        lanes: __mmask8,
+        tiny: __mmask8,
+        (low, high): (__m512i, __m512i),
+        length: __m256i,
+    ) -> Pairs {
         let high = _mm512_mask_mov_epi64(high, tiny, low);
-        let length = _mm512_slli_epi64::<{ key::LENGTH_SHIFT }>(length);
+        let length = _mm512_slli_epi64::<{ key::LENGTH_SHIFT }>(_mm512_cvtepi32_epi64(length));
+        let (low, high) = (
+            _mm512_maskz_mov_epi64(!tiny, low),
+            _mm512_or_si512(high, length),
+        );
         Pairs {
             lanes,
             tiny,
-            low: _mm512_maskz_mov_epi64(!tiny, low),
-            high: _mm512_or_si512(high, length),
-            place: _mm512_setzero_si512(),
+            low,
+            high,
+            hash: hash(low, high),
         }
     }
 
-    /// Where they are; those that their buckets do not have are gone.
+    /// Their buckets, if there is a lane: a short text has few cells.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn buckets(self, vocabulary: &Vocabulary) -> __m256i {
+        if self.lanes == 0 {
+            return _mm256_setzero_si256();
+        }
+        let bucket = _mm512_and_si512(self.hash, _mm512_set1_epi64(key::BUCKETS as i64 - 1));
+        let second_table = _mm512_set1_epi64(key::BUCKETS as i64);
+        let bucket = _mm512_mask_add_epi64(bucket, !self.tiny, bucket, second_table);
+        gather::buckets(vocabulary.short_buckets, bucket)
+    }
+
+    /// Ranks of those that are tokens, by their buckets, and the lanes that have one.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-    fn find(&mut self, vocabulary: &Vocabulary) {
-        if self.lanes == 0 {
-            return;
-        }
-        let hash = fold(
-            _mm512_xor_si512(self.low, _mm512_set1_epi64(key::LOW_SALT.cast_signed())),
-            _mm512_xor_si512(self.high, _mm512_set1_epi64(key::HIGH_SALT.cast_signed())),
-        );
-        let second_table = _mm512_set1_epi64(key::BUCKETS as i64);
-        let bucket = _mm512_and_si512(hash, _mm512_set1_epi64(key::BUCKETS as i64 - 1));
-        let bucket = _mm512_mask_add_epi64(bucket, !self.tiny, bucket, second_table);
-        let slots = _mm512_set1_epi64(vocabulary.short_slots() as i64);
-        let tiny_slots = _mm512_set1_epi64(vocabulary.tiny_slots as i64);
-        let slots = _mm512_mask_mov_epi64(slots, self.tiny, tiny_slots);
-        let (lanes, slot) = slots_in(vocabulary.short_buckets, hash, bucket, slots);
-        let second = _mm512_set1_epi64(vocabulary.short_start() as i64 + 1);
-        let place = _mm512_add_epi64(_mm512_slli_epi64::<1>(slot), second);
-        self.lanes &= lanes;
-        self.place = _mm512_mask_mov_epi64(place, self.tiny, slot);
-    }
-
-    /// Ranks of those that are tokens, and the lanes that have one.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512vl")]
-    fn ranks(self, vocabulary: &Vocabulary) -> (__m256i, __mmask8) {
+    fn ranks(self, vocabulary: &Vocabulary, buckets: __m256i) -> (__m256i, __mmask8) {
         if self.lanes == 0 {
             return (_mm256_setzero_si256(), 0);
         }
+        let slots = _mm512_set1_epi64(vocabulary.short_slots() as i64);
+        let tiny_slots = _mm512_set1_epi64(vocabulary.tiny_slots as i64);
+        let slots = _mm512_mask_mov_epi64(slots, self.tiny, tiny_slots);
+        let (lanes, slot) = slots_in(buckets, self.hash, slots);
+        let lanes = self.lanes & lanes;
+        let second = _mm512_set1_epi64(vocabulary.short_start() as i64 + 1);
+        let place = _mm512_add_epi64(_mm512_slli_epi64::<1>(slot), second);
+        let place = _mm512_mask_mov_epi64(place, self.tiny, slot);
         let words = vocabulary.words.as_ptr().cast();
-        let (mut low, two) = (_mm512_setzero_si512(), self.lanes & !self.tiny);
+        let (mut low, two) = (_mm512_setzero_si512(), lanes & !self.tiny);
         // SAFETY: the place is one of the words; if the token has two, it is not the first.
-        let high = unsafe { _mm512_mask_i64gather_epi64::<8>(low, self.lanes, self.place, words) };
+        let high = unsafe { _mm512_mask_i64gather_epi64::<8>(low, lanes, place, words) };
         if two != 0 {
-            let first = _mm512_sub_epi64(self.place, _mm512_set1_epi64(1));
+            let first = _mm512_sub_epi64(place, _mm512_set1_epi64(1));
             // SAFETY: the same.
             low = unsafe { _mm512_mask_i64gather_epi64::<8>(low, two, first, words) };
         }
         let differs = _mm512_xor_si512(high, self.high);
         let differs = _mm512_slli_epi64::<{ u64::BITS - key::RANK_SHIFT }>(differs);
         let differs = _mm512_or_si512(differs, _mm512_xor_si512(low, self.low));
-        let found = self.lanes & _mm512_testn_epi64_mask(differs, differs);
+        let found = lanes & _mm512_testn_epi64_mask(differs, differs);
         let ranks = _mm512_srli_epi64::<{ key::RANK_SHIFT }>(high);
         (_mm512_cvtepi64_epi32(ranks), found)
     }
 }
 
-/// Words whose low bits are ones, so many.
+/// [`key::Key::hash`].
 #[inline]
-#[target_feature(enable = "avx512f")]
-fn ones(bits: __m512i) -> __m512i {
-    let one = _mm512_set1_epi64(1);
-    _mm512_sub_epi64(_mm512_sllv_epi64(one, bits), one)
+#[target_feature(enable = "avx512f,avx512dq")]
+fn hash(low: __m512i, high: __m512i) -> __m512i {
+    let salt = |salt: u64| _mm512_set1_epi64(salt.cast_signed());
+    let both = _mm512_add_epi64(low, _mm512_mullo_epi64(high, salt(key::HIGH_SALT)));
+    let mixed = _mm512_mullo_epi64(both, salt(key::LOW_SALT));
+    let highest = _mm512_srli_epi64::<{ u64::BITS - key::BUCKETS.ilog2() }>(mixed);
+    _mm512_xor_si512(mixed, highest)
 }
 
-/// [`key::fold`].
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn fold(left: __m512i, right: __m512i) -> __m512i {
-    let half = |word| _mm512_srli_epi64::<32>(word);
-    let low = _mm512_set1_epi64(0xFFFF_FFFF);
-    let lowest = _mm512_mul_epu32(left, right);
-    let cross = _mm512_mul_epu32(left, half(right));
-    let other = _mm512_mul_epu32(half(left), right);
-    let highest = _mm512_mul_epu32(half(left), half(right));
-    let crossed = _mm512_add_epi64(_mm512_and_si512(cross, low), _mm512_and_si512(other, low));
-    let middle = _mm512_add_epi64(half(lowest), crossed);
-    let carried = _mm512_add_epi64(half(cross), half(other));
-    let high = _mm512_add_epi64(_mm512_add_epi64(highest, half(middle)), carried);
-    let low = _mm512_and_si512(lowest, low);
-    let low = _mm512_or_si512(_mm512_slli_epi64::<32>(middle), low);
-    _mm512_xor_si512(low, high)
+/// [`Texts`], four in two registers.
+struct Registers([[__m512i; 2]; 4]);
+
+impl Registers {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load(texts: &Texts) -> Registers {
+        let load = |texts: &[u8; 64]| {
+            // SAFETY: they are as many bytes.
+            unsafe { _mm512_loadu_si512(texts.as_ptr().cast()) }
+        };
+        let all = &texts.as_chunks::<64>().0.as_chunks::<2>().0;
+        Registers([0, 1, 2, 3].map(|four: usize| [load(&all[four][0]), load(&all[four][1])]))
+    }
+
+    /// So many bytes, at most sixteen, from these positions: two words of each of the first eight lanes,
+    /// and of the others.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
+    fn bytes(&self, from: __m512i, length: __m512i) -> [(__m512i, __m512i); 2] {
+        let numbers = _mm512_broadcast_i32x4(_mm_setr_epi8(
+            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+        ));
+        // Where the text of each lane starts in its two registers.
+        let start = _mm512_setr_epi32(0, 0, 32, 32, 64, 64, 96, 96, 0, 0, 32, 32, 64, 64, 96, 96);
+        let from = _mm512_add_epi32(from, start);
+        let mut bytes = [_mm512_setzero_si512(); 4];
+        for ((bytes, texts), first_lane) in bytes.iter_mut().zip(self.0).zip([0, 1, 8, 9]) {
+            // The lowest byte of every second lane, sixteen times.
+            let every_second = _mm512_set_epi64(6, 6, 4, 4, 2, 2, 0, 0);
+            let lane = _mm512_add_epi64(every_second, _mm512_set1_epi64(first_lane));
+            let lane = _mm512_mullo_epi64(lane, _mm512_set1_epi64(0x0404_0404_0404_0404));
+            let at = _mm512_add_epi8(_mm512_permutexvar_epi8(lane, from), numbers);
+            let length = _mm512_permutexvar_epi8(lane, length);
+            let kept = _mm512_cmplt_epu8_mask(numbers, length);
+            *bytes = _mm512_maskz_permutex2var_epi8(kept, texts[0], at, texts[1]);
+        }
+        let [even, odd, even_after, odd_after] = bytes;
+        let words = |even, odd| {
+            (
+                _mm512_unpacklo_epi64(even, odd),
+                _mm512_unpackhi_epi64(even, odd),
+            )
+        };
+        [words(even, odd), words(even_after, odd_after)]
+    }
 }

@@ -58,7 +58,7 @@ impl Joins {
         let last = _mm512_set1_epi64(vocabulary.join_buckets.len() as i64 - 1);
         let bucket = _mm512_and_si512(hash, last);
         let slots = _mm512_set1_epi64(vocabulary.join_slots.len() as i64 - 1);
-        let (lanes, slot) = slots_in(vocabulary.join_buckets, hash, bucket, slots);
+        let (lanes, slot) = slots_in(buckets(vocabulary.join_buckets, bucket), hash, slots);
         Joins { lanes, hash, slot }
     }
 
@@ -90,20 +90,21 @@ fn join_hash(join: __m512i) -> __m512i {
     _mm512_xor_si512(mixed, _mm512_srli_epi64::<32>(mixed))
 }
 
+/// Eight of these buckets.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn buckets(of: &[[u8; 4]], at: __m512i) -> __m256i {
+    // SAFETY: the callers ask for such as there are.
+    unsafe { _mm512_i64gather_epi32::<4>(at, of.as_ptr().cast()) }
+}
+
 /// The lanes whose buckets may have their hashes, and the slots of all: [`key::slot`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-pub(super) fn slots_in(
-    buckets: &[[u8; 4]],
-    hash: __m512i,
-    bucket: __m512i,
-    slots: __m512i,
-) -> (__mmask8, __m512i) {
-    // SAFETY: a bucket is one of them.
-    let known = unsafe { _mm512_i64gather_epi32::<4>(bucket, buckets.as_ptr().cast()) };
+pub(super) fn slots_in(buckets: __m256i, hash: __m512i, slots: __m512i) -> (__mmask8, __m512i) {
     let bits = bucket_bits(hash);
-    let lanes = _mm256_cmpeq_epi32_mask(_mm256_and_si256(known, bits), bits);
-    let pilot = _mm256_and_si256(known, _mm256_set1_epi32(u16::MAX.into()));
+    let lanes = _mm256_cmpeq_epi32_mask(_mm256_and_si256(buckets, bits), bits);
+    let pilot = _mm256_and_si256(buckets, _mm256_set1_epi32(u16::MAX.into()));
     let pilot = _mm512_slli_epi64::<1>(_mm512_cvtepu32_epi64(pilot));
     let factor = _mm512_or_si512(pilot, _mm512_set1_epi64(1));
     let mixed = _mm512_srli_epi64::<32>(_mm512_mullo_epi64(hash, factor));

@@ -7,12 +7,13 @@
 //! seldom idle before the text ends.
 //!
 //! The pairs of all lanes stand row by row, a row for each position in a cell: the lowest pair of
-//! every lane is found by one pass of vector instructions. A step has no branch that depends on the
-//! text: what does not exist is looked up as a key of no token.
+//! every lane is found by one pass of vector instructions, with AVX-512 while the memory answers: of
+//! the pairs that stay, to which those that the step makes are added. A step has no branch that
+//! depends on the text: what does not exist is looked up as a key of no token.
 //!
 //! # Tried and lost
 //!
-//! Both by AVX-512, on new text of many languages (2026-11-22):
+//! By AVX-512, on new text of many languages (2026-11-22):
 //!
 //! - Starting with whole characters instead of bytes, where no token that is not UTF-8 can be in the
 //!   way: that is half to four fifths of the characters that are not ASCII, a third in Bengali. It
@@ -23,6 +24,9 @@
 //!   characters take part: fewer instructions in a step, but tables other than those that the rounds
 //!   before have just read. From 6 % faster to 4 % slower with the load of the machine; English 4 %
 //!   slower. With two groups of lanes, messages were 8 % slower: a short text pays for their room.
+//! - Looking up by scalar code what the buckets have not ruled out, a third: 2 % faster where all is
+//!   near, no difference in a text. Storing by scalar code instead of three scatters, or asking for all
+//!   buckets, then for all words, before they are gathered: 6 and 17 % slower where all is near.
 
 use super::block::{Lanes, prefetch};
 use super::key::{Key, SHORT_BYTES};
@@ -48,16 +52,31 @@ pub(super) const NO_PAIR: i32 = i32::MAX;
 pub(super) const POSITIONS: usize = 1 << POSITION_BITS;
 
 /// A cell's text, and whatever after it.
-pub(super) type Text = [u8; POSITIONS + 16];
+type Text = [u8; POSITIONS + 16];
+
+/// The texts of all lanes, one after the other, the even ones before the odd ones in each half.
+pub(super) type Texts = [u8; LANES * POSITIONS + 16];
+
+/// Where the text of a lane starts.
+#[inline(always)]
+fn text_start(lane: usize) -> usize {
+    POSITIONS * (lane / 8 * 8 + lane % 2 * 4 + lane % 8 / 2)
+}
+
+/// A word of every lane.
+pub(super) type Row = [i32; LANES];
 
 /// Cells that are being merged.
 #[repr(align(64))]
 pub(crate) struct Together {
-    /// For each position and lane, the rank of the pair that starts there, above the position.
-    pub(super) words: [[i32; LANES]; POSITIONS],
+    /// For each position and lane, the rank of the pair that starts there, above the position. Where no
+    /// span starts any more it is [`NO_PAIR`] or, by AVX-512, which asks `starts`, what it was.
+    pub(super) words: [Row; POSITIONS],
+    /// The lowest word of each lane.
+    pub(super) lowest: Row,
     /// Starts of spans in each cell, and the end of the last.
     pub(super) starts: [u32; LANES],
-    pub(super) texts: [Text; LANES],
+    pub(super) texts: Texts,
     hashes: [Hash; LANES],
     /// Bit set of the lanes that have a cell.
     busy: u32,
@@ -68,8 +87,9 @@ impl Together {
     pub(super) fn new() -> Together {
         Together {
             words: [[NO_PAIR; LANES]; POSITIONS],
-            texts: [[0; POSITIONS + 16]; LANES],
+            lowest: [NO_PAIR; LANES],
             starts: [0; LANES],
+            texts: [0; LANES * POSITIONS + 16],
             hashes: [Hash::default(); LANES],
             busy: 0,
         }
@@ -89,16 +109,22 @@ impl Together {
         let lane = self.busy.trailing_ones() as usize % LANES;
         self.busy |= 1 << lane;
         self.hashes[lane] = hash;
-        let (length, cell) = (end - start, &mut self.texts[lane]);
+        let length = end - start;
         self.starts[lane] = u32::MAX >> (TOGETHER_BYTES - length);
+        let cell = &mut self.texts[text_start(lane)..][..POSITIONS];
         cell[..16].copy_from_slice(&bytes_at(text, start));
         if length > 16 {
-            cell[16..32].copy_from_slice(&bytes_at(text, start + 16));
+            cell[16..].copy_from_slice(&bytes_at(text, start + 16));
         }
+        let mut lowest = NO_PAIR;
         for at in 0..(length - 1).min(TOGETHER_BYTES) {
-            let rank = vocabulary.pair_rank([cell[at], cell[at + 1]]);
-            self.words[at][lane] = word(rank, at);
+            let word = word(vocabulary.pair_rank([cell[at], cell[at + 1]]), at);
+            self.words[at][lane] = word;
+            lowest = lowest.min(word);
         }
+        self.words[(length - 1) % POSITIONS][lane] = NO_PAIR;
+        self.words[length % POSITIONS][lane] = NO_PAIR;
+        self.lowest[lane] = lowest;
         let mut tokens = 0;
         while self.busy == ALL {
             tokens += self.step::<L>(vocabulary, memo);
@@ -138,12 +164,7 @@ impl Together {
     /// the memory together.
     #[inline(always)]
     pub(super) fn join<L: Lanes>(&mut self, vocabulary: &Vocabulary) -> u32 {
-        let mut lowest = [NO_PAIR; LANES];
-        for row in &self.words {
-            for (lowest, word) in lowest.iter_mut().zip(row) {
-                *lowest = (*lowest).min(*word);
-            }
-        }
+        let lowest = self.lowest;
         let (mut lanes, mut pairs) = (0, [[Pair::default(); 2]; LANES]);
         for (lane, pairs) in pairs.iter_mut().enumerate() {
             if lowest[lane] != NO_PAIR {
@@ -154,12 +175,26 @@ impl Together {
         for (lane, pairs) in pairs.iter().enumerate() {
             if lowest[lane] != NO_PAIR {
                 for pair in pairs {
-                    let rank = pair.rank(vocabulary, &self.texts[lane]);
+                    let rank = pair.rank(vocabulary, self.text(lane));
                     self.words[pair.from % POSITIONS][lane] = word(rank, pair.from);
                 }
             }
         }
+        let mut lowest = [NO_PAIR; LANES];
+        for row in &self.words {
+            for (lowest, word) in lowest.iter_mut().zip(row) {
+                *lowest = (*lowest).min(*word);
+            }
+        }
+        self.lowest = lowest;
         lanes
+    }
+
+    /// The text of a lane's cell.
+    #[inline(always)]
+    fn text(&self, lane: usize) -> &Text {
+        let rest = &self.texts[text_start(lane % LANES)..];
+        rest.first_chunk().unwrap_or(&[0; POSITIONS + 16])
     }
 
     /// Sets the word of a pair that is longer than a short token.
@@ -170,8 +205,9 @@ impl Together {
         from: usize,
         to: usize,
     ) {
-        let rank = vocabulary.candidate_rank(&self.texts[lane], from, to);
-        self.words[from % POSITIONS][lane] = word(rank, from);
+        let word = word(vocabulary.candidate_rank(self.text(lane), from, to), from);
+        self.words[from % POSITIONS][lane] = word;
+        self.lowest[lane] = self.lowest[lane].min(word);
     }
 
     /// Joins the pair of `word`, which is the lowest of its lane; returns the pairs that this makes.
@@ -201,7 +237,7 @@ impl Together {
             before.ilog2() as usize
         };
         let previous_end = if before == 0 { next } else { end };
-        let text = &self.texts[lane];
+        let text = self.text(lane);
         [
             Pair::new::<L>(vocabulary, text, at, next),
             Pair::new::<L>(vocabulary, text, previous, previous_end),
