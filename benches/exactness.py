@@ -144,7 +144,9 @@ def natural(random_: random.Random, byte_count: int) -> Iterator[str]:
 
 @functools.cache
 def _sources(byte_count: int) -> dict[str, list[str]]:
-    return {kind: corpora.take(kind, byte_count) for kind in corpora.KINDS}
+    """Blocks of every corpus that the installed packages can give."""
+    made = {kind: corpora.take(kind, byte_count) for kind in corpora.KINDS}
+    return {kind: blocks for kind, blocks in made.items() if blocks}
 
 
 def _parts(random_: random.Random, text: str) -> Iterator[str]:
