@@ -124,6 +124,7 @@ impl Together {
             self.words[at][lane] = word;
             lowest = lowest.min(word);
         }
+        // The last span and the end of it are in `starts` and have no pair.
         self.words[(length - 1) % POSITIONS][lane] = NO_PAIR;
         self.words[length % POSITIONS][lane] = NO_PAIR;
         self.lowest[lane] = lowest;
