@@ -18,7 +18,7 @@
 
 use std::arch::x86_64::*;
 
-use super::block::{Lanes, Window};
+use super::block::{BLOCK, Lanes, Window};
 use super::gather::{self, slots_in};
 use super::key;
 use super::lanes::Avx2;
@@ -50,6 +50,7 @@ impl Avx512 {
             && is_x86_feature_detected!("avx512cd")
             && is_x86_feature_detected!("avx512dq")
             && is_x86_feature_detected!("avx512vbmi")
+            && is_x86_feature_detected!("avx512vbmi2")
             && is_x86_feature_detected!("avx512vl")
     }
 }
@@ -93,7 +94,13 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
+    fn places(start: usize, bits: u64, places: &mut [usize; BLOCK]) {
+        // SAFETY: see above.
+        unsafe { self::places(start, bits, places) }
+    }
+
+    #[inline(always)]
+    fn join(together: &mut Together, vocabulary: &Vocabulary) {
         // SAFETY: see above.
         unsafe { join(together, vocabulary) }
     }
@@ -113,6 +120,32 @@ impl LookUp for Avx512 {
     }
 }
 
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
+fn places(start: usize, bits: u64, places: &mut [usize; BLOCK]) {
+    let numbers: [u8; BLOCK] = std::array::from_fn(|number| number as u8 + 1);
+    // SAFETY: as many bytes.
+    let numbers = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
+    let mut numbers = _mm512_maskz_compress_epi8(bits, numbers);
+    let start = _mm512_set1_epi64(start as i64);
+    let mut left = bits.count_ones();
+    for places in places.as_chunks_mut::<16>().0 {
+        let bytes = _mm512_castsi512_si128(numbers);
+        let low = _mm512_add_epi64(_mm512_cvtepu8_epi64(bytes), start);
+        let high = _mm512_add_epi64(_mm512_cvtepu8_epi64(_mm_bsrli_si128::<8>(bytes)), start);
+        // SAFETY: there are sixteen.
+        unsafe {
+            _mm512_storeu_si512(places.as_mut_ptr().cast(), low);
+            _mm512_storeu_si512(places.as_mut_ptr().add(8).cast(), high);
+        }
+        if left <= 16 {
+            break;
+        }
+        left -= 16;
+        numbers = _mm512_alignr_epi32::<4>(numbers, numbers);
+    }
+}
+
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
@@ -125,12 +158,20 @@ fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
     waiting.read::<Avx512>(vocabulary);
 }
 
+/// Cells that are as fast one after the other: a step of vectors takes as long for one as for all.
+const FEW: u32 = LANES as u32 / 4;
+
 /// [`Together::join`], a lane of the vectors for each cell.
 #[inline(never)]
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vbmi,avx512vl,bmi1,bmi2,lzcnt,popcnt"
 )]
-fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
+fn join(together: &mut Together, vocabulary: &Vocabulary) {
+    if together.busy.count_ones() <= FEW {
+        together.join_lanes(vocabulary);
+        set_lowest(together);
+        return;
+    }
     // SAFETY: both have sixteen words.
     let (lowest, starts) = unsafe {
         (
@@ -138,7 +179,7 @@ fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
             _mm512_loadu_si512(together.starts.as_ptr().cast()),
         )
     };
-    let lanes = _mm512_cmpneq_epi32_mask(lowest, _mm512_set1_epi32(NO_PAIR));
+    let lanes = together.busy as u16;
     let at = _mm512_and_si512(lowest, _mm512_set1_epi32(LAST));
     let one = _mm512_set1_epi32(1);
     let bit = _mm512_sllv_epi32(one, at);
@@ -170,8 +211,8 @@ fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
     let lowest = _mm512_min_epi32(lowest, _mm512_min_epi32(made, made_before));
     // SAFETY: both have sixteen words.
     unsafe {
-        _mm512_mask_storeu_epi32(together.lowest.as_mut_ptr().cast(), lanes, lowest);
-        _mm512_mask_storeu_epi32(together.starts.as_mut_ptr().cast(), lanes, starts);
+        _mm512_storeu_si512(together.lowest.as_mut_ptr().cast(), lowest);
+        _mm512_storeu_si512(together.starts.as_mut_ptr().cast(), starts);
     }
     set(together, lanes, at, made);
     set(together, has_previous, previous, made_before);
@@ -180,7 +221,18 @@ fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
         set_long(together, vocabulary, long.0, at, next);
         set_long(together, vocabulary, long.1, previous, end);
     }
-    lanes.into()
+}
+
+/// Finds the lowest word of each lane.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn set_lowest(together: &mut Together) {
+    // SAFETY: both have sixteen words.
+    unsafe {
+        let starts = _mm512_loadu_si512(together.starts.as_ptr().cast());
+        let lowest = least(&together.words, starts);
+        _mm512_storeu_si512(together.lowest.as_mut_ptr().cast(), lowest);
+    }
 }
 
 #[inline]

@@ -56,8 +56,13 @@ pub(crate) trait Lanes: Copy {
     fn within(self, first: u8, last: u8) -> u64;
     /// [`long::count`](super::long::count), compiled for these instructions.
     fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64;
+    /// Writes the places behind those of a bit set, from `start` on, and whatever after them.
+    #[inline(always)]
+    fn places(start: usize, bits: u64, places: &mut [usize; BLOCK]) {
+        self::places(start, bits, places);
+    }
     /// [`Together::join`], compiled for these instructions.
-    fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32;
+    fn join(together: &mut Together, vocabulary: &Vocabulary);
     /// [`Waiting::read`], compiled for these instructions.
     fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary);
 }
@@ -100,8 +105,8 @@ impl Lanes for Portable {
         self.bits(|byte| (first..=last).contains(&byte))
     }
 
-    fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
-        together.join::<Portable>(vocabulary)
+    fn join(together: &mut Together, vocabulary: &Vocabulary) {
+        together.join(vocabulary);
     }
 
     fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
@@ -158,6 +163,22 @@ impl Block {
     #[inline(always)]
     pub(crate) fn blank(&self) -> u64 {
         self.white & !self.newline
+    }
+}
+
+/// Places that are written at once; most blocks have fewer.
+const AT_ONCE: usize = 16;
+
+#[inline(always)]
+fn places(start: usize, mut bits: u64, places: &mut [usize; BLOCK]) {
+    for places in places.as_chunks_mut::<AT_ONCE>().0 {
+        for place in places {
+            *place = start + bits.trailing_zeros() as usize + 1;
+            bits &= bits.wrapping_sub(1);
+        }
+        if bits == 0 {
+            break;
+        }
     }
 }
 

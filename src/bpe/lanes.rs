@@ -80,7 +80,7 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn join(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
+            fn join(together: &mut Together, vocabulary: &Vocabulary) {
                 // SAFETY: see above.
                 #[allow(unused_unsafe)]
                 unsafe {
@@ -146,14 +146,14 @@ fn count_avx2(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
 }
 
 #[inline(never)]
-fn join_sse2(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
-    together.join::<Sse2>(vocabulary)
+fn join_sse2(together: &mut Together, vocabulary: &Vocabulary) {
+    together.join(vocabulary);
 }
 
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn join_avx2(together: &mut Together, vocabulary: &Vocabulary) -> u32 {
-    together.join::<Avx2>(vocabulary)
+fn join_avx2(together: &mut Together, vocabulary: &Vocabulary) {
+    together.join(vocabulary);
 }
 
 #[inline(never)]

@@ -41,6 +41,9 @@ const TABLES: usize = 4;
 /// Longest piece that is hashed at once.
 pub(crate) const SHORT_PIECE_BYTES: usize = 15;
 
+/// Shortest text whose hash is made in four parts side by side.
+const SIDE_BY_SIDE: usize = 256;
+
 static TABLES_OF_PIECES: [Pieces; TABLES] =
     [const { Pieces([const { AtomicU64::new(0) }; PIECES]) }; TABLES];
 
@@ -70,6 +73,14 @@ pub(crate) struct Hash {
 }
 
 impl Hash {
+    pub(crate) const NONE: Hash = Hash { tag: 0, place: 0 };
+
+    /// True if both are hashes of the same, but for once in 2^64 times.
+    #[inline(always)]
+    pub(super) fn is(self, other: Hash) -> bool {
+        self.tag == other.tag
+    }
+
     /// The same hash at one of the first `places` of a table, a power of two.
     #[inline(always)]
     pub(crate) fn within(self, places: u64) -> Hash {
@@ -123,6 +134,19 @@ impl Memo {
     fn hash_long(self, text: &[u8], start: usize, end: usize) -> Hash {
         let mut hash = self.mixed(self.secret[0], (end - start) as u64);
         let mut at = start;
+        if end - start >= SIDE_BY_SIDE {
+            let mut lanes = [0, 1, 2, 3].map(|lane| hash.tag.wrapping_add(lane));
+            for block in text[start..end].as_chunks::<64>().0 {
+                for (lane, bytes) in lanes.iter_mut().zip(block.as_chunks().0) {
+                    let (low, high) = low_bytes(bytes, 16);
+                    *lane = self.mixed(low ^ *lane, high).tag;
+                }
+            }
+            for (number, lane) in (0..).zip(lanes) {
+                hash = self.mixed(lane ^ hash.tag, number);
+            }
+            at = end - (end - start) % 64;
+        }
         while at < end {
             let (low, high) = low_bytes(&bytes_at(text, at), 16.min(end - at));
             hash = self.mixed(low ^ hash.tag, high);

@@ -10,7 +10,7 @@
 
 #![allow(
     clippy::cast_possible_truncation,
-    reason = "a number of a piece is below 256"
+    reason = "a number of a piece is below 512"
 )]
 
 use super::block::{BLOCK, Lanes, prefetch};
@@ -22,20 +22,17 @@ use super::together::{TOGETHER_BYTES, Together};
 use super::vocabulary::{NONE, Vocabulary, bytes_at};
 use super::waiting::Waiting;
 
-/// Room for pieces: so many that a byte is their number, and no place is out of bounds.
-const ROOM: usize = 256;
+/// Room for pieces.
+const ROOM: usize = 512;
 
 /// Pieces that are enough for a round.
-const MANY: usize = ROOM - 2 * BLOCK;
-
-/// Ends that are written at once; most blocks have fewer.
-const AT_ONCE: usize = 16;
+const MANY: usize = ROOM - BLOCK - 1;
 
 /// Cells that are looked up at once.
 const CELLS: usize = 32;
 
 /// A cell that waits to be looked up.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Cell {
     hash: Hash,
     start: usize,
@@ -43,12 +40,21 @@ struct Cell {
     /// Where it is in the vocabulary if it is a short token.
     place: usize,
     /// The piece that it is in.
-    piece: u8,
+    piece: u16,
     /// False if it is a piece that the second round looked up.
     is_new: bool,
 }
 
 impl Cell {
+    const NONE: Cell = Cell {
+        hash: Hash::NONE,
+        start: 0,
+        end: 0,
+        place: 0,
+        piece: 0,
+        is_new: false,
+    };
+
     /// Its key, or that of no token if it is long.
     #[inline(always)]
     fn key(&self, text: &[u8]) -> Key {
@@ -67,34 +73,75 @@ impl Cell {
     }
 }
 
-/// Cells of pieces that are not remembered.
-struct Cells {
-    cells: [Cell; CELLS],
-    found: usize,
+/// A text that is being counted.
+pub(super) struct Counting<'a> {
+    vocabulary: &'a Vocabulary,
+    memo: Memo,
+    text: &'a [u8],
+    /// Its long cells that are being read.
+    waiting: Waiting<'a>,
 }
 
-/// Pieces one after the other.
-pub(super) struct Pieces<'a> {
+impl<'a> Counting<'a> {
+    #[inline(always)]
+    pub(super) fn new(vocabulary: &'a Vocabulary, memo: Memo, text: &'a [u8]) -> Counting<'a> {
+        Counting {
+            vocabulary,
+            memo,
+            text,
+            waiting: Waiting::new(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn text(&self) -> &'a [u8] {
+        self.text
+    }
+}
+
+/// Pieces one after the other. A thread keeps one and uses it for each text, always with the same
+/// instructions: to clear what it holds would take as long as to count a short text.
+pub(super) struct Pieces {
     /// Start of the first, then the end of each.
     borders: [usize; ROOM],
     found: usize,
     hashes: [Hash; ROOM],
+    /// Those that are not remembered, and where they are in the vocabulary if they are short tokens.
+    unknown: [u16; ROOM],
+    places: [u32; ROOM],
+    /// Those of them that are no short tokens.
+    others: [u16; ROOM],
+    /// Cells of these.
+    cells: [Cell; CELLS],
     /// Cells of earlier pieces that are being merged.
     together: Together,
-    waiting: Waiting<'a>,
 }
 
-impl<'a> Pieces<'a> {
-    /// No pieces; the first will start at 0.
-    #[inline(always)]
-    pub(super) fn new() -> Pieces<'a> {
+impl Pieces {
+    pub(super) const fn new() -> Pieces {
         Pieces {
             borders: [0; ROOM],
             found: 0,
-            hashes: [Hash::default(); ROOM],
+            hashes: [Hash::NONE; ROOM],
+            unknown: [0; ROOM],
+            places: [0; ROOM],
+            others: [0; ROOM],
+            cells: [Cell::NONE; CELLS],
             together: Together::new(),
-            waiting: Waiting::new(),
         }
+    }
+
+    /// Forgets all pieces; the first of a text will start at 0.
+    #[inline(always)]
+    pub(super) fn restart(&mut self) {
+        (self.borders[0], self.found) = (0, 0);
+        self.together.restart();
+    }
+
+    /// Pieces that wait to be counted.
+    #[inline(always)]
+    pub(super) fn found(&self) -> u64 {
+        self.found as u64
     }
 
     /// True if the next block may not find room.
@@ -111,145 +158,104 @@ impl<'a> Pieces<'a> {
 
     /// Pieces of the block at `start` that end after the bytes of `ends`; returns the last end.
     #[inline(always)]
-    pub(super) fn push_all(&mut self, start: usize, mut ends: u64) -> usize {
-        let last = start + BLOCK - ends.leading_zeros() as usize;
-        let mut at = self.found + 1;
-        self.found += ends.count_ones() as usize;
-        while let Some(borders) = self.borders.get_mut(at..at + AT_ONCE) {
-            for border in borders {
-                *border = start + ends.trailing_zeros() as usize + 1;
-                ends &= ends.wrapping_sub(1);
-            }
-            if ends == 0 {
-                break;
-            }
-            at += AT_ONCE;
+    pub(super) fn push_all<L: Lanes>(&mut self, start: usize, ends: u64) -> usize {
+        let borders = self.borders.get_mut(self.found + 1..);
+        if let Some(borders) = borders.and_then(|borders| borders.first_chunk_mut()) {
+            L::places(start, ends, borders);
         }
-        last
+        self.found += ends.count_ones() as usize;
+        start + BLOCK - ends.leading_zeros() as usize
     }
 
     /// Number of tokens of the pieces, which are forgotten. Some are not counted before the next
     /// call or [`finish`](Self::finish). The first round: what is remembered.
     #[inline(always)]
-    pub(super) fn count<L: Lanes>(
-        &mut self,
-        vocabulary: &Vocabulary,
-        memo: Memo,
-        text: &'a [u8],
-    ) -> u64 {
-        for (hash, border) in self
-            .hashes
-            .iter_mut()
-            .zip(self.borders[..=self.found].windows(2))
-        {
-            let length = (border[1] - border[0]).min(SHORT_PIECE_BYTES + 1);
-            *hash = memo.hash_short(&bytes_at(text, border[0]), length);
+    pub(super) fn count<L: Lanes>(&mut self, of: &mut Counting<'_>) -> u64 {
+        let (memo, text) = (of.memo, of.text);
+        let borders = self.borders[..=self.found].windows(2);
+        for (hash, border) in self.hashes.iter_mut().zip(borders) {
+            let length = border[1].wrapping_sub(border[0]);
+            let bytes = bytes_at(text, border[0]);
+            *hash = memo.hash_short(&bytes, length.min(SHORT_PIECE_BYTES + 1));
             memo.prefetch(*hash);
         }
-        let (mut tokens, mut unknown, mut left) = (0, [0; ROOM], 0);
+        let (mut tokens, mut unknown) = (0_u64, 0_usize);
         for (piece, &hash) in self.hashes[..self.found].iter().enumerate() {
             let count = memo.piece(hash);
-            tokens += count;
-            unknown[left % ROOM] = piece as u8;
-            left += usize::from(count == 0);
+            self.unknown[unknown % ROOM] = piece as u16;
+            tokens = tokens.wrapping_add(count);
+            unknown = unknown.wrapping_add(usize::from(count == 0));
         }
-        tokens += self.count_unknown::<L>(vocabulary, memo, text, &unknown[..left]);
+        tokens += self.count_unknown::<L>(of, unknown);
         self.borders[0] = self.borders[self.found % ROOM];
         self.found = 0;
         tokens
     }
 
-    /// The second round: short tokens.
+    /// The second round, of so many pieces: short tokens.
     #[inline(always)]
-    fn count_unknown<L: Lanes>(
-        &mut self,
-        vocabulary: &Vocabulary,
-        memo: Memo,
-        text: &'a [u8],
-        unknown: &[u8],
-    ) -> u64 {
-        let mut places = [0; ROOM];
-        for (place, &piece) in places.iter_mut().zip(unknown) {
-            let (start, end) = self.piece(piece);
-            let key = Key::new(&bytes_at(text, start), (end - start).min(SHORT_BYTES + 1));
-            *place = vocabulary.place(key) as u32;
-            prefetch(vocabulary.word(*place as usize));
+    fn count_unknown<L: Lanes>(&mut self, of: &mut Counting<'_>, unknown: usize) -> u64 {
+        let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
+        let unknown = unknown.min(ROOM);
+        for at in 0..unknown {
+            let place = vocabulary.place(self.key(text, self.unknown[at]));
+            self.places[at] = place as u32;
+            prefetch(vocabulary.word(place));
         }
-        let (mut tokens, mut others, mut left) = (0, [0; ROOM], 0);
-        for (&place, &piece) in places.iter().zip(unknown) {
-            let (start, end) = self.piece(piece);
-            let text = bytes_at(text, start);
-            let key = Key::new(&text, (end - start).min(SHORT_BYTES + 1));
-            let count = u64::from(vocabulary.rank_at(place as usize, key) != NONE);
-            let hash = self.hashes[usize::from(piece)];
-            memo.remember_some(hash, count);
-            tokens += count;
-            others[left % ROOM] = piece;
-            left += usize::from(count == 0);
+        let (mut tokens, mut others) = (0_u64, 0_usize);
+        for at in 0..unknown {
+            let (place, piece) = (self.places[at] as usize, self.unknown[at]);
+            let rank = vocabulary.rank_at(place, self.key(text, piece));
+            let count = u64::from(rank != NONE);
+            memo.remember_some(self.hashes[usize::from(piece) % ROOM], count);
+            self.others[others % ROOM] = piece;
+            tokens = tokens.wrapping_add(count);
+            others = others.wrapping_add(usize::from(count == 0));
         }
-        tokens + self.count_others::<L>(vocabulary, memo, text, &others[..left])
+        tokens + self.count_others::<L>(of, others)
     }
 
-    /// The third round: everything else that is remembered, the rest cell by cell.
+    /// The third round, of so many pieces: what is remembered of the long ones, the rest cell by cell.
     #[inline(always)]
-    fn count_others<L: Lanes>(
-        &mut self,
-        vocabulary: &Vocabulary,
-        memo: Memo,
-        text: &'a [u8],
-        others: &[u8],
-    ) -> u64 {
-        if others.is_empty() {
-            return 0;
-        }
-        for &piece in others {
+    fn count_others<L: Lanes>(&mut self, of: &mut Counting<'_>, others: usize) -> u64 {
+        let (memo, text) = (of.memo, of.text);
+        let others = others.min(ROOM);
+        for at in 0..others {
+            let piece = self.others[at];
             let (start, end) = self.piece(piece);
             if end - start > SHORT_PIECE_BYTES {
                 let hash = memo.hash(text, start, end);
-                self.hashes[usize::from(piece)] = hash;
+                self.hashes[usize::from(piece) % ROOM] = hash;
                 memo.prefetch(hash);
             }
         }
-        let (mut tokens, mut others, mut from) = (0, others, None);
-        let mut cells = Cells {
-            cells: [Cell::default(); CELLS],
-            found: 0,
-        };
-        loop {
-            tokens += self.find_cells(vocabulary, memo, text, &mut cells, &mut others, &mut from);
-            tokens += self.count_cells::<L>(vocabulary, memo, text, &mut cells);
-            if others.is_empty() {
-                return tokens;
-            }
+        let (mut tokens, mut next) = (0, Next::default());
+        while next.other < others {
+            let (known, cells) = self.find_cells(of, &mut next, others);
+            tokens += known + self.count_cells::<L>(of, cells);
         }
+        tokens
     }
 
-    /// Cuts pieces into cells until there is no room for more. The first of `others` is cut from
-    /// `from` on; both become what is left. Returns the tokens of the pieces that are remembered.
+    /// Cuts pieces into cells until there is no room for more; returns the tokens of the pieces that are
+    /// remembered, and the number of cells.
     #[inline(always)]
-    fn find_cells(
-        &self,
-        vocabulary: &Vocabulary,
-        memo: Memo,
-        text: &[u8],
-        cells: &mut Cells,
-        others: &mut &[u8],
-        from: &mut Option<usize>,
-    ) -> u64 {
-        let mut tokens = 0;
-        cells.found = 0;
-        while let Some((&piece, rest)) = others.split_first() {
-            let (whole, (start, end)) = (self.hashes[usize::from(piece)], self.piece(piece));
+    fn find_cells(&mut self, of: &Counting<'_>, next: &mut Next, others: usize) -> (u64, usize) {
+        let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
+        let (mut tokens, mut cells) = (0, 0);
+        while next.other < others {
+            let piece = self.others[next.other % ROOM];
+            let (whole, (start, end)) = (self.hashes[usize::from(piece) % ROOM], self.piece(piece));
             let known = memo.piece(whole);
-            let mut at = from.take().unwrap_or(start);
+            let mut at = next.from.take().unwrap_or(start);
             if at == start && known != 0 {
                 tokens += known;
                 at = end;
             }
             while at < end {
-                if cells.found == CELLS {
-                    *from = Some(at);
-                    return tokens;
+                if cells == CELLS {
+                    next.from = Some(at);
+                    return (tokens, cells);
                 }
                 let to = piece::cell_end(vocabulary, text, at, end);
                 let is_whole = to - at == end - start;
@@ -260,7 +266,7 @@ impl<'a> Pieces<'a> {
                     memo.prefetch(hash);
                     hash
                 };
-                cells.cells[cells.found % CELLS] = Cell {
+                self.cells[cells % CELLS] = Cell {
                     hash,
                     start: at,
                     end: to,
@@ -268,38 +274,33 @@ impl<'a> Pieces<'a> {
                     piece,
                     is_new: !is_whole || to - at > SHORT_BYTES,
                 };
-                cells.found += 1;
+                cells += 1;
                 at = to;
             }
-            *others = rest;
+            next.other += 1;
         }
-        tokens
+        (tokens, cells)
     }
 
-    /// Number of tokens of the cells, which are forgotten, or of those before them if they have to
+    /// Number of tokens of so many cells, which are forgotten, or of those before them if they have to
     /// wait. The fourth round: cells that are remembered, or that make a piece be remembered.
     #[inline(always)]
-    fn count_cells<L: Lanes>(
-        &mut self,
-        vocabulary: &Vocabulary,
-        memo: Memo,
-        text: &'a [u8],
-        cells: &mut Cells,
-    ) -> u64 {
+    fn count_cells<L: Lanes>(&mut self, of: &mut Counting<'_>, cells: usize) -> u64 {
+        let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
         let (mut tokens, mut unknown, mut left) = (0, [0; CELLS], 0);
         // Tokens of a piece as long as all of its cells are known, else 0.
         let mut known = 0;
-        for at in 0..cells.found {
-            let cell = &mut cells.cells[at % CELLS];
-            let piece = usize::from(cell.piece);
-            let (start, end) = (self.borders[piece], self.borders[(piece + 1) % ROOM]);
+        for at in 0..cells {
+            let cell = self.cells[at % CELLS];
+            let (start, end) = self.piece(cell.piece);
             let count = memo.piece(cell.hash);
             tokens += count;
             let is_known = count != 0 && (known != 0 || cell.start == start);
             known = if is_known { known + count } else { 0 };
             if cell.end == end {
                 if is_known {
-                    memo.remember_piece(self.hashes[piece], known);
+                    let hash = self.hashes[usize::from(cell.piece) % ROOM];
+                    memo.remember_piece(hash, known);
                 }
                 known = 0;
             }
@@ -307,38 +308,32 @@ impl<'a> Pieces<'a> {
                 unknown[left % CELLS] = at as u8;
                 left += 1;
                 if cell.is_new {
-                    let key = cell.key(text);
-                    cell.place = vocabulary.place(key);
-                    prefetch(vocabulary.word(cell.place));
+                    let place = vocabulary.place(cell.key(text));
+                    self.cells[at % CELLS].place = place;
+                    prefetch(vocabulary.word(place));
                 }
             }
         }
         for &at in &unknown[..left] {
-            let cell = cells.cells[usize::from(at)];
-            tokens += self.count_cell::<L>(vocabulary, memo, text, cell);
+            tokens += self.count_cell::<L>(of, self.cells[usize::from(at) % CELLS]);
         }
         tokens
     }
 
     /// Tokens of a cell, or of those before it if it has to wait. The last round.
     #[inline(always)]
-    fn count_cell<L: Lanes>(
-        &mut self,
-        vocabulary: &Vocabulary,
-        memo: Memo,
-        text: &'a [u8],
-        cell: Cell,
-    ) -> u64 {
+    fn count_cell<L: Lanes>(&mut self, of: &mut Counting<'_>, cell: Cell) -> u64 {
         let Cell {
             hash, start, end, ..
         } = cell;
+        let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
         let count = if cell.is_new && cell.rank(vocabulary, text) != NONE {
             1
         } else if end - start > PARTED_BYTES {
             L::count_long(vocabulary, &text[start..end])
         } else if end - start > TOGETHER_BYTES {
             let cell = &text[start..end];
-            return self.waiting.push::<L>(vocabulary, memo, hash, cell);
+            return of.waiting.push::<L>(vocabulary, memo, hash, cell);
         } else {
             let cell = (start, end);
             return self.together.push::<L>(vocabulary, memo, hash, text, cell);
@@ -349,13 +344,30 @@ impl<'a> Pieces<'a> {
 
     /// Number of tokens of what still waits.
     #[inline(always)]
-    pub(super) fn finish<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
-        self.together.finish::<L>(vocabulary, memo) + self.waiting.finish::<L>(vocabulary, memo)
+    pub(super) fn finish<L: Lanes>(&mut self, of: &mut Counting<'_>) -> u64 {
+        let (vocabulary, memo) = (of.vocabulary, of.memo);
+        self.together.finish::<L>(vocabulary, memo) + of.waiting.finish::<L>(vocabulary, memo)
     }
 
     #[inline(always)]
-    fn piece(&self, piece: u8) -> (usize, usize) {
+    fn piece(&self, piece: u16) -> (usize, usize) {
         let piece = usize::from(piece);
-        (self.borders[piece], self.borders[(piece + 1) % ROOM])
+        (self.borders[piece % ROOM], self.borders[(piece + 1) % ROOM])
     }
+
+    /// The key of a piece, or that of no token if it is long.
+    #[inline(always)]
+    fn key(&self, text: &[u8], piece: u16) -> Key {
+        let (start, end) = self.piece(piece);
+        Key::new(&bytes_at(text, start), (end - start).min(SHORT_BYTES + 1))
+    }
+}
+
+/// The piece that is cut into cells next.
+#[derive(Default)]
+struct Next {
+    /// Its place among the others.
+    other: usize,
+    /// Where it is cut from on, if not from its start.
+    from: Option<usize>,
 }

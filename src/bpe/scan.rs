@@ -4,6 +4,8 @@
     reason = "calls what was compiled for the machine that this is"
 )]
 
+use std::cell::RefCell;
+
 #[cfg(target_arch = "x86_64")]
 use super::avx512::Avx512;
 #[cfg(any(test, not(target_arch = "x86_64")))]
@@ -14,23 +16,25 @@ use super::lanes::{Avx2, Sse2};
 use super::memo::Memo;
 #[cfg(test)]
 use super::piece;
-use super::pieces::Pieces;
+use super::pieces::{Counting, Pieces};
 use super::split::Rule;
 use super::vocabulary::Vocabulary;
 
 /// Shortest text whose count is remembered: counting a shorter one takes no longer.
 const REMEMBERED_BYTES: usize = 64;
 
+thread_local!(static PIECES: RefCell<Pieces> = const { RefCell::new(Pieces::new()) });
+
 /// Tokens of `text`, or any number above `limit` if that is where it leads.
 pub(super) fn count<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -> u64 {
     let memo = Memo::new(vocabulary.number);
     if text.len() < REMEMBERED_BYTES {
-        return count_detected::<R>(vocabulary, memo, text, limit);
+        return count_new::<R>(Counting::new(vocabulary, memo, text), limit);
     }
     let hash = memo.hash(text, 0, text.len());
     match memo.text(hash) {
         0 => {
-            let count = count_detected::<R>(vocabulary, memo, text, limit);
+            let count = count_new::<R>(Counting::new(vocabulary, memo, text), limit);
             if count <= limit {
                 memo.remember_text(hash, count);
             }
@@ -40,48 +44,53 @@ pub(super) fn count<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
     }
 }
 
+fn count_new<R: Rule>(text: Counting<'_>, limit: u64) -> u64 {
+    PIECES.with_borrow_mut(|pieces| count_detected::<R>(pieces, text, limit))
+}
+
 /// [`count_blocks`], by the best instructions of this machine.
-fn count_detected<R: Rule>(vocabulary: &Vocabulary, memo: Memo, text: &[u8], limit: u64) -> u64 {
+fn count_detected<R: Rule>(pieces: &mut Pieces, text: Counting<'_>, limit: u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
     if Avx512::is_detected() {
         // SAFETY: the machine has what the function needs.
-        unsafe { count_avx512::<R>(vocabulary, memo, text, limit) }
+        unsafe { count_avx512::<R>(pieces, text, limit) }
     } else if Avx2::is_detected() {
         // SAFETY: the machine has what the function needs.
-        unsafe { count_avx2::<R>(vocabulary, memo, text, limit) }
+        unsafe { count_avx2::<R>(pieces, text, limit) }
     } else {
-        count_blocks::<R, Sse2>(vocabulary, memo, text, limit)
+        count_blocks::<R, Sse2>(pieces, text, limit)
     }
     #[cfg(not(target_arch = "x86_64"))]
-    count_blocks::<R, Portable>(vocabulary, memo, text, limit)
+    count_blocks::<R, Portable>(pieces, text, limit)
 }
 
 /// [`count_blocks`], compiled for machines with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn count_avx2<R: Rule>(vocabulary: &Vocabulary, memo: Memo, text: &[u8], limit: u64) -> u64 {
-    count_blocks::<R, Avx2>(vocabulary, memo, text, limit)
+fn count_avx2<R: Rule>(pieces: &mut Pieces, text: Counting<'_>, limit: u64) -> u64 {
+    count_blocks::<R, Avx2>(pieces, text, limit)
 }
 
 /// [`count_blocks`], compiled for machines with AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(
-    enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt"
+    enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vbmi,avx512vbmi2,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-fn count_avx512<R: Rule>(vocabulary: &Vocabulary, memo: Memo, text: &[u8], limit: u64) -> u64 {
-    count_blocks::<R, Avx512>(vocabulary, memo, text, limit)
+fn count_avx512<R: Rule>(pieces: &mut Pieces, text: Counting<'_>, limit: u64) -> u64 {
+    count_blocks::<R, Avx512>(pieces, text, limit)
 }
 
 #[inline(always)]
 fn count_blocks<R: Rule, L: Lanes>(
-    vocabulary: &Vocabulary,
-    memo: Memo,
-    text: &[u8],
+    pieces: &mut Pieces,
+    mut counting: Counting<'_>,
     limit: u64,
 ) -> u64 {
+    pieces.restart();
+    let text = counting.text();
     let (mut start, mut tokens) = (0, 0);
-    let mut pieces = Pieces::new();
-    while start < text.len() && tokens <= limit {
+    // A piece has a token at least.
+    while start < text.len() && tokens + pieces.found() <= limit {
         let rest = &text[start..];
         let copy;
         let window = match rest.first_chunk() {
@@ -100,14 +109,14 @@ fn count_blocks<R: Rule, L: Lanes>(
             start = R::end(text, start);
             pieces.push(start);
         } else {
-            start = pieces.push_all(start, ends);
+            start = pieces.push_all::<L>(start, ends);
         }
         if pieces.are_many() {
-            tokens += pieces.count::<L>(vocabulary, memo, text);
+            tokens += pieces.count::<L>(&mut counting);
         }
     }
-    tokens += pieces.count::<L>(vocabulary, memo, text);
-    tokens + pieces.finish::<L>(vocabulary, memo)
+    tokens += pieces.count::<L>(&mut counting);
+    tokens + pieces.finish::<L>(&mut counting)
 }
 
 /// True if one of the first bytes is not ASCII: then no block is worth its cost.
@@ -190,24 +199,27 @@ mod tests {
     /// The count by every level, with nothing remembered; by one of them again, with all remembered.
     fn levels<R: Rule>(vocabulary: &Vocabulary, text: &str) -> Vec<u64> {
         let (text, all, memo) = (text.as_bytes(), u64::MAX, empty());
+        let new = || Counting::new(vocabulary, empty(), text);
+        let same = || Counting::new(vocabulary, memo, text);
+        let pieces = &mut Pieces::new();
         vec![
-            count_blocks::<R, Portable>(vocabulary, memo, text, all),
-            count_blocks::<R, Portable>(vocabulary, memo, text, all),
+            count_blocks::<R, Portable>(pieces, same(), all),
+            count_blocks::<R, Portable>(pieces, same(), all),
             #[cfg(target_arch = "x86_64")]
-            count_blocks::<R, Sse2>(vocabulary, empty(), text, all),
+            count_blocks::<R, Sse2>(pieces, new(), all),
             #[cfg(target_arch = "x86_64")]
-            count_by_avx2::<R>(vocabulary, text),
-            count_detected::<R>(vocabulary, empty(), text, all),
+            count_by_avx2::<R>(pieces, new()),
+            count_new::<R>(new(), all),
         ]
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn count_by_avx2<R: Rule>(vocabulary: &Vocabulary, text: &[u8]) -> u64 {
+    fn count_by_avx2<R: Rule>(pieces: &mut Pieces, text: Counting<'_>) -> u64 {
         if Avx2::is_detected() {
             // SAFETY: the machine has what the function needs.
-            unsafe { count_avx2::<R>(vocabulary, empty(), text, u64::MAX) }
+            unsafe { count_avx2::<R>(pieces, text, u64::MAX) }
         } else {
-            count_blocks::<R, Sse2>(vocabulary, empty(), text, u64::MAX)
+            count_blocks::<R, Sse2>(pieces, text, u64::MAX)
         }
     }
 

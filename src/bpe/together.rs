@@ -4,7 +4,8 @@
 //! look up, their ranks tell the next lowest pair, and tables of megabytes are seldom near. So
 //! [`LANES`] cells take each step together: first all ask the memory for what they will read, then all
 //! read it. A lane whose cell is merged takes the next cell, also of a later piece, so that lanes are
-//! seldom idle before the text ends.
+//! seldom idle before the text ends. A cell that is already in a lane takes no other: texts repeat their
+//! words, and a sixth to a third of what comes here is such a word.
 //!
 //! The pairs of all lanes stand row by row, a row for each position in a cell: the lowest pair of
 //! every lane is found by one pass of vector instructions, with AVX-512 while the memory answers: of
@@ -13,13 +14,8 @@
 //!
 //! # Tried and lost
 //!
-//! By AVX-512, on new text of many languages (2026-11-22):
+//! By AVX-512 (2026-11-22):
 //!
-//! - Starting with whole characters instead of bytes, where no token that is not UTF-8 can be in the
-//!   way: that is half to four fifths of the characters that are not ASCII, a third in Bengali. It
-//!   gives the same tokens, but a join in one of sixteen lanes takes some 12 ns, and to look up a
-//!   character and its pair one by one takes about as long: 3 to 6 % slower, and no faster where it
-//!   is done only for cells that end in a character of three bytes.
 //! - Knowing spans by their tokens, as [`narrow`](super::narrow) does, so that cells of up to 31
 //!   characters take part: fewer instructions in a step, but tables other than those that the rounds
 //!   before have just read. From 6 % faster to 4 % slower with the load of the machine; English 4 %
@@ -28,7 +24,12 @@
 //!   near, no difference in a text. Storing by scalar code instead of three scatters, or asking for all
 //!   buckets, then for all words, before they are gathered: 6 and 17 % slower where all is near.
 //! - Moving the last cells of a text to the first half of the lanes, so that steps skip the other: no
-//!   difference.
+//!   difference. The last four one after the other instead ([`Together::join_lanes`]): messages 2 to 4 %
+//!   faster; eight or twelve: no gain.
+//! - Joining first, in one step, all pairs of bytes that no other join can come before, by two bounds for every
+//!   two bytes made at build time: half of all joins, but the steps that are left wait as long. Looked up
+//!   in vectors, from all new cells, messages were 2 to 4 % faster, other scripts and English 3 to 5 %
+//!   slower, random letters 11 to 15 %; looked up one by one, all was 2 to 14 % slower.
 
 use super::block::{Lanes, prefetch};
 use super::key::{Key, SHORT_BYTES};
@@ -54,7 +55,7 @@ pub(super) const NO_PAIR: i32 = i32::MAX;
 pub(super) const POSITIONS: usize = 1 << POSITION_BITS;
 
 /// A cell's text, and whatever after it.
-type Text = [u8; POSITIONS + 16];
+pub(super) type Text = [u8; POSITIONS + 16];
 
 /// The texts of all lanes, one after the other, the even ones before the odd ones in each half.
 pub(super) type Texts = [u8; LANES * POSITIONS + 16];
@@ -80,20 +81,30 @@ pub(crate) struct Together {
     pub(super) starts: [u32; LANES],
     pub(super) texts: Texts,
     hashes: [Hash; LANES],
+    /// How often each cell occurred since it was taken.
+    times: [u64; LANES],
     /// Bit set of the lanes that have a cell.
-    busy: u32,
+    pub(super) busy: u32,
 }
 
 impl Together {
-    #[inline(always)]
-    pub(super) fn new() -> Together {
+    pub(super) const fn new() -> Together {
         Together {
             words: [[NO_PAIR; LANES]; POSITIONS],
             lowest: [NO_PAIR; LANES],
             starts: [0; LANES],
             texts: [0; LANES * POSITIONS + 16],
-            hashes: [Hash::default(); LANES],
+            hashes: [Hash::NONE; LANES],
+            times: [0; LANES],
             busy: 0,
+        }
+    }
+
+    /// Forgets the cells of a count that failed.
+    #[inline(always)]
+    pub(super) fn restart(&mut self) {
+        if self.busy != 0 {
+            *self = Together::new();
         }
     }
 
@@ -108,9 +119,20 @@ impl Together {
         text: &[u8],
         (start, end): (usize, usize),
     ) -> u64 {
+        // A text repeats its words: this one may have been merged since it was looked for, or be here.
+        let known = memo.piece(hash);
+        if known != 0 {
+            return known;
+        }
+        let same = self.lanes_of(hash);
+        if same != 0 {
+            self.times[same.trailing_zeros() as usize % LANES] += 1;
+            return 0;
+        }
         let lane = self.busy.trailing_ones() as usize % LANES;
         self.busy |= 1 << lane;
         self.hashes[lane] = hash;
+        self.times[lane] = 1;
         let length = end - start;
         self.starts[lane] = u32::MAX >> (TOGETHER_BYTES - length);
         let cell = &mut self.texts[text_start(lane)..][..POSITIONS];
@@ -129,10 +151,23 @@ impl Together {
         self.words[length % POSITIONS][lane] = NO_PAIR;
         self.lowest[lane] = lowest;
         let mut tokens = 0;
+        if lowest == NO_PAIR {
+            tokens += self.free(memo);
+        }
         while self.busy == ALL {
             tokens += self.step::<L>(vocabulary, memo);
         }
         tokens
+    }
+
+    /// Bit set of the lane that has the cell of that hash, if one has.
+    #[inline(always)]
+    fn lanes_of(&self, hash: Hash) -> u32 {
+        let mut lanes = 0;
+        for (lane, other) in self.hashes.iter().enumerate() {
+            lanes |= u32::from(other.is(hash)) << lane;
+        }
+        lanes & self.busy
     }
 
     /// Tokens of all cells that are left.
@@ -145,44 +180,37 @@ impl Together {
         tokens
     }
 
-    /// A step of every cell; returns the tokens of those that are merged, whose lanes are free then.
+    /// A step of every cell; returns the tokens of those that are merged.
     #[inline(always)]
     fn step<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
-        let mut merged = self.busy & !L::join(self, vocabulary);
+        L::join(self, vocabulary);
+        self.free(memo)
+    }
+
+    /// Frees the lanes whose cell has no pair any more; returns the tokens of these cells.
+    #[inline(always)]
+    fn free(&mut self, memo: Memo) -> u64 {
+        let mut merged = 0;
+        for (lane, &lowest) in self.lowest.iter().enumerate() {
+            merged |= u32::from(lowest == NO_PAIR) << lane;
+        }
+        merged &= self.busy;
         self.busy &= !merged;
         let mut tokens = 0;
         while merged != 0 {
             let lane = merged.trailing_zeros() as usize % LANES;
             let count = u64::from(self.starts[lane].count_ones() - 1);
             memo.remember_piece(self.hashes[lane], count);
-            tokens += count;
+            tokens += count * self.times[lane];
             merged &= merged - 1;
         }
         tokens
     }
 
-    /// Joins the lowest pair of each cell; returns the bit set of the lanes that had one.
-    ///
-    /// First all lanes ask for what they have to look up, then they look it up, so that they wait for
-    /// the memory together.
+    /// Joins the lowest pair of each cell, which has one.
     #[inline(always)]
-    pub(super) fn join<L: Lanes>(&mut self, vocabulary: &Vocabulary) -> u32 {
-        let lowest = self.lowest;
-        let (mut lanes, mut pairs) = (0, [[Pair::default(); 2]; LANES]);
-        for (lane, pairs) in pairs.iter_mut().enumerate() {
-            if lowest[lane] != NO_PAIR {
-                *pairs = self.join_lane::<L>(vocabulary, lane, lowest[lane]);
-                lanes |= 1 << lane;
-            }
-        }
-        for (lane, pairs) in pairs.iter().enumerate() {
-            if lowest[lane] != NO_PAIR {
-                for pair in pairs {
-                    let rank = pair.rank(vocabulary, self.text(lane));
-                    self.words[pair.from % POSITIONS][lane] = word(rank, pair.from);
-                }
-            }
-        }
+    pub(super) fn join(&mut self, vocabulary: &Vocabulary) {
+        self.join_lanes(vocabulary);
         let mut lowest = [NO_PAIR; LANES];
         for row in &self.words {
             for (lowest, word) in lowest.iter_mut().zip(row) {
@@ -190,12 +218,41 @@ impl Together {
             }
         }
         self.lowest = lowest;
-        lanes
+    }
+
+    /// The same, but `lowest` stays as it was.
+    ///
+    /// First all lanes ask for what they have to look up, then they look it up, so that they wait for
+    /// the memory together.
+    #[inline(always)]
+    pub(super) fn join_lanes(&mut self, vocabulary: &Vocabulary) {
+        let mut pairs = [[Pair::default(); 2]; LANES];
+        let mut lanes = self.busy;
+        for pairs in &mut pairs {
+            if lanes == 0 {
+                break;
+            }
+            let lane = lanes.trailing_zeros() as usize % LANES;
+            lanes &= lanes - 1;
+            *pairs = self.join_lane(vocabulary, lane);
+        }
+        let mut lanes = self.busy;
+        for pairs in pairs {
+            if lanes == 0 {
+                break;
+            }
+            let lane = lanes.trailing_zeros() as usize % LANES;
+            lanes &= lanes - 1;
+            for pair in pairs {
+                let rank = pair.rank(vocabulary, self.text(lane));
+                self.words[pair.from % POSITIONS][lane] = word(rank, pair.from);
+            }
+        }
     }
 
     /// The text of a lane's cell.
     #[inline(always)]
-    fn text(&self, lane: usize) -> &Text {
+    pub(super) fn text(&self, lane: usize) -> &Text {
         let rest = &self.texts[text_start(lane % LANES)..];
         rest.first_chunk().unwrap_or(&[0; POSITIONS + 16])
     }
@@ -213,17 +270,12 @@ impl Together {
         self.lowest[lane] = self.lowest[lane].min(word);
     }
 
-    /// Joins the pair of `word`, which is the lowest of its lane; returns the pairs that this makes.
+    /// Joins the lowest pair of a lane; returns the pairs that this makes.
     #[inline(always)]
-    fn join_lane<L: Lanes>(
-        &mut self,
-        vocabulary: &Vocabulary,
-        lane: usize,
-        lowest: i32,
-    ) -> [Pair; 2] {
+    fn join_lane(&mut self, vocabulary: &Vocabulary, lane: usize) -> [Pair; 2] {
         #[cfg(test)]
         super::steps::add(1);
-        let at = lowest.cast_unsigned() as usize % POSITIONS;
+        let at = self.lowest[lane].cast_unsigned() as usize % POSITIONS;
         let starts = self.starts[lane];
         let joined = after(starts, at);
         let starts = starts & !(1 << joined);
@@ -242,8 +294,8 @@ impl Together {
         let previous_end = if before == 0 { next } else { end };
         let text = self.text(lane);
         [
-            Pair::new::<L>(vocabulary, text, at, next),
-            Pair::new::<L>(vocabulary, text, previous, previous_end),
+            Pair::new(vocabulary, text, at, next),
+            Pair::new(vocabulary, text, previous, previous_end),
         ]
     }
 }
@@ -259,7 +311,7 @@ struct Pair {
 
 impl Pair {
     #[inline(always)]
-    fn new<L: Lanes>(vocabulary: &Vocabulary, text: &Text, from: usize, to: usize) -> Pair {
+    fn new(vocabulary: &Vocabulary, text: &Text, from: usize, to: usize) -> Pair {
         let length = to.wrapping_sub(from).min(SHORT_BYTES + 1);
         let start = text[from % POSITIONS..].first_chunk();
         let key = start.map_or(Key::default(), |start| Key::new(start, length));

@@ -420,19 +420,21 @@ fn has_bit(bits: &[u8], bit: usize) -> bool {
 /// Sixteen bytes from `start`, which is a byte of the text; zeros past the end.
 #[inline(always)]
 pub(crate) fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
-    match text[start..].first_chunk() {
-        Some(chunk) => *chunk,
+    let bytes = match text[start..].first_chunk() {
+        Some(chunk) => u128::from_le_bytes(*chunk),
         None => last_bytes(text, start),
-    }
+    };
+    bytes.to_le_bytes()
 }
 
+/// As a number, which two registers hold.
 #[inline(never)]
-fn last_bytes(text: &[u8], start: usize) -> [u8; 16] {
+fn last_bytes(text: &[u8], start: usize) -> u128 {
     if let Some(last) = text.last_chunk::<16>() {
         let past = 16 - (text.len() - start);
-        return (u128::from_le_bytes(*last) >> (8 * past % 128)).to_le_bytes();
+        return u128::from_le_bytes(*last) >> (8 * past % 128);
     }
     let mut chunk = [0; 16];
     chunk[..text.len() - start].copy_from_slice(&text[start..]);
-    chunk
+    u128::from_le_bytes(chunk)
 }
