@@ -28,7 +28,7 @@
 //!   faster; eight or twelve: no gain.
 //! - Joining first, in one step, all pairs of bytes that no other join can come before, by two bounds for every
 //!   two bytes made at build time: half of all joins, but the steps that are left wait as long. Looked up
-//!   in vectors, from all new cells, messages were 2 to 4 % faster, other scripts and English 3 to 5 %
+//!   in vectors, from all new cells, messages were 2 to 6 % faster, other scripts and English 3 to 5 %
 //!   slower, random letters 11 to 15 %; looked up one by one, all was 2 to 14 % slower.
 
 use super::block::{Lanes, prefetch};
