@@ -44,6 +44,7 @@ pub(super) fn count<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
     }
 }
 
+/// The same, of a text that is not remembered.
 fn count_new<R: Rule>(text: Counting<'_>, limit: u64) -> u64 {
     PIECES.with_borrow_mut(|pieces| count_detected::<R>(pieces, text, limit))
 }

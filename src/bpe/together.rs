@@ -29,7 +29,7 @@
 //! - Joining first, in one step, all pairs of bytes that no other join can come before, by two bounds for every
 //!   two bytes made at build time: half of all joins, but the steps that are left wait as long. Looked up
 //!   in vectors, from all new cells, messages were 2 to 6 % faster, other scripts and English 3 to 5 %
-//!   slower, random letters 11 to 15 %; looked up one by one, all was 2 to 14 % slower.
+//!   slower, base64 11 to 15 %; looked up one by one, all was 2 to 14 % slower.
 
 use super::block::{Lanes, prefetch};
 use super::key::{Key, SHORT_BYTES};
@@ -55,7 +55,7 @@ pub(super) const NO_PAIR: i32 = i32::MAX;
 pub(super) const POSITIONS: usize = 1 << POSITION_BITS;
 
 /// A cell's text, and whatever after it.
-pub(super) type Text = [u8; POSITIONS + 16];
+type Text = [u8; POSITIONS + 16];
 
 /// The texts of all lanes, one after the other, the even ones before the odd ones in each half.
 pub(super) type Texts = [u8; LANES * POSITIONS + 16];
@@ -252,7 +252,7 @@ impl Together {
 
     /// The text of a lane's cell.
     #[inline(always)]
-    pub(super) fn text(&self, lane: usize) -> &Text {
+    fn text(&self, lane: usize) -> &Text {
         let rest = &self.texts[text_start(lane % LANES)..];
         rest.first_chunk().unwrap_or(&[0; POSITIONS + 16])
     }

@@ -27,7 +27,7 @@ impl<'a> Waiting<'a> {
         Waiting {
             readers: Vec::new(),
             windows: Windows::new(),
-            hashes: [Hash::default(); TOGETHER],
+            hashes: [Hash::NONE; TOGETHER],
             busy: 0,
             bytes: 0,
         }
