@@ -245,6 +245,11 @@ GENERATORS: Final[dict[str, Callable[[random.Random, int], str]]] = {
     "emoji-random": drawn(letters("\U0001f300", "\U0001f64f")),
     "emoji-joined": drawn([*letters("\U0001f466", "\U0001f469"), "\u200d", "\ufe0f"]),
     "flags": drawn(letters("\U0001f1e6", "\U0001f1ff")),
+    # What a block of 64 bytes has to look up most for, or cannot tell.
+    "alphabets": drawn([chr(c) for c in range(0xE80, 0xE000, 128) if chr(c).isalpha()]),
+    "alphabets-words": drawn([" " + chr(c) + "\u0301A" for c in range(0xE80, 0xAC00, 128)]),
+    "caseless-upper": drawn([chr(c) + "A " for c in range(0x4E00, 0x4E80)]),
+    "lone-marks": drawn([*MARKS, " \u0301", "a ", "!"]),
     "any-scalar": drawn([chr(c) for c in range(0, 0x110000, 97) if not 0xD800 <= c < 0xE000]),
     # Digits, punctuation and what machines write.
     "digits-random": drawn(DIGITS),

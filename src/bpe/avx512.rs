@@ -18,7 +18,8 @@
 
 use std::arch::x86_64::*;
 
-use super::block::{BLOCK, Lanes, Window};
+use super::block::{BLOCK, Block, Lanes, Window};
+use super::characters;
 use super::gather::{self, slots_in};
 use super::key;
 use super::lanes::Avx2;
@@ -84,6 +85,25 @@ impl Lanes for Avx512 {
         unsafe {
             let above = _mm512_sub_epi8(self.0, _mm512_set1_epi8(first.cast_signed()));
             _mm512_cmple_epu8_mask(above, _mm512_set1_epi8((last - first).cast_signed()))
+        }
+    }
+
+    const CHARACTERS: bool = true;
+    const WHOLE_BYTES: usize = 24;
+
+    #[inline(always)]
+    fn characters(window: &Window, block: &mut Block) {
+        // SAFETY: see above.
+        unsafe { characters::set(window, block) }
+    }
+
+    #[inline(always)]
+    fn spread(bits: u64, places: u64) -> u64 {
+        if places == u64::MAX {
+            bits
+        } else {
+            // SAFETY: see above.
+            unsafe { _pdep_u64(bits, places) }
         }
     }
 

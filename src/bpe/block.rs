@@ -1,7 +1,8 @@
-//! Classes of 64 bytes of ASCII at once, as one bit per byte.
+//! Classes of 64 bytes of text at once, as one bit per byte.
 //!
 //! The bits are found by the vector instructions of the machine: AVX-512 or AVX2 if it is there, else
-//! SSE2, which every x86-64 machine has; elsewhere they are found byte by byte. The oracle of what is
+//! SSE2, which every x86-64 machine has; elsewhere they are found byte by byte. Of characters that are not
+//! ASCII only AVX-512 finds the class; then there is one bit per character. The oracle of what is
 //! computed from them is the scalar rule of [`split`](super::split).
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
@@ -18,18 +19,26 @@ pub(crate) const BLOCK: usize = 64;
 /// The bytes of a block.
 pub(crate) type Window = [u8; BLOCK];
 
-/// Members of each class among the bytes of a block: bit `n` stands for byte `n`.
+/// Members of each class among the bytes of a block: bit `n` stands for byte `n`, or for character `n` once
+/// [`Lanes::characters`] was asked.
 ///
-/// Bytes past the end of the text are in no class.
+/// What is past the end of the text is in no class.
 pub(crate) struct Block {
-    /// Bytes of the text.
+    /// Bytes of the text, or whole characters.
     pub(crate) text: u64,
     /// True if the text ends in this block.
     pub(crate) last: bool,
-    /// Bytes of characters that are not ASCII; they are in no class below.
+    /// What is in no class below: bytes of characters that are not ASCII, or what is behind the last whole
+    /// character.
     pub(crate) wide: u64,
+    /// The bytes that the lowest bits stand for, one after the other.
+    pub(crate) firsts: u64,
     pub(crate) upper: u64,
     pub(crate) lower: u64,
+    /// Letters without case.
+    pub(crate) caseless: u64,
+    /// Combining marks; they are in `other` too.
+    pub(crate) mark: u64,
     pub(crate) digit: u64,
     /// The space alone.
     pub(crate) space: u64,
@@ -54,6 +63,18 @@ pub(crate) trait Lanes: Copy {
     fn equal(self, byte: u8) -> u64;
     /// Bits of the bytes from `first` to `last`, which are ASCII.
     fn within(self, first: u8, last: u8) -> u64;
+    /// True if these instructions find the classes of characters that are not ASCII.
+    const CHARACTERS: bool = false;
+    /// Makes the bits of the block those of its whole characters, each with its class.
+    #[inline(always)]
+    fn characters(_window: &Window, _block: &mut Block) {}
+    /// Those of the bits of `places` that the lowest bits of `bits` stand for, one after the other.
+    #[inline(always)]
+    fn spread(bits: u64, _places: u64) -> u64 {
+        bits
+    }
+    /// Longest piece that is not cut into cells, since these instructions merge it in the same time.
+    const WHOLE_BYTES: usize = 0;
     /// [`long::count`](super::long::count), compiled for these instructions.
     fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64;
     /// Writes the places behind those of a bit set, from `start` on, and whatever after them.
@@ -126,8 +147,11 @@ impl Block {
             text: u64::MAX >> (BLOCK - length.min(BLOCK)),
             last: length <= BLOCK,
             wide: 0,
+            firsts: u64::MAX,
             upper: 0,
             lower: 0,
+            caseless: 0,
+            mark: 0,
             digit: 0,
             space: 0,
             newline: 0,
@@ -149,14 +173,19 @@ impl Block {
             block.slash |= lanes.equal(b'/') << shift;
         }
         block.white |= block.space;
-        let named = block.wide | block.letter() | block.digit | block.white;
-        block.other = block.text & !named;
+        block.other = block.unnamed();
         block
+    }
+
+    /// What is in no class.
+    #[inline(always)]
+    pub(super) fn unnamed(&self) -> u64 {
+        self.text & !(self.wide | self.letter() | self.digit | self.white)
     }
 
     #[inline(always)]
     pub(crate) fn letter(&self) -> u64 {
-        self.upper | self.lower
+        self.upper | self.lower | self.caseless
     }
 
     /// White space without line ends.

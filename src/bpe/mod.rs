@@ -1,7 +1,7 @@
 //! Byte pair encodings: how many tokens a text has.
 //!
 //! A text is cut into pieces by the encoding's split rule ([`split`]), which looks at classes of
-//! characters only ([`unicode`]), 64 bytes at a time where they are ASCII ([`scan`], [`block`]). Most
+//! characters only ([`unicode`]), 64 bytes of them at a time ([`scan`], [`block`]). Most
 //! pieces were counted before ([`memo`]). A piece that is in the vocabulary ([`vocabulary`]) is one
 //! token; these are nine of ten. Any other ([`piece`]) falls into cells, which are merged ([`together`])
 //! or, if they are long, read window after window ([`reader`], [`waiting`], [`long`]).
@@ -11,6 +11,8 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub(crate) mod block;
+#[cfg(target_arch = "x86_64")]
+mod characters;
 mod encoding;
 #[cfg(target_arch = "x86_64")]
 mod gather;

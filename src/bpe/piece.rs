@@ -16,7 +16,7 @@ use super::vocabulary::{NONE, Vocabulary};
 pub(super) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
     let (mut from, mut count) = (start, 0);
     while from < end {
-        let to = cell_end(vocabulary, text, from, end);
+        let to = cell_end(vocabulary, text, from, end, 0);
         count += if vocabulary.rank(text, from, to) != NONE {
             1
         } else if to - from <= MERGE_BYTES {
@@ -41,7 +41,7 @@ pub(super) fn encode(
 ) {
     let mut from = start;
     while from < end {
-        let to = cell_end(vocabulary, text, from, end);
+        let to = cell_end(vocabulary, text, from, end, 0);
         match vocabulary.rank(text, from, to) {
             NONE if to - from > MERGE_BYTES => {
                 tokens.extend(long::encode::<OneByOne>(vocabulary, &text[from..to]));
@@ -54,10 +54,18 @@ pub(super) fn encode(
 }
 
 /// End of the cell at `start` of a piece that ends at `end`.
+///
+/// What has at most `whole` bytes is one cell.
 #[inline(always)]
-pub(super) fn cell_end(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> usize {
+pub(super) fn cell_end(
+    vocabulary: &Vocabulary,
+    text: &[u8],
+    start: usize,
+    end: usize,
+    whole: usize,
+) -> usize {
     // Nearly all pairs of ASCII are neighbours somewhere: there is nothing to gain.
-    if text[end - 1].is_ascii() {
+    if text[end - 1].is_ascii() || end - start <= whole {
         end
     } else {
         vocabulary.cell_end(text, start, end)

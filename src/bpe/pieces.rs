@@ -231,7 +231,7 @@ impl Pieces {
         }
         let (mut tokens, mut next) = (0, Next::default());
         while next.other < others {
-            let (known, cells) = self.find_cells(of, &mut next, others);
+            let (known, cells) = self.find_cells::<L>(of, &mut next, others);
             tokens += known + self.count_cells::<L>(of, cells);
         }
         tokens
@@ -240,7 +240,12 @@ impl Pieces {
     /// Cuts pieces into cells until there is no room for more; returns the tokens of the pieces that are
     /// remembered, and the number of cells.
     #[inline(always)]
-    fn find_cells(&mut self, of: &Counting<'_>, next: &mut Next, others: usize) -> (u64, usize) {
+    fn find_cells<L: Lanes>(
+        &mut self,
+        of: &Counting<'_>,
+        next: &mut Next,
+        others: usize,
+    ) -> (u64, usize) {
         let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
         let (mut tokens, mut cells) = (0, 0);
         while next.other < others {
@@ -257,7 +262,7 @@ impl Pieces {
                     next.from = Some(at);
                     return (tokens, cells);
                 }
-                let to = piece::cell_end(vocabulary, text, at, end);
+                let to = piece::cell_end(vocabulary, text, at, end, L::WHOLE_BYTES);
                 let is_whole = to - at == end - start;
                 let hash = if is_whole {
                     whole

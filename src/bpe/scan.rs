@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use super::avx512::Avx512;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 use super::block::Portable;
-use super::block::{Block, Lanes, Window, padded};
+use super::block::{BLOCK, Block, Lanes, padded};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{Avx2, Sse2};
 use super::memo::Memo;
@@ -89,22 +89,17 @@ fn count_blocks<R: Rule, L: Lanes>(
 ) -> u64 {
     pieces.restart();
     let text = counting.text();
-    let (mut start, mut tokens) = (0, 0);
+    // Up to `alone` pieces are found one by one: a block that is not ASCII takes long, and told nothing.
+    let (mut start, mut alone, mut tokens) = (0, 0, 0);
     // A piece has a token at least.
     while start < text.len() && tokens + pieces.found() <= limit {
-        let rest = &text[start..];
-        let copy;
-        let window = match rest.first_chunk() {
-            Some(window) => window,
-            None => {
-                copy = padded(rest);
-                &copy
-            }
-        };
         let mut ends = 0;
-        if !starts_wide(window) {
-            let block = Block::new::<L>(window, rest.len());
-            ends = R::starts(&block, rest).ends(&block);
+        if start >= alone && (L::CHARACTERS || !starts_wide(&text[start..])) {
+            ends = block_ends::<R, L>(&text[start..]);
+            let end = text.len().min(start + BLOCK);
+            if ends == 0 && !text[start..end].is_ascii() {
+                alone = end;
+            }
         }
         if ends == 0 {
             start = R::end(text, start);
@@ -120,11 +115,32 @@ fn count_blocks<R: Rule, L: Lanes>(
     tokens + pieces.finish::<L>(&mut counting)
 }
 
-/// True if one of the first bytes is not ASCII: then no block is worth its cost.
+/// Ends of the pieces that are known by the first block of `rest`, where one starts, as
+/// [`Starts::ends`](super::split::Starts::ends) gives them.
 #[inline(always)]
-fn starts_wide(window: &Window) -> bool {
-    window
-        .first_chunk::<8>()
+fn block_ends<R: Rule, L: Lanes>(rest: &[u8]) -> u64 {
+    let copy;
+    let window = match rest.first_chunk() {
+        Some(window) => window,
+        None => {
+            copy = padded(rest);
+            &copy
+        }
+    };
+    let mut block = Block::new::<L>(window, rest.len());
+    // Two copies of the rule: that of ASCII has fewer classes.
+    if L::CHARACTERS && block.wide != 0 {
+        L::characters(window, &mut block);
+        R::starts::<L>(&block, rest).ends::<L>(&block, rest.len())
+    } else {
+        R::starts::<L>(&block, rest).ends::<L>(&block, rest.len())
+    }
+}
+
+/// True if one of the first bytes is not ASCII: then no block is worth its cost that knows ASCII only.
+#[inline(always)]
+fn starts_wide(rest: &[u8]) -> bool {
+    rest.first_chunk::<8>()
         .is_some_and(|first| !first.is_ascii())
 }
 
@@ -184,12 +200,108 @@ mod tests {
         "—",
         "“x”",
         "👍",
+        "Привет",
+        "ПРИВЕТ",
+        "Straße",
+        "ǅ",
+        "ʰ",
+        "ไทย",
+        "हिन्दी",
+        "한국어",
+        "\u{640}",
+        "١٢٣",
+        "４",
+        "Ⅷ",
+        "²",
+        "\u{a0}",
+        "\u{2028}",
+        "𝐀",
+        "𐐨",
+        "𠀀",
         "\n        ",
         "\n \n",
         "                                                  ",
         "!\n\n/",
         "\n                                                                  \n",
     ];
+
+    fn random_texts(count: u32) -> impl Iterator<Item = String> {
+        let mut seed = 7_u64;
+        (0..count).map(move |_| {
+            let mut text = String::new();
+            for _ in 0..40 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                text.push_str(ATOMS[(seed >> 33) as usize % ATOMS.len()]);
+                if seed >> 60 == 0 {
+                    break;
+                }
+            }
+            text
+        })
+    }
+
+    /// Checks the ends that blocks tell at every piece; returns how many they are.
+    #[inline(always)]
+    fn check_ends<R: Rule, L: Lanes>(text: &str) -> u32 {
+        let (text, mut start, mut told) = (text.as_bytes(), 0, 0);
+        while start < text.len() {
+            let ends = block_ends::<R, L>(&text[start..]);
+            let (mut expected, mut at) = (0, start);
+            while at < text.len() && at < start + BLOCK && ends >> (at - start) != 0 {
+                at = R::end(text, at);
+                expected |= 1_u64 << (at - start - 1);
+            }
+            assert_eq!(ends, expected, "{:?}", &text[start..]);
+            told += ends.count_ones();
+            start = R::end(text, start);
+        }
+        told
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt")]
+    fn check_ends_by_avx512<R: Rule>(text: &str) -> u32 {
+        check_ends::<R, Avx512>(text)
+    }
+
+    fn check_ends_by_all<R: Rule>(text: &str) -> [u32; 2] {
+        let told = check_ends::<R, Portable>(text);
+        #[cfg(target_arch = "x86_64")]
+        if Avx512::is_detected() {
+            // SAFETY: the machine has what the function needs.
+            return [told, unsafe { check_ends_by_avx512::<R>(text) }];
+        }
+        [told, told]
+    }
+
+    #[test]
+    fn test_blocks_find_the_ends_of_the_rule() {
+        let mut told = [0, 0];
+        for text in random_texts(10_000) {
+            for [portable, all] in [
+                check_ends_by_all::<O200k>(&text),
+                check_ends_by_all::<Cl100k>(&text),
+                check_ends_by_all::<R50k>(&text),
+            ] {
+                told = [told[0] + portable, told[1] + all];
+            }
+        }
+        assert!(told[1] >= told[0] && told[0] > 100_000, "{told:?}");
+    }
+
+    #[test]
+    fn test_blocks_know_every_character() {
+        let characters: Vec<char> = ('\0'..=char::MAX).collect();
+        for (number, some) in characters.chunks(9).enumerate() {
+            let mut text = "-".repeat(number % 7);
+            for (&character, around) in some.iter().zip(["a.", "B", " ", "\n"].iter().cycle()) {
+                text.extend([character, 'x', character, character]);
+                text.push_str(around);
+            }
+            check_ends_by_all::<O200k>(&text);
+            check_ends_by_all::<Cl100k>(&text);
+        }
+    }
 
     /// A memo that remembers nothing yet.
     fn empty() -> Memo {
@@ -235,16 +347,7 @@ mod tests {
 
     #[test]
     fn test_every_level_counts_the_same() {
-        let mut seed = 7_u64;
-        for _ in 0..10_000 {
-            let mut text = String::new();
-            for _ in 0..40 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                text.push_str(ATOMS[(seed >> 33) as usize % ATOMS.len()]);
-                if seed >> 60 == 0 {
-                    break;
-                }
-            }
+        for text in random_texts(10_000) {
             check::<O200k>(&O200K, &text);
             check::<Cl100k>(&CL100K, &text);
             check::<R50k>(&R50K, &text);

@@ -7,12 +7,12 @@
 //! tried in vain, with two exceptions that are argued where they occur.
 //!
 //! The same rule once more, for 64 bytes at once, is algebra on the bits of a [`Block`]: every bit
-//! that is left is the start of a piece. It knows only ASCII and only what is in the block, and
+//! that is left is the start of a piece. It knows only what is in the block, and leaves what is rare, so it
 //! says how many of its bits to trust; the rest is left to the function above, which is the oracle
 //! of the tests. A rule looks only forward from the start of a piece, so that a block may begin at
 //! any.
 
-use super::block::{BLOCK, Block};
+use super::block::{BLOCK, Block, Lanes};
 use super::unicode::{
     CASELESS, END, LETTER, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UPPER, class_at,
 };
@@ -23,38 +23,38 @@ pub(super) trait Rule {
     fn end(text: &[u8], start: usize) -> usize;
 
     /// Starts of pieces in the `block` at the beginning of `rest`, where a piece starts.
-    fn starts(block: &Block, rest: &[u8]) -> Starts;
+    fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts;
 }
 
 /// Starts of pieces in a block.
 pub(super) struct Starts {
     bits: u64,
-    /// Bits that are known to be right: those of the first so many bytes.
+    /// Bits that are known to be right: the first so many.
     trusted: u32,
 }
 
 impl Starts {
-    /// Ends of the pieces that are known: bit `n` stands for the end after byte `n`.
+    /// Ends of the pieces that are known, in a text of `length` bytes: bit `n` stands for the end after byte
+    /// `n`.
     #[inline(always)]
-    pub(super) fn ends(&self, block: &Block) -> u64 {
+    pub(super) fn ends<L: Lanes>(&self, block: &Block, length: usize) -> u64 {
         let trusted = u64::MAX.checked_shr(64 - self.trusted).unwrap_or(0);
-        let whole = block.last && trusted == block.text;
-        let end = if whole {
-            block.text & !(block.text >> 1)
+        let end = if block.last && trusted == block.text {
+            1 << (length - 1)
         } else {
             0
         };
-        (self.bits & trusted) >> 1 | end
+        L::spread(self.bits & trusted, block.firsts) >> 1 | end
     }
 }
 
-/// Bytes of a block whose starts depend on nothing that the block does not show.
+/// Bits of a block whose starts depend on nothing that is `unknown` or behind the block.
 ///
-/// Whether white space is a start depends on the next byte.
+/// Whether white space is a start depends on what is next.
 #[inline(always)]
-fn visible(block: &Block) -> u32 {
-    if block.wide != 0 {
-        block.wide.trailing_zeros().saturating_sub(1)
+fn visible(block: &Block, unknown: u64) -> u32 {
+    if unknown != 0 {
+        unknown.trailing_zeros().saturating_sub(1)
     } else if block.last {
         block.text.count_ones()
     } else {
@@ -62,13 +62,23 @@ fn visible(block: &Block) -> u32 {
     }
 }
 
-/// The bit of the byte `at`; none if it is outside of the block.
+/// The byte that the bit `at` stands for.
 #[inline(always)]
-fn bit(at: usize) -> u64 {
-    if at < BLOCK { 1 << at } else { 0 }
+fn byte<L: Lanes>(block: &Block, at: usize) -> usize {
+    L::spread(1 << at, block.firsts).trailing_zeros() as usize
 }
 
-/// The bytes after those of `bits`.
+/// The bit of the character at `byte`; none if it is outside of the block.
+#[inline(always)]
+fn bit(block: &Block, byte: usize) -> u64 {
+    if byte < BLOCK {
+        1 << (block.firsts & ((1 << byte) - 1)).count_ones()
+    } else {
+        0
+    }
+}
+
+/// The bits after those of `bits`.
 #[inline(always)]
 fn after(bits: u64) -> u64 {
     bits << 1
@@ -165,24 +175,34 @@ impl Rule for O200k {
     }
 
     #[inline(always)]
-    fn starts(block: &Block, rest: &[u8]) -> Starts {
-        let mut bits = prefixed_starts(block) | block.upper & after(block.lower);
-        let (mut quotes, mut previous) = (block.quote & after(block.letter()), 0);
+    fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts {
+        let letters = block.letter() | block.mark;
+        let other = block.other & !block.mark;
+        let lower = letters & !block.upper;
+        let mut bits = prefixed_starts(block, letters, other) | block.upper & after(lower);
+        let (mut quotes, mut previous) = (block.quote & after(letters), 0);
         while quotes != 0 {
-            let quote = quotes.trailing_zeros() as usize;
+            let at = quotes.trailing_zeros() as usize;
+            let quote = byte::<L>(block, at);
             let end = contraction_end::<true>(rest, quote);
             // A contraction belongs to the word before it, but what follows it starts anew.
             if end > quote && quote != previous {
-                bits = bits & !(0b111 << quote) | bit(end);
+                bits = bits & !(0b111 << at) | bit(block, end);
                 previous = end;
             }
             quotes &= quotes - 1;
         }
+        // A mark without a letter before it is a prefix, a word or punctuation.
+        let lone = firsts(block.mark) & !after(block.letter());
+        let unknown = block.wide | lone;
+        // Upper case after a letter without case, or a mark: see `word`.
+        let backtracking = block.upper & after(lower & !block.lower);
         let indents = block.blank() & after(block.newline);
-        let breaks = block.newline & after(block.other);
-        let trusted = before_runs(block.blank(), indents, block.newline | block.wide)
+        let breaks = block.newline & after(other);
+        let trusted = before_runs(block.blank(), indents, block.newline | unknown)
             .min(before_runs(block.newline, breaks, block.slash))
-            .min(visible(block));
+            .min(backtracking.trailing_zeros())
+            .min(visible(block, unknown));
         Starts { bits, trusted }
     }
 }
@@ -232,12 +252,13 @@ impl Rule for Cl100k {
     }
 
     #[inline(always)]
-    fn starts(block: &Block, rest: &[u8]) -> Starts {
+    fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts {
         let quotes = block.quote & firsts(block.other) & !after(block.space);
-        let bits = prefixed_starts(block) | contractions::<true>(quotes, rest).0;
+        let bits = prefixed_starts(block, block.letter(), block.other)
+            | contractions::<true, L>(block, quotes, rest).0;
         let indents = block.blank() & after(block.newline);
         let ends = block.newline | block.wide | !block.text;
-        let trusted = before_runs(block.blank(), indents, ends).min(visible(block));
+        let trusted = before_runs(block.blank(), indents, ends).min(visible(block, block.wide));
         Starts { bits, trusted }
     }
 }
@@ -276,39 +297,44 @@ impl Rule for R50k {
     }
 
     #[inline(always)]
-    fn starts(block: &Block, rest: &[u8]) -> Starts {
+    fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts {
         let words = firsts(block.letter()) | firsts(block.digit) | firsts(block.other);
         let words = words & !after(block.space);
-        let (ends, inside) = contractions::<false>(block.quote & words, rest);
+        let (ends, inside) = contractions::<false, L>(block, block.quote & words, rest);
         let white = firsts(block.white) | before_word(block);
         Starts {
             bits: words & !inside | white | ends,
-            trusted: visible(block),
+            trusted: visible(block, block.wide),
         }
     }
 }
 
-/// What the rules with a prefix have in common.
+/// What the rules with a prefix have in common, by what they take for letters and for punctuation.
 #[inline(always)]
-fn prefixed_starts(block: &Block) -> u64 {
+fn prefixed_starts(block: &Block, letters: u64, other: u64) -> u64 {
     let blank = block.blank();
-    let punctuation = firsts(block.other) & !after(block.space);
-    let letters = firsts(block.letter()) & !after(blank | punctuation);
+    let punctuation = firsts(other) & !after(block.space);
+    let letters = firsts(letters) & !after(blank | punctuation);
     let blanks = blank & (!after(block.white) | after(block.newline) | before_word(block));
-    let newlines = block.newline & !after(block.white | block.other);
+    let newlines = block.newline & !after(block.white | other);
     punctuation | letters | blanks | newlines | thirds(block.digit)
 }
 
 /// Ends of the contractions at `quotes`, which are starts of pieces, and the letters inside them.
 #[inline(always)]
-fn contractions<const FOLD: bool>(mut quotes: u64, rest: &[u8]) -> (u64, u64) {
+fn contractions<const FOLD: bool, L: Lanes>(
+    block: &Block,
+    mut quotes: u64,
+    rest: &[u8],
+) -> (u64, u64) {
     let (mut ends, mut inside) = (0, 0);
     while quotes != 0 {
-        let quote = quotes.trailing_zeros() as usize;
+        let at = quotes.trailing_zeros() as usize;
+        let quote = byte::<L>(block, at);
         let end = contraction_end::<FOLD>(rest, quote);
         if end > quote {
-            ends |= bit(end);
-            inside |= 0b110 << quote;
+            ends |= bit(block, end);
+            inside |= 0b110 << at;
         }
         quotes &= quotes - 1;
     }

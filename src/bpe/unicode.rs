@@ -34,6 +34,8 @@ static BLOCKS: &[[u8; BLOCK]] = include_bytes!(concat!(env!("OUT_DIR"), "/classe
     .0;
 /// Classes of the characters of one or two bytes.
 static TWO_BYTES: &[u8; 1 << 11] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.two_bytes"));
+/// The class of all characters of three bytes with the same first one, by its low bits; 0 if they differ.
+pub(super) static LEADS: [u8; 16] = leads();
 static ASCII: &[u8; BLOCK] = &BLOCKS[0];
 
 /// Class and length in bytes of the character at `at`; ([`END`], 0) past the end.
@@ -90,4 +92,28 @@ fn wide_character_at(text: &[u8], at: usize, lead: u8) -> (u32, usize) {
             4,
         )
     }
+}
+
+/// Classes of the 128 characters around that one, the lowest bits of which are 0 in the first.
+#[inline(always)]
+pub(super) fn classes_around(code: u32) -> &'static [u8; BLOCK] {
+    &BLOCKS[usize::from(INDEX[code as usize / BLOCK])]
+}
+
+const fn leads() -> [u8; 16] {
+    const PER_LEAD: usize = (1 << 12) / BLOCK;
+    let mut leads = [0; 16];
+    let mut lead = 0;
+    while lead < leads.len() {
+        let class = BLOCKS[INDEX[lead * PER_LEAD] as usize][0];
+        let (mut at, mut same) = (0, true);
+        while at < 1 << 12 {
+            let index = INDEX[lead * PER_LEAD + at / BLOCK] as usize;
+            same &= BLOCKS[index][at % BLOCK] == class;
+            at += 1;
+        }
+        leads[lead] = if same { class } else { 0 };
+        lead += 1;
+    }
+    leads
 }
