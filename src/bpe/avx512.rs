@@ -89,7 +89,7 @@ impl Lanes for Avx512 {
     }
 
     const CHARACTERS: bool = true;
-    const WHOLE_BYTES: usize = 24;
+    const WHOLE_BYTES: usize = 24; // measured: 16 is slower in translations, 31 no faster
 
     #[inline(always)]
     fn characters(window: &Window, block: &mut Block) {

@@ -26,6 +26,8 @@ mod merge;
 mod narrow;
 mod piece;
 mod pieces;
+#[cfg(test)]
+pub(crate) mod random_texts;
 mod rank_file;
 mod ranked;
 mod reader;

@@ -157,6 +157,7 @@ fn count_one_by_one<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
 
 #[cfg(test)]
 mod tests {
+    use super::super::random_texts::random_texts;
     use super::super::split::{Cl100k, O200k, R50k};
     use super::super::vocabulary::{CL100K, O200K, P50K, R50K};
     use super::*;
@@ -225,21 +226,6 @@ mod tests {
         "\n                                                                  \n",
     ];
 
-    fn random_texts(count: u32) -> impl Iterator<Item = String> {
-        let mut seed = 7_u64;
-        (0..count).map(move |_| {
-            let mut text = String::new();
-            for _ in 0..40 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                text.push_str(ATOMS[(seed >> 33) as usize % ATOMS.len()]);
-                if seed >> 60 == 0 {
-                    break;
-                }
-            }
-            text
-        })
-    }
-
     /// Checks the ends that blocks tell; returns how many they are.
     #[inline(always)]
     fn check_ends<R: Rule, L: Lanes>(text: &str) -> u32 {
@@ -277,7 +263,7 @@ mod tests {
     #[test]
     fn test_blocks_find_the_ends_of_the_rule() {
         let mut told = [0, 0];
-        for text in random_texts(10_000) {
+        for text in random_texts(ATOMS, 7, 10_000) {
             for [portable, all] in [
                 check_ends_by_all::<O200k>(&text),
                 check_ends_by_all::<Cl100k>(&text),
@@ -355,7 +341,7 @@ mod tests {
 
     #[test]
     fn test_every_level_counts_the_same() {
-        for text in random_texts(10_000) {
+        for text in random_texts(ATOMS, 7, 10_000) {
             check::<O200k>(&O200K, &text);
             check::<Cl100k>(&CL100K, &text);
             check::<R50k>(&R50K, &text);

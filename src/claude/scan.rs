@@ -43,6 +43,7 @@ mod tests {
     use super::super::encoding::ClaudeFamily;
     use super::*;
     use crate::bpe::block::Portable;
+    use crate::bpe::random_texts::random_texts;
 
     /// What blocks and cells look at: all classes, all cases, and the long runs that leave a block.
     const ATOMS: &[&str] = &[
@@ -123,16 +124,7 @@ mod tests {
 
     #[test]
     fn test_every_way_counts_the_same() {
-        let mut seed = 11_u64;
-        for _ in 0..1_500 {
-            let mut text = String::new();
-            for _ in 0..40 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                text.push_str(ATOMS[(seed >> 33) as usize % ATOMS.len()]);
-                if seed >> 60 == 0 {
-                    break;
-                }
-            }
+        for text in random_texts(ATOMS, 11, 1_500) {
             for family in ClaudeFamily::ALL {
                 check(family, &text);
             }
