@@ -1,7 +1,6 @@
 //! What counts text: the profile's encoding, or what the user has put in its place.
 use crate::encoding::Encoding;
 use crate::profile::Profile;
-use crate::profile::model_name::ModelName;
 use crate::profile::table::Table;
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -42,7 +41,7 @@ impl Vocabularies {
         if self.0.is_empty() {
             return None;
         }
-        let model = ModelName::read(model, Table::bundled()).own;
+        let model = Table::bundled().model_name(model).own;
         let first = |fits: &dyn Fn(&str) -> bool| self.0.iter().find(|(name, _)| fits(name));
         let found = first(&|name| model.starts_with(name))
             .or_else(|| first(&|name| profile.name.starts_with(name)))

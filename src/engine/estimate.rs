@@ -4,6 +4,7 @@ use crate::engine::Reading;
 use crate::engine::bounds::{Bounds, Scope, Stratum};
 use crate::engine::learn::Features;
 use crate::known::KnownTotal;
+use crate::profile::Quality;
 use crate::request::{Assumptions, Part, Request};
 
 /// Beginnings of the assumptions that make a count a guess.
@@ -44,8 +45,8 @@ pub struct Estimate {
     pub estimated_tokens: u64,
     /// Messages beyond the known prefix.
     pub new_message_count: usize,
-    /// How the counted part was counted: `exact`, `calibrated`, `heuristic`.
-    pub quality: String,
+    /// How the counted part was counted.
+    pub quality: Quality,
     /// Lower bound.
     pub low: u64,
     /// Upper bound.
@@ -66,7 +67,7 @@ pub struct RequestCount {
     /// What text was counted with.
     pub encoding: String,
     /// How it was counted.
-    pub quality: String,
+    pub quality: Quality,
     /// What had to be guessed.
     pub assumptions: Assumptions,
 }
@@ -149,11 +150,11 @@ pub(crate) fn estimate(
     let mut assumptions = assumptions(reading, counter);
     let mut quality = quality(reading, counter, &assumptions);
     if source == Source::Exact {
-        quality = "exact";
+        quality = Quality::Exact;
         assumptions.clear();
     }
-    if quality == "exact" && !known.is_billed() {
-        quality = "calibrated";
+    if quality == Quality::Exact && !known.is_billed() {
+        quality = Quality::Calibrated;
     }
     let tokens = known.tokens.saturating_add(estimated_tokens);
     let (low, high) = match source {
@@ -166,7 +167,7 @@ pub(crate) fn estimate(
         known_tokens: known.tokens,
         estimated_tokens,
         new_message_count: count.new_message_count,
-        quality: quality.to_owned(),
+        quality,
         low,
         high,
         assumptions,
@@ -220,15 +221,17 @@ pub(crate) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assum
     all
 }
 
-pub(crate) fn quality<'r>(
-    reading: &'r Reading<'_>,
+pub(crate) fn quality(
+    reading: &Reading<'_>,
     counter: &Counter<'_>,
     assumptions: &Assumptions,
-) -> &'r str {
+) -> Quality {
     let is_guess = |name: &&str| GUESSES.iter().any(|guess| name.starts_with(guess));
-    match &*reading.profile.quality {
-        _ if assumptions.iter().any(is_guess) => "heuristic",
-        "exact" if !counter.counted_only_text() || counter.has_own_vocabulary() => "calibrated",
+    match reading.profile.quality {
+        _ if assumptions.iter().any(is_guess) => Quality::Heuristic,
+        Quality::Exact if !counter.counted_only_text() || counter.has_own_vocabulary() => {
+            Quality::Calibrated
+        }
         quality => quality,
     }
 }

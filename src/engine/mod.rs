@@ -26,7 +26,6 @@ use crate::known::sealed::Sealer;
 use crate::known::tenant::Tenant;
 use crate::known::{Boundary, KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
 use crate::profile::Profile;
-use crate::profile::model_name::ModelName;
 use crate::profile::table::Table;
 use crate::request::{Message, Part, Request};
 pub use recorded::Recorded;
@@ -119,8 +118,8 @@ pub struct Settings {
     pub vocabularies: Vocabularies,
     /// Whether recorded calls teach; only with [`Method::Profile`].
     pub is_learning: bool,
-    /// The profiles; none: those of the package.
-    pub table: Option<Table>,
+    /// The profiles.
+    pub table: Cow<'static, Table>,
     /// Memory for the beginnings of recorded bodies.
     pub starts_bytes: usize,
     /// Memory for the shapes of recorded calls, by which edits are known.
@@ -136,7 +135,7 @@ impl Default for Settings {
             method: Method::Profile,
             vocabularies: Vocabularies::default(),
             is_learning: false,
-            table: None,
+            table: Cow::Borrowed(Table::bundled()),
             starts_bytes: 1 << 20,
             shapes_bytes: 1 << 20,
             ttl_seconds: 86_400.0,
@@ -167,9 +166,7 @@ impl Engine {
             is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
             method: settings.method,
             vocabularies: settings.vocabularies,
-            table: settings
-                .table
-                .map_or(Cow::Borrowed(Table::bundled()), Cow::Owned),
+            table: settings.table,
             store,
             learners: Mutex::default(),
             starts: Mutex::new(Starts::new(settings.starts_bytes)),
@@ -491,7 +488,7 @@ impl Engine {
             context_tokens,
             message_tokens,
             encoding: counter.encoding().to_owned(),
-            quality: estimate::quality(reading, &counter, &assumptions).to_owned(),
+            quality: estimate::quality(reading, &counter, &assumptions),
             assumptions,
         }
     }
@@ -585,7 +582,7 @@ impl Engine {
 
     /// What shares its constants; `None` if nothing is learned.
     fn model(&self, reading: &Reading<'_>) -> Option<String> {
-        let name = ModelName::read(&reading.request.model, Table::bundled()).own;
+        let name = Table::bundled().model_name(&reading.request.model).own;
         let is_name = name.len() <= MAX_MODEL_BYTES;
         let own = self
             .vocabularies
@@ -598,9 +595,10 @@ impl Engine {
     }
 
     fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {
+        let universal = || Table::bundled().named("universal");
         match &self.method {
             Method::Profile => Cow::Borrowed(profile),
-            Method::Universal => Cow::Owned(profile.universal()),
+            Method::Universal => Cow::Owned(profile.universal(universal())),
             Method::Characters {
                 milli_characters_per_token,
                 milli_by_provider,
@@ -609,7 +607,7 @@ impl Engine {
                 let mut overrides = milli_by_provider.iter();
                 let found = overrides.find(|(provider, _)| *provider == profile.provider);
                 let milli = found.map_or(*milli_characters_per_token, |(_, milli)| *milli);
-                Cow::Owned(profile.characters(milli, *factor_permille))
+                Cow::Owned(profile.characters(universal(), milli, *factor_permille))
             }
         }
     }
@@ -619,7 +617,7 @@ impl Engine {
         let mut family = profile.name.clone();
         if !matches!((&self.method, is_known_model), (Method::Profile, true)) {
             family.push('/');
-            family.push_str(&ModelName::read(&request.model, Table::bundled()).own);
+            family.push_str(&Table::bundled().model_name(&request.model).own);
         }
         if request.is_raw {
             family.push_str(" raw");

@@ -6,6 +6,7 @@ use crate::engine::estimate::{self, Count};
 use crate::engine::learn::Lesson;
 use crate::engine::shape::{Seen, Shape};
 use crate::known::{Boundary, KnownTotal};
+use crate::profile::Quality;
 use crate::request::Assumptions;
 
 /// What a billed call makes known.
@@ -157,8 +158,8 @@ fn lesson(
         counted: count.tokens,
         billed: billed.input_tokens - count.known.tokens,
         derived: count.known.derived_tokens,
-        handicap: match &*reading.profile.quality {
-            "exact" => 4,
+        handicap: match reading.profile.quality {
+            Quality::Exact => 4,
             _ => 0,
         },
     })

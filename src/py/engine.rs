@@ -2,6 +2,7 @@
 use super::document::Body;
 use super::errors::guard;
 use super::models;
+use super::profile::table;
 use super::vocabulary::{interruptible, vocabularies};
 use crate::engine::estimate::{Estimate, Source};
 use crate::engine::learn::Learner;
@@ -11,7 +12,6 @@ use crate::known::digest::Digest;
 use crate::known::sealed::Entry;
 use crate::known::tenant::Tenant;
 use crate::known::{Boundary, PrefixStore};
-use crate::profile::table::Table;
 use crate::request::{Dialect, read_reply, read_request};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
@@ -20,7 +20,7 @@ use pyo3::types::PyBytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The dialect of this name; `None` to detect it.
-fn dialect(name: Option<&str>) -> PyResult<Option<Dialect>> {
+pub(super) fn dialect(name: Option<&str>) -> PyResult<Option<Dialect>> {
     let Some(name) = name else {
         return Ok(None);
     };
@@ -125,10 +125,7 @@ impl PyEngine {
             method,
             vocabularies: vocabularies(named_vocabularies)?,
             is_learning,
-            table: guard(|| {
-                let table = profile_rows.map(|rows| Table::bundled().with_rows(rows));
-                Ok(table.transpose()?)
-            })?,
+            table: guard(|| table(profile_rows))?,
             starts_bytes: capacity_bytes / 8,
             shapes_bytes: capacity_bytes / 8,
             ttl_seconds,
@@ -203,7 +200,7 @@ impl PyEngine {
             estimate.known_tokens,
             estimate.estimated_tokens,
             estimate.new_message_count,
-            estimate.quality,
+            estimate.quality.name(),
             estimate.low,
             estimate.high,
             models::names(py, &estimate.assumptions)?,
@@ -393,7 +390,7 @@ impl PyEngine {
             about.model,
             about.profile,
             count.encoding,
-            count.quality,
+            count.quality.name(),
             models::names(py, &count.assumptions)?,
         );
         models::request_count(py, arguments)
