@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent
     from tokenctx._estimate.profiles import Profiles
-    from tokenctx._estimate.vocabularies import TextCounter
-    from tokenctx._models import Dialect, RequestCount
+    from tokenctx._models import Dialect, RequestCount, TextCounter
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
 
@@ -372,7 +371,9 @@ class HybridTokenEstimator:
             except (KeyError, TypeError, OverflowError):
                 is_taken = False
             if not is_taken:
-                raise ValueError(f"what was learned of {model!r} is no number of wins and finite numbers")
+                raise ValueError(
+                    f"what was learned of {model!r} is no number of wins and finite numbers"
+                )
 
     def reset(self) -> None:
         """Forget every known prefix, the correction factor and all that was learned."""
