@@ -5,7 +5,7 @@
 //! from `regex-syntax`, the tables behind the regex engine that `tiktoken` itself uses.
 //! Everything the run time relies on is checked here, so that it need not be checked there.
 
-#[path = "src/bpe/key.rs"]
+#[path = "src/bpe/table/key.rs"]
 #[allow(dead_code, reason = "some parts serve the run time only")]
 mod key;
 
@@ -33,7 +33,7 @@ const SLOTS_PERCENT: usize = 104;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/bpe/key.rs");
+    println!("cargo::rerun-if-changed=src/bpe/table/key.rs");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     write_classes(&out);
     for name in ["compile", "kind", "layout"] {

@@ -4,8 +4,8 @@
 //! turn is one request and its reply, so it has two boundaries.
 use std::time::Instant;
 use std::{env, fs};
-use tokenctx::digest::Digest;
-use tokenctx::prefix::{Boundary, ENTRY_BYTES, KnownTotal, PrefixStore};
+use tokenctx::known::digest::Digest;
+use tokenctx::known::{Boundary, ENTRY_BYTES, KnownTotal, PrefixStore};
 
 const CAPACITY_BYTES: usize = 256_000_000;
 

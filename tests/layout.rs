@@ -3,7 +3,7 @@ use std::fs;
 use std::time::Duration;
 use tokenctx::engine::{Engine, Settings};
 use tokenctx::json::{Document, Limits, Value};
-use tokenctx::prefix::PrefixStore;
+use tokenctx::known::PrefixStore;
 use tokenctx::request::read_request;
 
 const FILES: [&str; 3] = ["documented", "hmarr", "pamelafox"];

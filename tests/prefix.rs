@@ -1,8 +1,8 @@
 #![allow(clippy::unwrap_used)]
 //! Promises of digests and of the store of known prefixes.
-use tokenctx::digest::{Digest, Digester};
 use tokenctx::json::{Document, Limits};
-use tokenctx::prefix::{Boundary, ENTRY_BYTES, KnownTotal, PrefixStore};
+use tokenctx::known::digest::{Digest, Digester};
+use tokenctx::known::{Boundary, ENTRY_BYTES, KnownTotal, PrefixStore};
 use tokenctx::request::read_request;
 
 fn prefixes(secret: &[u8], body: &str) -> Vec<Digest> {

@@ -1,7 +1,7 @@
 //! Streams are scaled alike however they are cut; the numbers are compared in Python.
 use serde_json::Value;
-use tokenctx::scale::{Rounding, Scale};
-use tokenctx::sse::{MAX_EVENT_BYTES, Rewriter};
+use tokenctx::usage::scale::{Rounding, Scale};
+use tokenctx::usage::sse::{MAX_EVENT_BYTES, Rewriter};
 
 fn streams() -> Vec<(String, Vec<u8>)> {
     let text = include_str!("data/usage/streams.json");

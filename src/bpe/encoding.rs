@@ -1,10 +1,10 @@
 //! The public handle to an encoding.
 
-use super::key::MAX_TOKEN_BYTES;
-use super::piece;
-use super::scan;
-use super::split::{Cl100k, O200k, R50k, Rule};
-use super::vocabulary::{self, NONE, Vocabulary};
+use crate::bpe::merge::piece;
+use crate::bpe::scan;
+use crate::bpe::split::{Cl100k, O200k, R50k, Rule};
+use crate::bpe::table::key::MAX_TOKEN_BYTES;
+use crate::bpe::table::{self, NONE, Vocabulary};
 
 /// Copy handle to an encoding: a split rule and a vocabulary.
 ///
@@ -133,10 +133,10 @@ impl Encoding {
 
     fn vocabulary(self) -> &'static Vocabulary {
         match self.name {
-            Name::O200kBase | Name::O200kHarmony => &vocabulary::O200K,
-            Name::Cl100kBase => &vocabulary::CL100K,
-            Name::P50kBase => &vocabulary::P50K,
-            Name::R50kBase => &vocabulary::R50K,
+            Name::O200kBase | Name::O200kHarmony => &table::O200K,
+            Name::Cl100kBase => &table::CL100K,
+            Name::P50kBase => &table::P50K,
+            Name::R50kBase => &table::R50K,
         }
     }
 

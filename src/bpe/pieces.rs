@@ -13,14 +13,14 @@
     reason = "a number of a piece is below 512"
 )]
 
-use super::block::{BLOCK, Lanes, prefetch};
-use super::key::{Key, SHORT_BYTES};
-use super::long::PARTED_BYTES;
-use super::memo::{Hash, Memo, SHORT_PIECE_BYTES};
-use super::piece;
-use super::together::{TOGETHER_BYTES, Together};
-use super::vocabulary::{NONE, Vocabulary, bytes_at};
-use super::waiting::Waiting;
+use crate::bpe::merge::batch::{TOGETHER_BYTES, Together};
+use crate::bpe::merge::long::PARTED_BYTES;
+use crate::bpe::merge::long_batch::Waiting;
+use crate::bpe::merge::piece;
+use crate::bpe::split::block::{BLOCK, Lanes, prefetch};
+use crate::bpe::table::key::{Key, SHORT_BYTES};
+use crate::bpe::table::memo::{Hash, Memo, SHORT_PIECE_BYTES};
+use crate::bpe::table::{NONE, Vocabulary, bytes_at};
 
 /// Room for pieces.
 const ROOM: usize = 512;

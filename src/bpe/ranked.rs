@@ -7,10 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::key::{self, Key, SHORT_BYTES};
-use super::rank_file::{self, RankFileError};
-use super::split_rule::SplitRule;
-use super::vocabulary::bytes_at;
+use crate::bpe::split::rule::SplitRule;
+use crate::bpe::table::bytes_at;
+use crate::bpe::table::key::{self, Key, SHORT_BYTES};
+use crate::bpe::table::rank_file::{self, RankFileError};
 
 /// Longest piece to merge at once; a longer one is cut there.
 const MAX_PIECE_BYTES: usize = 1 << 30;

@@ -7,18 +7,18 @@
 use std::cell::RefCell;
 
 #[cfg(target_arch = "x86_64")]
-use super::avx512::Avx512;
-#[cfg(any(test, not(target_arch = "x86_64")))]
-use super::block::Portable;
-use super::block::{BLOCK, Block, Lanes, padded};
-#[cfg(target_arch = "x86_64")]
-use super::lanes::{Avx2, Sse2};
-use super::memo::Memo;
+use crate::bpe::merge::avx512::Avx512;
 #[cfg(test)]
-use super::piece;
-use super::pieces::{Counting, Pieces};
-use super::split::Rule;
-use super::vocabulary::Vocabulary;
+use crate::bpe::merge::piece;
+use crate::bpe::pieces::{Counting, Pieces};
+use crate::bpe::split::Rule;
+#[cfg(any(test, not(target_arch = "x86_64")))]
+use crate::bpe::split::block::Portable;
+use crate::bpe::split::block::{BLOCK, Block, Lanes, padded};
+#[cfg(target_arch = "x86_64")]
+use crate::bpe::split::simd::{Avx2, Sse2};
+use crate::bpe::table::Vocabulary;
+use crate::bpe::table::memo::Memo;
 
 /// Shortest text whose count is remembered: counting a shorter one takes no longer.
 const REMEMBERED_BYTES: usize = 64;
@@ -116,7 +116,7 @@ fn count_blocks<R: Rule, L: Lanes>(
 }
 
 /// Ends of the pieces that are known by the first block of `rest`, where one starts, as
-/// [`Starts::ends`](super::split::Starts::ends) gives them.
+/// [`Starts::ends`](crate::bpe::split::Starts::ends) gives them.
 #[inline(always)]
 fn block_ends<R: Rule, L: Lanes>(rest: &[u8]) -> u64 {
     let copy;
@@ -157,10 +157,10 @@ fn count_one_by_one<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::random_texts::random_texts;
-    use super::super::split::{Cl100k, O200k, R50k};
-    use super::super::vocabulary::{CL100K, O200K, P50K, R50K};
     use super::*;
+    use crate::bpe::random_texts::random_texts;
+    use crate::bpe::split::{Cl100k, O200k, R50k};
+    use crate::bpe::table::{CL100K, O200K, P50K, R50K};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// What the algebra of blocks looks at: all classes, and the long runs that leave a block.

@@ -11,7 +11,7 @@
 
 use super::clump;
 use super::vocabulary::{Ladder, Vocabulary};
-use crate::bpe::block::Block;
+use crate::bpe::split::block::Block;
 use crate::bpe::split::thirds;
 
 /// What a block tells.

@@ -7,8 +7,8 @@ use super::tiling::{Tiling, Written};
 use super::together::{SHORT_CELL_BYTES, Together};
 use super::vocabulary::Vocabulary;
 use super::word::Word;
-use crate::bpe::memo::{Hash, Memo, SHORT_PIECE_BYTES};
-use crate::bpe::vocabulary::bytes_at;
+use crate::bpe::table::bytes_at;
+use crate::bpe::table::memo::{Hash, Memo, SHORT_PIECE_BYTES};
 
 /// Number of the first vocabulary in what all vocabularies share.
 const FIRST_NUMBER: u64 = 5;

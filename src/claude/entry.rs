@@ -10,8 +10,8 @@ use std::hint::select_unpredictable;
 use super::layout::{PUNCTUATION_COST_MASK, WORD_COST_MASK, WORD_VALUES, punctuation_shift};
 use super::vocabulary;
 use super::word::CAPS_CHARACTERS;
-use crate::bpe::key::{Key, SHORT_BYTES, low_bytes};
-use crate::bpe::vocabulary::bytes_at;
+use crate::bpe::table::bytes_at;
+use crate::bpe::table::key::{Key, SHORT_BYTES, low_bytes};
 
 /// The bit by which small letters differ from capitals, in every byte.
 const SMALL: [u8; 16] = [0x20; 16];

@@ -24,8 +24,8 @@ use super::kind;
 use super::vocabulary::{Ladder, Vocabulary};
 use super::word::Word;
 #[cfg(test)]
-use crate::bpe::block::Portable;
-use crate::bpe::block::{Block, Lanes, padded};
+use crate::bpe::split::block::Portable;
+use crate::bpe::split::block::{Block, Lanes, padded};
 
 const SPACE_CODE: u32 = b' ' as u32;
 

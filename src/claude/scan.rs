@@ -6,9 +6,9 @@
 
 use super::marker::Marker;
 #[cfg(not(target_arch = "x86_64"))]
-use crate::bpe::block::Portable;
+use crate::bpe::split::block::Portable;
 #[cfg(target_arch = "x86_64")]
-use crate::bpe::lanes::{Avx2, Sse2};
+use crate::bpe::split::simd::{Avx2, Sse2};
 
 /// Number of tokens of the text, or a number above `limit` if that is where it leads.
 pub(super) fn count(marker: Marker, limit: u64) -> u64 {
@@ -42,8 +42,8 @@ pub(super) fn exceeds(marker: Marker, limit: u64) -> bool {
 mod tests {
     use super::super::encoding::ClaudeFamily;
     use super::*;
-    use crate::bpe::block::Portable;
     use crate::bpe::random_texts::random_texts;
+    use crate::bpe::split::block::Portable;
 
     /// What blocks and cells look at: all classes, all cases, and the long runs that leave a block.
     const ATOMS: &[&str] = &[

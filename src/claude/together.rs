@@ -16,7 +16,7 @@ use super::costs::Costs;
 use super::layout::LANES;
 use super::tiling::{Marked, Tiling};
 use super::vocabulary::Vocabulary;
-use crate::bpe::memo::{Hash, Memo};
+use crate::bpe::table::memo::{Hash, Memo};
 
 /// Texts that are tiled side by side.
 const TOGETHER: usize = 4;

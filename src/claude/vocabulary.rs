@@ -14,7 +14,7 @@
 use std::hint::select_unpredictable;
 
 use super::layout::{self, LADDER, LANES};
-use crate::bpe::key::{self, Key};
+use crate::bpe::table::key::{self, Key};
 
 /// Keeps entries from straddling cache lines.
 #[repr(C, align(64))]

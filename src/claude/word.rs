@@ -10,7 +10,7 @@ use super::kind;
 use super::layout::{BOW, CAPS, EOW, SHIFT, WORD_COST_MASK, WORD_VALUES};
 use super::tiling::{Marked, Written};
 use super::vocabulary;
-use crate::bpe::key::SHORT_BYTES;
+use crate::bpe::table::key::SHORT_BYTES;
 
 /// Least characters of a word that `<caps>` marks.
 pub(super) const CAPS_CHARACTERS: usize = 4;

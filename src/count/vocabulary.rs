@@ -1,8 +1,8 @@
 //! What counts text: the profile's encoding, or what the user has put in its place.
 use crate::encoding::Encoding;
-use crate::model_name::ModelName;
 use crate::profile::Profile;
-use crate::resolve::Table;
+use crate::profile::model_name::ModelName;
+use crate::profile::table::Table;
 use std::cell::Cell;
 use std::fmt::Debug;
 

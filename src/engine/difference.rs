@@ -1,12 +1,12 @@
 //! Estimates by difference: the total of the nearest known conversation, less what left, plus
 //! what came.
 use super::{Engine, FAILED_VOCABULARY, Known, Reading, signed};
-use crate::bounds::{Bounds, Scope, Stratum};
-use crate::branch::{Overlap, Shape, Sum};
 use crate::count::{Counter, has_results, last_user_index};
-use crate::estimate::{self, Count, Edit};
-use crate::learn::{Features, Learner};
-use crate::prefix::{KnownPrefix, KnownTotal};
+use crate::engine::bounds::{Bounds, Scope, Stratum};
+use crate::engine::estimate::{self, Count, Edit};
+use crate::engine::learn::{Features, Learner};
+use crate::engine::shape::{Overlap, Shape, Sum};
+use crate::known::{KnownPrefix, KnownTotal};
 use std::sync::Arc;
 
 /// If a prefix is known, a difference must save more tokens than this from being counted: a short

@@ -3,7 +3,7 @@
 //! OpenAI and Azure now and then bill a short request to Responses half, rounded down. The same request is
 //! billed in whole too, and so is the next turn: 12 recorded calls of 5 projects, 2026-11.
 use super::{Engine, KnownPrefix, Reading};
-use crate::estimate;
+use crate::engine::estimate;
 use crate::layout::Layout;
 use crate::request::{Dialect, Message};
 

@@ -1,11 +1,11 @@
 //! What is kept of a billed call: known prefixes, the shape of the conversation, a lesson.
 use super::{Billed, Engine, FAILED_VOCABULARY, Known, Reading, Reply, UNTOLD, signed};
-use crate::bounds::Stratum;
-use crate::branch::{Seen, Shape};
 use crate::count::{Counter, last_user_index};
-use crate::estimate::{self, Count};
-use crate::learn::Lesson;
-use crate::prefix::{Boundary, KnownTotal};
+use crate::engine::bounds::Stratum;
+use crate::engine::estimate::{self, Count};
+use crate::engine::learn::Lesson;
+use crate::engine::shape::{Seen, Shape};
+use crate::known::{Boundary, KnownTotal};
 use crate::request::Assumptions;
 
 /// What a billed call makes known.

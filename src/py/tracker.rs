@@ -2,11 +2,11 @@
 use super::document::Body;
 use super::errors::guard;
 use super::models;
-use crate::digest::Digest;
 use crate::json::Limits;
-use crate::prefix::PrefixStore;
+use crate::known::PrefixStore;
+use crate::known::digest::Digest;
+use crate::known::tracker::{Conversation, Tracker};
 use crate::request::read_request;
-use crate::tracker::{Conversation, Tracker};
 use pyo3::prelude::*;
 
 #[pyclass(name = "Tracker", module = "tokenctx._core", frozen)]

@@ -2,10 +2,12 @@
 //!
 //! A whole is scaled as what fills the window, its parts as differences of scaled sums. So the parts
 //! of the scaled input add up to the scaled input, none is negative, and zero stays zero.
+pub mod scale;
+pub mod sse;
 mod table;
 
 use crate::json::{Kind, Value};
-use crate::scale::Scale;
+use crate::usage::scale::Scale;
 use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;

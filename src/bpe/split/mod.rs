@@ -1,0 +1,517 @@
+//! The split rules: where a text is cut into pieces before any merge.
+//!
+//! Each rule is published as a regular expression (quoted at its function). Here each is a
+//! function from the start of a piece to its end: one pass, no backtracking beyond the piece, no
+//! regex engine. The expressions try their alternatives in order at every position; what the first
+//! character and the one after it are decides between the alternatives, so that no alternative is
+//! tried in vain, with two exceptions that are argued where they occur.
+//!
+//! The same rule once more, for 64 bytes at once, is algebra on the bits of a [`Block`]: every bit
+//! that is left is the start of a piece. It knows only what is in the block, and leaves what is rare, so it
+//! says how many of its bits to trust; the rest is left to the function above, which is the oracle
+//! of the tests. A rule looks only forward from the start of a piece, so that a block may begin at
+//! any.
+
+pub(crate) mod block;
+#[cfg(target_arch = "x86_64")]
+pub(in crate::bpe) mod characters;
+pub(in crate::bpe) mod rule;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod simd;
+pub(in crate::bpe) mod unicode;
+
+use crate::bpe::split::block::{BLOCK, Block, Lanes};
+use crate::bpe::split::unicode::{
+    CASELESS, END, LETTER, LOWER, MARK, NEWLINE, NUMBER, OTHER, SPACE, UPPER, class_at,
+};
+
+/// A split rule.
+pub(in crate::bpe) trait Rule {
+    /// End of the piece that starts at `start`, which is a character of the UTF-8 `text`.
+    fn end(text: &[u8], start: usize) -> usize;
+
+    /// Starts of pieces in the `block` at the beginning of `rest`, where a piece starts.
+    fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts;
+}
+
+/// Starts of pieces in a block.
+pub(in crate::bpe) struct Starts {
+    bits: u64,
+    /// Bits that are known to be right: the first so many.
+    trusted: u32,
+}
+
+impl Starts {
+    /// Ends of the pieces that are known, in a text of `length` bytes: bit `n` stands for the end after byte
+    /// `n`.
+    #[inline(always)]
+    pub(in crate::bpe) fn ends<L: Lanes>(&self, block: &Block, length: usize) -> u64 {
+        let trusted = u64::MAX.checked_shr(64 - self.trusted).unwrap_or(0);
+        let end = if block.last && trusted == block.text {
+            1 << (length - 1)
+        } else {
+            0
+        };
+        L::spread(self.bits & trusted, block.firsts) >> 1 | end
+    }
+}
+
+/// Bits of a block whose starts depend on nothing that is `unknown` or behind the block.
+///
+/// Whether white space is a start depends on what is next.
+#[inline(always)]
+fn visible(block: &Block, unknown: u64) -> u32 {
+    if unknown != 0 {
+        unknown.trailing_zeros().saturating_sub(1)
+    } else if block.last {
+        block.text.count_ones()
+    } else {
+        u64::BITS - 1
+    }
+}
+
+/// The byte that the bit `at` stands for.
+#[inline(always)]
+fn byte<L: Lanes>(block: &Block, at: usize) -> usize {
+    L::spread(1 << at, block.firsts).trailing_zeros() as usize
+}
+
+/// The bit of the character at `byte`; none if it is outside of the block.
+#[inline(always)]
+fn bit(block: &Block, byte: usize) -> u64 {
+    if byte < BLOCK {
+        1 << (block.firsts & ((1 << byte) - 1)).count_ones()
+    } else {
+        0
+    }
+}
+
+/// The bits after those of `bits`.
+#[inline(always)]
+fn after(bits: u64) -> u64 {
+    bits << 1
+}
+
+/// First bytes of the runs of `bits`.
+#[inline(always)]
+fn firsts(bits: u64) -> u64 {
+    bits & !after(bits)
+}
+
+/// The last byte of each run of white space, unless the text ends there.
+#[inline(always)]
+fn before_word(block: &Block) -> u64 {
+    block.white & !(block.white >> 1) & block.text >> 1
+}
+
+/// The first byte of each run of `bits` and every third after it.
+#[inline(always)]
+pub(crate) fn thirds(bits: u64) -> u64 {
+    let mut starts = firsts(bits);
+    let whole = bits & bits << 1 & bits << 2;
+    let mut more = starts << 3 & whole;
+    while more != 0 {
+        starts |= more;
+        more = more << 3 & whole;
+    }
+    starts
+}
+
+/// Bytes to trust, if no run that goes from one of `firsts` to one of `ends`, or to the end of the
+/// block, may be trusted.
+#[inline(always)]
+fn before_runs(runs: u64, firsts: u64, ends: u64) -> u32 {
+    let (after, beyond) = runs.overflowing_add(firsts);
+    if beyond || after & !runs & ends != 0 {
+        firsts.trailing_zeros()
+    } else {
+        u64::BITS
+    }
+}
+
+/// What may follow a word's or a number's own characters in a run of punctuation.
+const PUNCTUATION: u8 = OTHER | MARK;
+
+/// The rule of `o200k_base` and `o200k_harmony`.
+///
+/// ```text
+/// [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+/// [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?
+/// \p{N}{1,3}
+///  ?[^\s\p{L}\p{N}]+[\r\n/]*
+/// \s*[\r\n]+
+/// \s+(?!\S)
+/// \s+
+/// ```
+pub(in crate::bpe) struct O200k;
+
+impl Rule for O200k {
+    #[inline(always)]
+    fn end(text: &[u8], start: usize) -> usize {
+        let (first, length) = class_at(text, start);
+        if first & LETTER != 0 {
+            let (Word::Lowered(end) | Word::Upper(end)) = word(text, start);
+            return contraction_end::<true>(text, end);
+        }
+        let next = start + length;
+        if first == NUMBER {
+            return run_end_at_most(text, next, NUMBER, 2);
+        }
+        let (second, _) = class_at(text, next);
+        if first != NEWLINE && second & (LETTER | MARK) != 0 {
+            let end = match word(text, next) {
+                Word::Lowered(end) => end,
+                // The first alternative without its prefix comes before the second with it: a mark
+                // is both a prefix and a word.
+                Word::Upper(_) if first == MARK => next,
+                Word::Upper(end) => end,
+            };
+            return contraction_end::<true>(text, end);
+        }
+        if first == MARK {
+            return contraction_end::<true>(text, next);
+        }
+        if first == OTHER || (text[start] == b' ' && second == OTHER) {
+            let end = run_end(text, next, PUNCTUATION);
+            return bytes_end(text, end, |byte| matches!(byte, b'\r' | b'\n' | b'/'));
+        }
+        let white = White::at(text, start);
+        match white.after_newline {
+            Some(end) => end,
+            None => white.end_before_word(text),
+        }
+    }
+
+    #[inline(always)]
+    fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts {
+        let letters = block.letter() | block.mark;
+        let other = block.other & !block.mark;
+        let lower = letters & !block.upper;
+        let mut bits = prefixed_starts(block, letters, other) | block.upper & after(lower);
+        let (mut quotes, mut previous) = (block.quote & after(letters), 0);
+        while quotes != 0 {
+            let at = quotes.trailing_zeros() as usize;
+            let quote = byte::<L>(block, at);
+            let end = contraction_end::<true>(rest, quote);
+            // A contraction belongs to the word before it, but what follows it starts anew.
+            if end > quote && quote != previous {
+                bits = bits & !(0b111 << at) | bit(block, end);
+                previous = end;
+            }
+            quotes &= quotes - 1;
+        }
+        // A mark without a letter before it is a prefix, a word or punctuation.
+        let lone = firsts(block.mark) & !after(block.letter());
+        let unknown = block.wide | lone;
+        // Upper case after a letter without case, or a mark: see `word`.
+        let backtracking = block.upper & after(lower & !block.lower);
+        let indents = block.blank() & after(block.newline);
+        let breaks = block.newline & after(other);
+        let trusted = before_runs(block.blank(), indents, block.newline | unknown)
+            .min(before_runs(block.newline, breaks, block.slash))
+            .min(backtracking.trailing_zeros())
+            .min(visible(block, unknown));
+        Starts { bits, trusted }
+    }
+}
+
+/// The rule of `cl100k_base`.
+///
+/// ```text
+/// '(?i:[sdmt]|ll|ve|re)
+/// [^\r\n\p{L}\p{N}]?+\p{L}++
+/// \p{N}{1,3}+
+///  ?[^\s\p{L}\p{N}]++[\r\n]*+
+/// \s++$
+/// \s*[\r\n]
+/// \s+(?!\S)
+/// \s
+/// ```
+pub(in crate::bpe) struct Cl100k;
+
+impl Rule for Cl100k {
+    #[inline(always)]
+    fn end(text: &[u8], start: usize) -> usize {
+        let (first, length) = class_at(text, start);
+        let next = start + length;
+        if first & LETTER != 0 {
+            return run_end(text, next, LETTER);
+        }
+        if first == NUMBER {
+            return run_end_at_most(text, next, NUMBER, 2);
+        }
+        let contraction = contraction_end::<true>(text, start);
+        if contraction > start {
+            return contraction;
+        }
+        let (second, _) = class_at(text, next);
+        if first != NEWLINE && second & LETTER != 0 {
+            return run_end(text, next, LETTER);
+        }
+        if first & PUNCTUATION != 0 || (text[start] == b' ' && second & PUNCTUATION != 0) {
+            let end = run_end(text, next, PUNCTUATION);
+            return bytes_end(text, end, |byte| matches!(byte, b'\r' | b'\n'));
+        }
+        let white = White::at(text, start);
+        match white.after_newline {
+            Some(end) if white.end < text.len() => end,
+            _ => white.end_before_word(text),
+        }
+    }
+
+    #[inline(always)]
+    fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts {
+        let quotes = block.quote & firsts(block.other) & !after(block.space);
+        let bits = prefixed_starts(block, block.letter(), block.other)
+            | contractions::<true, L>(block, quotes, rest).0;
+        let indents = block.blank() & after(block.newline);
+        let ends = block.newline | block.wide | !block.text;
+        let trusted = before_runs(block.blank(), indents, ends).min(visible(block, block.wide));
+        Starts { bits, trusted }
+    }
+}
+
+/// The rule of `r50k_base` and `p50k_base`.
+///
+/// ```text
+/// '(?:[sdmt]|ll|ve|re)
+///  ?\p{L}++
+///  ?\p{N}++
+///  ?[^\s\p{L}\p{N}]++
+/// \s++$
+/// \s+(?!\S)
+/// \s
+/// ```
+pub(in crate::bpe) struct R50k;
+
+impl Rule for R50k {
+    #[inline(always)]
+    fn end(text: &[u8], start: usize) -> usize {
+        let contraction = contraction_end::<false>(text, start);
+        if contraction > start {
+            return contraction;
+        }
+        let (mut class, length) = class_at(text, start);
+        let next = start + length;
+        if text[start] == b' ' {
+            class = class_at(text, next).0;
+        }
+        for set in [LETTER, NUMBER, PUNCTUATION] {
+            if class & set != 0 {
+                return run_end(text, next, set);
+            }
+        }
+        White::at(text, start).end_before_word(text)
+    }
+
+    #[inline(always)]
+    fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts {
+        let words = firsts(block.letter()) | firsts(block.digit) | firsts(block.other);
+        let words = words & !after(block.space);
+        let (ends, inside) = contractions::<false, L>(block, block.quote & words, rest);
+        let white = firsts(block.white) | before_word(block);
+        Starts {
+            bits: words & !inside | white | ends,
+            trusted: visible(block, block.wide),
+        }
+    }
+}
+
+/// What the rules with a prefix have in common, by what they take for letters and for punctuation.
+#[inline(always)]
+fn prefixed_starts(block: &Block, letters: u64, other: u64) -> u64 {
+    let blank = block.blank();
+    let punctuation = firsts(other) & !after(block.space);
+    let letters = firsts(letters) & !after(blank | punctuation);
+    let blanks = blank & (!after(block.white) | after(block.newline) | before_word(block));
+    let newlines = block.newline & !after(block.white | other);
+    punctuation | letters | blanks | newlines | thirds(block.digit)
+}
+
+/// Ends of the contractions at `quotes`, which are starts of pieces, and the letters inside them.
+#[inline(always)]
+fn contractions<const FOLD: bool, L: Lanes>(
+    block: &Block,
+    mut quotes: u64,
+    rest: &[u8],
+) -> (u64, u64) {
+    let (mut ends, mut inside) = (0, 0);
+    while quotes != 0 {
+        let at = quotes.trailing_zeros() as usize;
+        let quote = byte::<L>(block, at);
+        let end = contraction_end::<FOLD>(rest, quote);
+        if end > quote {
+            ends |= bit(block, end);
+            inside |= 0b110 << at;
+        }
+        quotes &= quotes - 1;
+    }
+    (ends, inside & !ends)
+}
+
+/// A word without its prefix, by the alternative of the `o200k` rule that takes it.
+enum Word {
+    /// The first alternative: upper case, then at least one letter that is not upper case.
+    Lowered(usize),
+    /// The second alternative, because all is upper case.
+    Upper(usize),
+}
+
+/// The word at `start`, which is a letter or a mark.
+///
+/// A letter without case, or a mark, belongs to both halves of the first alternative. If upper
+/// case follows the last of them, the expression backtracks to it: the word ends there.
+#[inline(always)]
+fn word(text: &[u8], start: usize) -> Word {
+    let (mut at, mut after_caseless) = (start, None);
+    loop {
+        let (class, length) = class_at(text, at);
+        match class {
+            LOWER => return Word::Lowered(run_end(text, at + length, LOWER | CASELESS | MARK)),
+            UPPER => at += length,
+            CASELESS | MARK => {
+                at += length;
+                after_caseless = Some(at);
+            }
+            _ => return after_caseless.map_or(Word::Upper(at), Word::Lowered),
+        }
+    }
+}
+
+/// End of the contraction at `at` (`'s`, `'t`, `'re`, `'ve`, `'m`, `'ll`, `'d`), or `at`.
+///
+/// With `FOLD` in either case; U+017F, the long s, is a lower case of S.
+#[inline(always)]
+fn contraction_end<const FOLD: bool>(text: &[u8], at: usize) -> usize {
+    if text.get(at) == Some(&b'\'') {
+        contraction_end_at_quote::<FOLD>(text, at)
+    } else {
+        at
+    }
+}
+
+fn contraction_end_at_quote<const FOLD: bool>(text: &[u8], at: usize) -> usize {
+    let letter = |offset: usize| {
+        let byte = text.get(at + offset).copied().unwrap_or(0);
+        if FOLD {
+            byte.to_ascii_lowercase()
+        } else {
+            byte
+        }
+    };
+    match (letter(1), letter(2)) {
+        (b's' | b't' | b'm' | b'd', _) => at + 2,
+        (b'r' | b'v', b'e') | (b'l', b'l') => at + 3,
+        (0xC5, 0xBF) if FOLD => at + 3,
+        _ => at,
+    }
+}
+
+/// End of the run of characters of the classes `set` at `at`.
+#[inline(always)]
+fn run_end(text: &[u8], mut at: usize, set: u8) -> usize {
+    if set & LOWER != 0 {
+        at = ascii_letters_end(text, at, if set & UPPER != 0 { ASCII_CASE } else { 0 });
+    }
+    loop {
+        let (class, length) = class_at(text, at);
+        if class & set == 0 {
+            return at;
+        }
+        at += length;
+    }
+}
+
+/// The bit that tells upper from lower case in ASCII.
+const ASCII_CASE: u8 = 0x20;
+
+/// End of the run of lower case ASCII letters at `at`, if the bits `ignored` are set in all bytes;
+/// or a place in the run, near the end of the text.
+///
+/// Eight bytes at once: a word has about five, so that there is nothing to mispredict.
+#[inline(always)]
+fn ascii_letters_end(text: &[u8], mut at: usize, ignored: u8) -> usize {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * EACH;
+    while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk()) {
+        let bytes = u64::from_le_bytes(*chunk) | (EACH * u64::from(ignored));
+        let low = bytes & !HIGH;
+        // The high bit of each sum is set from `a` on, and from the byte after `z` on.
+        let from_a = low + EACH * (0x80 - u64::from(b'a'));
+        let after_z = low + EACH * (0x7F - u64::from(b'z'));
+        let others = (!from_a | after_z | bytes) & HIGH;
+        if others != 0 {
+            return at + others.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at
+}
+
+/// [`run_end`], but at most `limit` characters.
+#[inline(always)]
+fn run_end_at_most(text: &[u8], mut at: usize, set: u8, limit: usize) -> usize {
+    for _ in 0..limit {
+        let (class, length) = class_at(text, at);
+        if class & set == 0 {
+            break;
+        }
+        at += length;
+    }
+    at
+}
+
+/// End of the run of bytes at `at` that `belongs` accepts.
+#[inline(always)]
+fn bytes_end(text: &[u8], at: usize, belongs: impl Fn(u8) -> bool) -> usize {
+    text[at..]
+        .iter()
+        .position(|&byte| !belongs(byte))
+        .map_or(text.len(), |length| at + length)
+}
+
+/// A run of white space.
+struct White {
+    start: usize,
+    /// Start of its last character.
+    last: usize,
+    end: usize,
+    /// End of its last line end.
+    after_newline: Option<usize>,
+}
+
+impl White {
+    #[inline(always)]
+    fn at(text: &[u8], start: usize) -> White {
+        let mut white = White {
+            start,
+            last: start,
+            end: start,
+            after_newline: None,
+        };
+        loop {
+            let (class, length) = class_at(text, white.end);
+            if class & (SPACE | NEWLINE) == 0 {
+                return white;
+            }
+            white.last = white.end;
+            white.end += length;
+            if class == NEWLINE {
+                white.after_newline = Some(white.end);
+            }
+        }
+    }
+
+    /// `\s+(?!\S)`, else `\s`: all of it at the end of the text; else all but the last character,
+    /// which may become the prefix of what follows; a single character in any case.
+    #[inline(always)]
+    fn end_before_word(&self, text: &[u8]) -> usize {
+        if self.end == text.len() || self.last == self.start {
+            self.end
+        } else {
+            self.last
+        }
+    }
+}
+
+const _: () = assert!(END == 0, "no set of classes contains the end of the text");

@@ -1,0 +1,279 @@
+//! Counts that were found before, by hash.
+//!
+//! The vocabulary is megabytes of table, and a text uses a few thousand lines of it, each of which
+//! holds one piece that occurs and three that do not: waiting for them was two fifths of the time of
+//! new text. What a worker sees again and again fits into 512 KB, eight to a line. So pieces are looked
+//! for here first, tokens and others alike. Whole texts are remembered too: a gateway sees the same
+//! messages with every turn.
+//!
+//! A memo is a table with one place for each hash; the newer count takes the place. An entry of
+//! [`Pieces`] is one word; in an entry of [`Texts`], the first word is mixed with the second, so that
+//! halves of two entries do not fit together. So threads share a table without a lock. There are
+//! [`TABLES`] tables of pieces, and threads take turns in choosing, because a core that writes makes
+//! the others wait.
+//!
+//! No text is kept, only hashes with a secret of the process. Two pieces have the same 58 bits at
+//! the same place once in 10^17 times, and without the secret no one can bring that about.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "a part of a word is what is meant"
+)]
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use crate::bpe::split::block::prefetch;
+use crate::bpe::table::bytes_at;
+use crate::bpe::table::key::low_bytes;
+
+/// Counts of pieces in one table.
+const PIECES: usize = 1 << 16;
+
+/// Counts of texts.
+const TEXTS: usize = 1 << 12;
+
+/// Tables of pieces, for threads in turn: 2 MB of memory at most, of which a process has what it uses.
+const TABLES: usize = 4;
+
+/// Longest piece that is hashed at once.
+pub(crate) const SHORT_PIECE_BYTES: usize = 15;
+
+/// Shortest text whose hash is made in four parts side by side.
+const SIDE_BY_SIDE: usize = 256;
+
+static TABLES_OF_PIECES: [Pieces; TABLES] =
+    [const { Pieces([const { AtomicU64::new(0) }; PIECES]) }; TABLES];
+
+static TEXT_COUNTS: Texts = Texts([const { [const { AtomicU64::new(0) }; 2] }; TEXTS]);
+
+static SECRET: OnceLock<[u64; 2]> = OnceLock::new();
+
+/// Gives every process the same hashes, so that instructions can be counted; before the first count.
+pub(in crate::bpe) fn fix_secret() {
+    SECRET.get_or_init(|| [0x243F_6A88_85A3_08D3, 0x1319_8A2E_0370_7344]);
+}
+
+/// What this thread remembers of one vocabulary.
+#[derive(Clone, Copy)]
+pub(crate) struct Memo {
+    secret: [u64; 2],
+    pieces: &'static Pieces,
+}
+
+/// A hash of 128 bits.
+#[derive(Clone, Copy)]
+pub(crate) struct Hash {
+    /// Both halves of a product, joined.
+    tag: u64,
+    /// The same, joined at other bits: the high half alone crowds words that differ in one byte.
+    place: u64,
+}
+
+impl Hash {
+    pub(crate) const NONE: Hash = Hash { tag: 0, place: 0 };
+
+    /// True if both are hashes of the same, but for once in 2^64 times.
+    #[inline(always)]
+    pub(in crate::bpe) fn is(self, other: Hash) -> bool {
+        self.tag == other.tag
+    }
+
+    /// The same hash at one of the first `places` of a table, a power of two.
+    #[inline(always)]
+    pub(crate) fn within(self, places: u64) -> Hash {
+        Hash {
+            place: self.place & (places - 1),
+            ..self
+        }
+    }
+}
+
+impl Memo {
+    /// The memo for the vocabulary of that number.
+    pub(crate) fn new(vocabulary: u64) -> Memo {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local!(static TABLE: Cell<usize> = const { Cell::new(usize::MAX) });
+        let [first, second] = *SECRET.get_or_init(|| {
+            let random = RandomState::new();
+            [random.hash_one(0), random.hash_one(1)]
+        });
+        if TABLE.get() == usize::MAX {
+            TABLE.set(THREADS.fetch_add(1, Relaxed) % TABLES);
+        }
+        Memo {
+            secret: [
+                first ^ vocabulary.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+                second,
+            ],
+            pieces: &TABLES_OF_PIECES[TABLE.get() % TABLES],
+        }
+    }
+
+    /// Hash of `text[start..end]`, which is not empty.
+    #[inline(always)]
+    pub(crate) fn hash(self, text: &[u8], start: usize, end: usize) -> Hash {
+        if end - start > SHORT_PIECE_BYTES {
+            self.hash_long(text, start, end)
+        } else {
+            self.hash_short(&bytes_at(text, start), end - start)
+        }
+    }
+
+    /// Hash of the first `length` bytes of `text`, at most [`SHORT_PIECE_BYTES`].
+    #[inline(always)]
+    pub(crate) fn hash_short(self, text: &[u8; 16], length: usize) -> Hash {
+        let (low, high) = low_bytes(text, length);
+        self.mixed(low ^ self.secret[0], high | (length as u64) << 56)
+    }
+
+    /// Hash of `text[start..end]`, which is longer than [`SHORT_PIECE_BYTES`].
+    #[inline(always)]
+    fn hash_long(self, text: &[u8], start: usize, end: usize) -> Hash {
+        let mut hash = self.mixed(self.secret[0], (end - start) as u64);
+        let mut at = start;
+        if end - start >= SIDE_BY_SIDE {
+            let mut lanes = [0, 1, 2, 3].map(|lane| hash.tag.wrapping_add(lane));
+            for block in text[start..end].as_chunks::<64>().0 {
+                for (lane, bytes) in lanes.iter_mut().zip(block.as_chunks().0) {
+                    let (low, high) = low_bytes(bytes, 16);
+                    *lane = self.mixed(low ^ *lane, high).tag;
+                }
+            }
+            for (number, lane) in (0..).zip(lanes) {
+                hash = self.mixed(lane ^ hash.tag, number);
+            }
+            at = end - (end - start) % 64;
+        }
+        while at < end {
+            let (low, high) = low_bytes(&bytes_at(text, at), 16.min(end - at));
+            hash = self.mixed(low ^ hash.tag, high);
+            at += 16;
+        }
+        hash
+    }
+
+    #[inline(always)]
+    fn mixed(self, low: u64, high: u64) -> Hash {
+        let product = u128::from(low).wrapping_mul(u128::from(high ^ self.secret[1]));
+        let (low, high) = (product as u64, (product >> 64) as u64);
+        Hash {
+            tag: low ^ high,
+            place: low >> 32 ^ high,
+        }
+    }
+
+    /// Asks for what [`piece`](Self::piece) will read.
+    #[inline(always)]
+    pub(in crate::bpe) fn prefetch(self, hash: Hash) {
+        prefetch(self.pieces.at(hash));
+    }
+
+    /// Tokens of the piece of that hash, or 0.
+    #[inline(always)]
+    pub(crate) fn piece(self, hash: Hash) -> u64 {
+        let entry = self.pieces.at(hash).load(Relaxed);
+        if (entry ^ hash.tag) >> COUNT_BITS == 0 {
+            entry & MOST
+        } else {
+            0
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn remember_piece(self, hash: Hash, tokens: u64) {
+        if tokens <= MOST {
+            let entry = hash.tag & !MOST | tokens;
+            self.pieces.at(hash).store(entry, Relaxed);
+        }
+    }
+
+    /// Remembers `tokens` of a piece, at most [`MOST`], unless they are none; without a branch.
+    #[inline(always)]
+    pub(crate) fn remember_some(self, hash: Hash, tokens: u64) {
+        let entry = self.pieces.at(hash);
+        let before = entry.load(Relaxed);
+        let made = hash.tag & !MOST | tokens;
+        entry.store(if tokens == 0 { before } else { made }, Relaxed);
+    }
+
+    /// Tokens of the text of that hash, or 0.
+    pub(crate) fn text(self, hash: Hash) -> u64 {
+        let [mixed, tokens] = TEXT_COUNTS.at(hash);
+        let tokens = tokens.load(Relaxed);
+        if mixed.load(Relaxed) ^ tokens == hash.tag {
+            tokens
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn remember_text(self, hash: Hash, tokens: u64) {
+        let entry = TEXT_COUNTS.at(hash);
+        entry[0].store(hash.tag ^ tokens, Relaxed);
+        entry[1].store(tokens, Relaxed);
+    }
+}
+
+/// Low bits of an entry of [`Pieces`], which hold the count.
+const COUNT_BITS: u32 = 6;
+
+/// Largest count of a piece.
+const MOST: u64 = (1 << COUNT_BITS) - 1;
+
+#[repr(align(64))]
+struct Pieces([AtomicU64; PIECES]);
+
+impl Pieces {
+    #[inline(always)]
+    fn at(&self, hash: Hash) -> &AtomicU64 {
+        &self.0[hash.place as usize % PIECES]
+    }
+}
+
+#[repr(align(64))]
+struct Texts([[AtomicU64; 2]; TEXTS]);
+
+impl Texts {
+    fn at(&self, hash: Hash) -> &[AtomicU64; 2] {
+        &self.0[hash.place as usize % TEXTS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn test_what_was_remembered_is_there() {
+        let memo = Memo::new(9);
+        let hash = memo.hash(b"a text that no other test counts", 0, 32);
+        assert_eq!((memo.piece(hash), memo.text(hash)), (0, 0));
+        memo.remember_piece(hash, 3);
+        memo.remember_text(hash, 1_000_000);
+        assert_eq!((memo.piece(hash), memo.text(hash)), (3, 1_000_000));
+        let other = Memo::new(10).hash(b"a text that no other test counts", 0, 32);
+        assert_eq!((memo.piece(other), memo.text(other)), (0, 0));
+        memo.remember_piece(other, MOST + 1);
+        assert_eq!(memo.piece(other), 0);
+    }
+
+    #[test]
+    fn test_every_byte_and_the_length_change_the_hash() {
+        let text = [0; SIDE_BY_SIDE + 100];
+        let memo = Memo::new(1);
+        let hash = |text: &[u8], end| memo.hash(text, 0, end).tag;
+        let mut seen = HashSet::new();
+        for end in 1..=text.len() {
+            assert!(seen.insert(hash(&text, end)));
+            for at in 0..end {
+                let mut other = text;
+                other[at] = 1;
+                assert!(seen.insert(hash(&other, end)));
+            }
+        }
+    }
+}

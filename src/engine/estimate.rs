@@ -1,0 +1,234 @@
+//! What is answered: tokens, where they come from, how good they are.
+use crate::count::{Counter, Tally};
+use crate::engine::Reading;
+use crate::engine::bounds::{Bounds, Scope, Stratum};
+use crate::engine::learn::Features;
+use crate::known::KnownTotal;
+use crate::request::{Assumptions, Part, Request};
+
+/// Beginnings of the assumptions that make a count a guess.
+const GUESSES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
+
+/// Where an estimate comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The provider has billed exactly this request.
+    Exact,
+    /// A known prefix and the count of what follows it.
+    Delta,
+    /// A count of the whole request.
+    Estimated,
+}
+
+impl Source {
+    /// `"exact"`, `"delta"`, `"estimated"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Exact => "exact",
+            Source::Delta => "delta",
+            Source::Estimated => "estimated",
+        }
+    }
+}
+
+/// Input tokens that a request is expected to be billed for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Known and counted tokens.
+    pub tokens: u64,
+    /// Where they come from.
+    pub source: Source,
+    /// Billed by the provider for the known prefix.
+    pub known_tokens: u64,
+    /// Counted here.
+    pub estimated_tokens: u64,
+    /// Messages beyond the known prefix.
+    pub new_message_count: usize,
+    /// How the counted part was counted: `exact`, `calibrated`, `heuristic`.
+    pub quality: String,
+    /// Lower bound.
+    pub low: u64,
+    /// Upper bound.
+    pub high: u64,
+    /// What had to be guessed.
+    pub assumptions: Assumptions,
+}
+
+/// A request counted here part by part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestCount {
+    /// All tokens.
+    pub tokens: u64,
+    /// All but the messages.
+    pub context_tokens: u64,
+    /// One for each message.
+    pub message_tokens: Vec<u64>,
+    /// What text was counted with.
+    pub encoding: String,
+    /// How it was counted.
+    pub quality: String,
+    /// What had to be guessed.
+    pub assumptions: Assumptions,
+}
+
+/// What was counted beyond a known prefix, or against a known conversation.
+#[derive(Default)]
+pub(crate) struct Count {
+    pub known: KnownTotal,
+    pub tokens: u64,
+    /// What stands before the messages, if it was counted.
+    pub context_tokens: u64,
+    /// Each message beyond the known prefix.
+    pub messages: Vec<u64>,
+    pub new_message_count: usize,
+    pub features: Features,
+    /// Whether the known total was billed with other options; they are counted then.
+    pub has_other_options: bool,
+    /// What differs from the known conversation, if it is not a prefix.
+    pub edit: Option<Edit>,
+}
+
+/// How a request differs from a known conversation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edit {
+    /// Of what left and of what came.
+    pub stratum: Stratum,
+    /// Whether messages left or came between others.
+    pub has_other_history: bool,
+    /// Whether what stands before the messages is another.
+    pub has_other_context: bool,
+    /// Whether what left was corrected by what was learned.
+    pub is_learned: bool,
+}
+
+impl Edit {
+    /// Whose bounds it has: those of a whole request, if what stands around it is another.
+    pub(crate) fn scope(self) -> Scope {
+        match self.has_other_context {
+            true => Scope::Whole,
+            false => Scope::New,
+        }
+    }
+}
+
+pub(crate) fn features(
+    request: &Request<'_>,
+    has_context: bool,
+    start: usize,
+    tokens: u64,
+    tally: Tally,
+) -> Features {
+    let is_call = |part: &&Part<'_>| matches!(part, Part::ToolCall(_) | Part::ToolResult(_));
+    let new = &request.messages[start..];
+    let calls = new
+        .iter()
+        .flat_map(|message| &message.parts)
+        .filter(is_call);
+    let tools = if has_context { request.tools.len() } else { 0 };
+    Features {
+        requests: u64::from(has_context),
+        text_tokens: tokens.saturating_sub(tally.tools + tally.schema + tally.media),
+        messages: new.len() as u64,
+        tools_tokens: tally.tools,
+        tool_sets: u64::from(tools > 0),
+        tools: tools as u64,
+        calls: calls.count() as u64,
+        schema_tokens: tally.schema,
+        media_tokens: tally.media,
+    }
+}
+
+pub(crate) fn estimate(
+    reading: &Reading<'_>,
+    counter: &Counter<'_>,
+    source: Source,
+    count: &Count,
+    estimated_tokens: u64,
+) -> Estimate {
+    let known = count.known;
+    let mut assumptions = assumptions(reading, counter);
+    let mut quality = quality(reading, counter, &assumptions);
+    if source == Source::Exact {
+        quality = "exact";
+        assumptions.clear();
+    }
+    if quality == "exact" && !known.is_billed() {
+        quality = "calibrated";
+    }
+    let tokens = known.tokens.saturating_add(estimated_tokens);
+    let (low, high) = match source {
+        Source::Exact => (tokens, tokens),
+        _ => bounds(reading, source, count, estimated_tokens, &assumptions),
+    };
+    Estimate {
+        tokens,
+        source,
+        known_tokens: known.tokens,
+        estimated_tokens,
+        new_message_count: count.new_message_count,
+        quality: quality.to_owned(),
+        low,
+        high,
+        assumptions,
+    }
+}
+
+fn bounds(
+    reading: &Reading<'_>,
+    source: Source,
+    count: &Count,
+    estimated_tokens: u64,
+    assumptions: &Assumptions,
+) -> (u64, u64) {
+    let known = count.known;
+    let scope = match (source, count.edit) {
+        (Source::Estimated, _) => Scope::Whole,
+        (_, Some(edit)) => edit.scope(),
+        _ if known.is_billed() || count.has_other_options => Scope::New,
+        _ => Scope::Reply,
+    };
+    let start = reading.request.messages.len() - count.new_message_count;
+    let stratum = match count.edit {
+        Some(edit) => edit.stratum,
+        None => Stratum::of(&reading.request, start, assumptions),
+    };
+    // What is not billed yet may be as wrong as a count.
+    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
+    let tokens = known.tokens.saturating_add(estimated_tokens);
+    let interval = |scope| {
+        let bounds = Bounds::of(&reading.profile, reading.is_known_model, scope, stratum);
+        bounds.interval(tokens, uncertain)
+    };
+    let (low, high) = interval(scope);
+    if count.edit.is_none() {
+        return (low, high);
+    }
+    // Replies are among what left, and the least is known of what they are billed for.
+    let reply = interval(Scope::Reply);
+    (low.min(reply.0), high.max(reply.1))
+}
+
+pub(crate) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {
+    let mut all = reading.request.assumptions.clone();
+    all.extend(counter.assumptions());
+    if !reading.is_known_model {
+        all.insert("unknown_model");
+    }
+    if reading.profile.runs_tools {
+        all.insert("server_tools");
+    }
+    all
+}
+
+pub(crate) fn quality<'r>(
+    reading: &'r Reading<'_>,
+    counter: &Counter<'_>,
+    assumptions: &Assumptions,
+) -> &'r str {
+    let is_guess = |name: &&str| GUESSES.iter().any(|guess| name.starts_with(guess));
+    match &*reading.profile.quality {
+        _ if assumptions.iter().any(is_guess) => "heuristic",
+        "exact" if !counter.counted_only_text() || counter.has_own_vocabulary() => "calibrated",
+        quality => quality,
+    }
+}

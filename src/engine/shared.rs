@@ -1,0 +1,72 @@
+//! What an engine asks of a store that several processes share, and what it takes from one.
+use crate::engine::{Engine, Known, Reading};
+use crate::known::digest::Digest;
+use crate::known::tenant::Tenant;
+
+/// Nothing is kept longer.
+const MAX_AGE_SECONDS: u64 = 2 * 365 * 24 * 3600;
+
+impl Engine {
+    /// The root of the conversation and the last `limit` prefixes, deepest last, at which another
+    /// process may have recorded more than is `known`; `None` if there can be none or
+    /// `limit` is 0.
+    ///
+    /// What was recorded ends with a request or with its reply, so only the borders of the
+    /// assistant's messages are asked for. Without one beyond the known prefix nothing is.
+    pub fn wanted(
+        &self,
+        reading: &Reading<'_>,
+        known: &Known,
+        limit: usize,
+    ) -> Option<(Digest, Vec<Digest>)> {
+        let messages = &reading.request.messages;
+        let known = known.prefix.map_or(0, |prefix| prefix.message_count);
+        let is_answer = |index: usize| messages[index].role == "assistant";
+        let count = messages.len();
+        if limit == 0 || !(known..count).any(is_answer) {
+            return None;
+        }
+        let is_border = |end: &usize| *end == count || is_answer(*end) != is_answer(*end - 1);
+        let ends = (known.max(1)..=count).rev().filter(|end| *end != known);
+        let mut digests: Vec<_> = ends
+            .filter(is_border)
+            .take(limit)
+            .map(|end| reading.prefixes[end])
+            .collect();
+        digests.reverse();
+        Some((reading.root(), digests))
+    }
+
+    /// Takes over a total that another process has recorded for `tenant`. `false` unless `sealed` is
+    /// what was sealed for `digest` under the same secret.
+    pub fn insert(
+        &self,
+        tenant: &Tenant,
+        digest: Digest,
+        sealed: &[u8],
+        now_seconds: f64,
+        unix_seconds: u64,
+    ) -> bool {
+        let Some(entry) = self.sealer().open(digest, sealed) else {
+            return false;
+        };
+        let age_seconds = unix_seconds.saturating_sub(entry.recorded_seconds);
+        #[allow(clippy::cast_precision_loss)] // two years
+        let age_seconds = age_seconds.min(MAX_AGE_SECONDS) as f64;
+        let recorded_seconds = now_seconds - age_seconds;
+        self.store()
+            .insert(tenant.number, digest, entry.total, recorded_seconds);
+        true
+    }
+}
+
+impl Reading<'_> {
+    /// What all requests of a conversation share, and few others: the prefix that ends with the
+    /// user's first message. Without messages, the context.
+    pub fn root(&self) -> Digest {
+        let messages = &self.request.messages;
+        let first = messages.iter().position(|message| message.role == "user");
+        let end = first.map_or(messages.len().min(1), |index| index + 1);
+        self.prefixes[end]
+    }
+}

@@ -1,0 +1,15 @@
+//! What is known of conversations: digests of their prefixes, and the totals that were billed there.
+//!
+//! A request has one [`digest`] for each of its prefixes, keyed by [`tenant`]. A [`PrefixStore`] keeps the
+//! billed total of some of them; an entry leaves the process [`sealed`], and all of them as an [`export`].
+pub mod digest;
+pub mod export;
+pub mod sealed;
+mod shard;
+mod store;
+pub mod tenant;
+mod total;
+pub mod tracker;
+
+pub use store::{Boundary, ENTRY_BYTES, KnownPrefix, PrefixStore, StoreStats};
+pub use total::{KnownOptions, KnownTotal};
