@@ -2,7 +2,7 @@
 
 python3 dev.py study accuracy calls.jsonl.gz --compare litellm tiktoken langchain chars4
 
-The page begins with what is generated; what stands behind the last mark is written by hand and stays.
+The page begins with what is generated; what stands behind its mark is written by hand and stays.
 """
 
 from __future__ import annotations
