@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from tokenctx import __version__
-from tokenctx._eval_tables import Grid, document, pools
-from tokenctx._evaluation import Evaluation, Filter, evaluate
-from tokenctx._peers import PEERS, Peer
+from tokenctx._cli.eval_tables import Grid, document, pools
+from tokenctx._evaluation.evaluation import Evaluation, Filter, evaluate
+from tokenctx._evaluation.peers import PEERS, Peer
 
 ROOT: Final = Path(__file__).parents[1]
 DOCUMENT: Final = ROOT / "docs" / "accuracy.md"

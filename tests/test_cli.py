@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import tokenctx
-from tokenctx._cli import INSTALL
-from tokenctx._commands import app
-from tokenctx._inputs import kind_of
-from tokenctx._tables import WORDS
+from tokenctx._cli.commands import app
+from tokenctx._cli.inputs import kind_of
+from tokenctx._cli.main import INSTALL
+from tokenctx._cli.tables import WORDS
 
 ROOT = Path(__file__).parents[1]
 DEMONSTRATION = str(ROOT / "tests/data/agent-session.json")
@@ -290,7 +290,7 @@ def test_a_broken_pipe_is_quiet(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_one_line_says_how_to_install_it() -> None:
-    code = "import sys; sys.modules['typer'] = None; from tokenctx._cli import main; main()"
+    code = "import sys; sys.modules['typer'] = None; from tokenctx._cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines() == [INSTALL]

@@ -12,11 +12,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tokenctx import ContextWindow, ModelLimits
-from tokenctx import _context_command as command
-from tokenctx._commands import app
-from tokenctx._context_page import page
-from tokenctx._context_picture import Plans, cells, segments
-from tokenctx._context_view import view
+from tokenctx._cli import context as command
+from tokenctx._cli.commands import app
+from tokenctx._cli.context_page import page
+from tokenctx._cli.context_picture import Plans, cells, segments
+from tokenctx._cli.context_view import view
 
 ROOT = Path(__file__).parents[1]
 SESSION = ROOT / "tests/data/agent-session.json"

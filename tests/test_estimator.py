@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tokenctx
 import tokenctx.reference
 from dialect_calls import CALLS, DIALECTS, SDK, assistant, chat, message_of, user
-from tokenctx._usage import normalize_usage
+from tokenctx._usage.normal import normalize_usage
 from tokenctx.reference.profile import profiles
 
 if TYPE_CHECKING:

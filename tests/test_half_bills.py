@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from test_requests import Pair
-from tokenctx._recordings import read_recording
-from tokenctx._replay import replay
+from tokenctx._evaluation.recordings import read_recording
+from tokenctx._evaluation.replay import replay
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -208,7 +208,7 @@ def test_bytes_become_text(content: bytes, charset: str | None, text: str) -> No
 
 
 def test_what_a_dialect_takes_is_data_with_a_source() -> None:
-    path = Path(mime.__file__).with_name("media_types.json")
+    path = Path(mime.__file__).parent / "data" / "media_types.json"
     rows = json.loads(path.read_text("utf-8"))["dialects"]
     assert set(rows) == {"openai-chat", "openai-responses", "anthropic", "gemini", "ai-sdk"}
     for row in rows.values():

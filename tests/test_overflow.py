@@ -13,7 +13,9 @@ import pytest
 
 from tokenctx import ContextOverflow, ContextWindow, parse_overflow
 
-TABLE = json.loads(resources.files("tokenctx").joinpath("overflow_errors.json").read_bytes())
+TABLE = json.loads(
+    resources.files("tokenctx").joinpath("data").joinpath("overflow_errors.json").read_bytes()
+)
 MESSAGE = "prompt is too long: 210000 tokens > 200000 maximum"
 
 

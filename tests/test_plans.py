@@ -20,9 +20,9 @@ from tokenctx import (
     TrimPlan,
     reference,
 )
-from tokenctx._outline import outline
-from tokenctx._plans import prune_plan, retention_plan, trim_plan
-from tokenctx._quarter import quarter_tokens
+from tokenctx._context.outline import outline
+from tokenctx._context.plans import prune_plan, retention_plan, trim_plan
+from tokenctx._evaluation.four_characters import quarter_tokens
 
 PLACEHOLDER = "[Old tool result content cleared]"
 

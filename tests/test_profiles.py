@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import tokenctx
-from tokenctx._profiles import read_profiles
+from tokenctx._estimate.profiles import read_profiles
 from tokenctx.reference.profile import profiles
 
-PACKAGE = Path(tokenctx.__file__).with_name("profiles.json")
+PACKAGE = Path(tokenctx.__file__).parent / "data" / "profiles.json"
 HELLO = [{"role": "user", "content": "hello world"}]
 HOUSE = {"name": "house", "like": "gpt-4o", "models": ["House-"], "message_tokens": 40}
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tokenctx._recordings import RecordingError, Turn, read_recording
-from tokenctx._replay import Figures, ReplayedTurn, quantile, replay
-from tokenctx._tables import reason_lines
+from tokenctx._cli.tables import reason_lines
+from tokenctx._evaluation.recordings import RecordingError, Turn, read_recording
+from tokenctx._evaluation.replay import Figures, ReplayedTurn, quantile, replay
 
 ROOT = Path(__file__).parents[1]
 DEMONSTRATION = ROOT / "tests/data/agent-session.json"

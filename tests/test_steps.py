@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tokenctx._commands import app
-from tokenctx._quarter import quarter, quarter_tokens
-from tokenctx._recordings import read_recording
-from tokenctx._replay import replay
-from tokenctx._replay_steps import AFTER_TOTAL, StepReport
+from tokenctx._cli.commands import app
+from tokenctx._evaluation.four_characters import quarter, quarter_tokens
+from tokenctx._evaluation.recordings import read_recording
+from tokenctx._evaluation.replay import replay
+from tokenctx._evaluation.steps import AFTER_TOTAL, StepReport
 
 SESSION = Path(__file__).parent / "data/agent-session.json"
 

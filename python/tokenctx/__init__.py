@@ -16,35 +16,35 @@ from tokenctx._core import (
     list_encodings,
 )
 from tokenctx._errors import Error, InternalError, RequestError
-from tokenctx._estimator import HybridTokenEstimator, stats
+from tokenctx._estimate.estimator import HybridTokenEstimator, stats
+from tokenctx._estimate.tracker import ConversationStateTracker
 from tokenctx._models import (
     ConversationLookupResult,
     Estimate,
     KnownConversationState,
     RequestCount,
 )
-from tokenctx._tracker import ConversationStateTracker
 
 if TYPE_CHECKING:
     from tokenctx import mime
-    from tokenctx._accuracy import Accuracy, AccuracyEvent
-    from tokenctx._agents import agent_hints
-    from tokenctx._compaction import Compaction
-    from tokenctx._context import ContextWindow, ModelFit
-    from tokenctx._context_usage import (
+    from tokenctx._context.compaction import Compaction
+    from tokenctx._context.limits import ModelLimits, model_limits
+    from tokenctx._context.overflow import ContextOverflow, parse_overflow
+    from tokenctx._context.plans import PrunePlan, RetentionPlan, TrimPlan
+    from tokenctx._context.thresholds import Threshold
+    from tokenctx._context.usage import (
         CalculationBasis,
         ContextCategory,
         ContextCounts,
         ContextItem,
         ContextUsage,
     )
-    from tokenctx._limits import ModelLimits, model_limits
-    from tokenctx._overflow import ContextOverflow, parse_overflow
-    from tokenctx._plans import PrunePlan, RetentionPlan, TrimPlan
-    from tokenctx._reader import UsageReader
-    from tokenctx._scaling import ContextWindowScaler, ScaledUsage
-    from tokenctx._thresholds import Threshold
-    from tokenctx._usage import SessionUsage, Usage, normalize_usage
+    from tokenctx._context.window import ContextWindow, ModelFit
+    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent
+    from tokenctx._usage.agents import agent_hints
+    from tokenctx._usage.normal import SessionUsage, Usage, normalize_usage
+    from tokenctx._usage.reader import UsageReader
+    from tokenctx._usage.scaler import ContextWindowScaler, ScaledUsage
     from tokenctx.convert import (
         Conversion,
         ConversionError,
@@ -114,40 +114,40 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
-    "Accuracy": "_accuracy",
-    "AccuracyEvent": "_accuracy",
-    "CalculationBasis": "_context_usage",
-    "Compaction": "_compaction",
-    "ContextCategory": "_context_usage",
-    "ContextCounts": "_context_usage",
-    "ContextItem": "_context_usage",
-    "ContextOverflow": "_overflow",
-    "ContextUsage": "_context_usage",
-    "ContextWindow": "_context",
-    "ContextWindowScaler": "_scaling",
+    "Accuracy": "_estimate.accuracy",
+    "AccuracyEvent": "_estimate.accuracy",
+    "CalculationBasis": "_context.usage",
+    "Compaction": "_context.compaction",
+    "ContextCategory": "_context.usage",
+    "ContextCounts": "_context.usage",
+    "ContextItem": "_context.usage",
+    "ContextOverflow": "_context.overflow",
+    "ContextUsage": "_context.usage",
+    "ContextWindow": "_context.window",
+    "ContextWindowScaler": "_usage.scaler",
     "Conversion": "convert",
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
-    "ModelFit": "_context",
-    "ModelLimits": "_limits",
+    "ModelFit": "_context.window",
+    "ModelLimits": "_context.limits",
     "PrefixStore": "stores.protocol",
-    "PrunePlan": "_plans",
+    "PrunePlan": "_context.plans",
     "RedisPrefixStore": "stores.redis",
-    "RetentionPlan": "_plans",
-    "ScaledUsage": "_scaling",
-    "SessionUsage": "_usage",
-    "Threshold": "_thresholds",
-    "TrimPlan": "_plans",
-    "Usage": "_usage",
-    "UsageReader": "_reader",
-    "agent_hints": "_agents",
+    "RetentionPlan": "_context.plans",
+    "ScaledUsage": "_usage.scaler",
+    "SessionUsage": "_usage.normal",
+    "Threshold": "_context.thresholds",
+    "TrimPlan": "_context.plans",
+    "Usage": "_usage.normal",
+    "UsageReader": "_usage.reader",
+    "agent_hints": "_usage.agents",
     "convert_messages": "convert",
     "convert_response": "convert",
     "mime": "mime",
-    "model_limits": "_limits",
-    "normalize_usage": "_usage",
-    "parse_overflow": "_overflow",
+    "model_limits": "_context.limits",
+    "normalize_usage": "_usage.normal",
+    "parse_overflow": "_context.overflow",
 }
 """Names and their modules, which a program that only counts need not pay for."""
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, final
 
+from tokenctx._estimate.vocabularies import TextCounter
 from tokenctx._models import (
     ClaudeFamilyName,
     ConversationLookupResult,
@@ -13,7 +14,6 @@ from tokenctx._models import (
     RequestCount,
 )
 from tokenctx._models import Source as EstimateSource
-from tokenctx._vocabularies import TextCounter
 from tokenctx.convert.model import Source as MessageSource
 from tokenctx.convert.rules import Rules
 

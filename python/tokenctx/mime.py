@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import string
 from dataclasses import dataclass, field
 from email.message import Message
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from urllib.parse import unquote_to_bytes
+
+from tokenctx._tables import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -206,8 +206,7 @@ def _accepted(dialect: str, kind: DataKind | None) -> frozenset[str]:
 @lru_cache(maxsize=1)
 def media_types() -> dict[str, Any]:
     """The table of `media_types.json`: types by dialect, with source, date and confidence."""
-    text = Path(__file__).with_name("media_types.json").read_text("utf-8")
-    dialects: dict[str, Any] = json.loads(text)["dialects"]
+    dialects: dict[str, Any] = read_table("media_types")["dialects"]
     return dialects
 
 

@@ -8,7 +8,7 @@ use crate::request::{Assumptions, MediaKind, Message, Part, Request};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-const TABLE: &str = include_str!("../../python/tokenctx/bounds.json");
+const TABLE: &str = include_str!("../../python/tokenctx/data/bounds.json");
 
 /// Beginnings of the assumptions that make a count undetermined; an unknown model has a row.
 const GUESSES: [&str; 5] = ["builtin_", "remote_", "server_", "unknown_", "unreadable_"];

@@ -34,4 +34,4 @@ pub use table::image_rule;
 pub const HEAD_BYTES: usize = 64 * 1024;
 
 /// The table of rules and the default size, as JSON text.
-pub const IMAGE_RULES_JSON: &str = include_str!("../../python/tokenctx/image_rules.json");
+pub const IMAGE_RULES_JSON: &str = include_str!("../../python/tokenctx/data/image_rules.json");

@@ -10,7 +10,7 @@ use crate::profile::model_name::ModelName;
 use crate::request::Dialect;
 use std::sync::OnceLock;
 
-const TABLE: &str = include_str!("../../python/tokenctx/profiles.json");
+const TABLE: &str = include_str!("../../python/tokenctx/data/profiles.json");
 
 /// Shorter names say nothing inside of a longer one.
 const MIN_INNER_NAME_BYTES: usize = 3;

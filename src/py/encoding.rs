@@ -103,7 +103,7 @@ pub(super) struct PyEncoding {
 /// What counts.
 pub(super) enum Kind {
     Core(Encoding),
-    /// A `Tokenizer` of `tokenctx._vocabularies`.
+    /// A `Tokenizer` of `tokenctx._estimate.vocabularies`.
     Tokenizer(Py<PyAny>),
 }
 
@@ -142,7 +142,7 @@ impl PyEncoding {
         let rule = SplitRule::named(split).ok_or_else(|| unknown_split(split))?;
         let (content, name, fingerprint): (Bound<'_, PyBytes>, String, String) = path
             .py()
-            .import("tokenctx._vocabularies")?
+            .import("tokenctx._estimate.vocabularies")?
             .call_method1("read_file", (path, name))?
             .extract()?;
         let content = content.as_bytes();
@@ -160,7 +160,7 @@ impl PyEncoding {
     fn from_tokenizer_json(path: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<PyEncoding> {
         let loaded = path
             .py()
-            .import("tokenctx._vocabularies")?
+            .import("tokenctx._estimate.vocabularies")?
             .call_method1("load_tokenizer_json", (path, name))?;
         let (tokenizer, name, fingerprint) = loaded.extract()?;
         Ok(PyEncoding::from_file(

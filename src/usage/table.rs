@@ -3,7 +3,7 @@ use crate::json::{Document, Limits, Value};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-const TABLE: &str = include_str!("../../python/tokenctx/usage_fields.json");
+const TABLE: &str = include_str!("../../python/tokenctx/data/usage_fields.json");
 
 /// What a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

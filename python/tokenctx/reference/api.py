@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from tokenctx import _estimator, _scaling, _tracker
+from tokenctx._estimate import estimator as _estimator
+from tokenctx._estimate import tracker as _tracker
+from tokenctx._usage import scaler as _scaling
 from tokenctx.reference.bpe import count_tokens, encode
 from tokenctx.reference.estimate import Engine
 from tokenctx.reference.media import image_size

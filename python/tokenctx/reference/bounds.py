@@ -40,7 +40,7 @@ SLACK_TOKENS: Final = 20
 @functools.cache
 def table() -> dict[str, Any]:
     """The rows of `bounds.json`."""
-    text = files("tokenctx").joinpath("bounds.json").read_text("utf-8")
+    text = files("tokenctx").joinpath("data").joinpath("bounds.json").read_text("utf-8")
     rows: dict[str, Any] = json.loads(text)
     return rows
 

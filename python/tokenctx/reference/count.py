@@ -21,7 +21,7 @@ from tokenctx.reference.model import Data, Media, Reasoning, Text, ToolCall, Too
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tokenctx._vocabularies import TextCounter
+    from tokenctx._estimate.vocabularies import TextCounter
     from tokenctx.reference.model import Message, Part, Request, Tool
     from tokenctx.reference.profile import LayoutRule, Profile
 

@@ -48,8 +48,8 @@ from tokenctx.reference.rounds import without_rounds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tokenctx._estimate.vocabularies import TextCounter
     from tokenctx._models import Quality, Source
-    from tokenctx._vocabularies import TextCounter
     from tokenctx.reference.bounds import Scope as Unbilled
     from tokenctx.reference.difference import Edit
     from tokenctx.reference.learn import Learner

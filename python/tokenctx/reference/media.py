@@ -333,7 +333,7 @@ DETAILS: Final = ("auto", "low", "medium", "high", "ultra-high", "original")
 @lru_cache(maxsize=1)
 def image_rules() -> dict[str, dict[str, Any]]:
     """Return every rule of `image_rules.json` by name: constants, source, date, confidence."""
-    table = Path(__file__).parents[1] / "image_rules.json"
+    table = Path(__file__).parents[1] / "data" / "image_rules.json"
     rules: dict[str, dict[str, Any]] = json.loads(table.read_text(encoding="utf-8"))["rules"]
     return rules
 

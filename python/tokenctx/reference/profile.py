@@ -164,7 +164,7 @@ class Profile:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    text = files("tokenctx").joinpath("profiles.json").read_text("utf-8")
+    text = files("tokenctx").joinpath("data").joinpath("profiles.json").read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     return table
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final, NamedTuple
 
-from tokenctx._usage import _FIELDS, _PLACES, _TABLE
+from tokenctx._usage.normal import _FIELDS, _PLACES, _TABLE
 
 MAX_U64: Final = 2**64 - 1
 NUMBER: Final = re.compile(

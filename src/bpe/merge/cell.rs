@@ -14,7 +14,12 @@ pub(in crate::bpe) const MERGE_BYTES: usize = CELL_BYTES;
 
 /// Starts of the tokens of `text[start..end]`: bit `n` stands for byte `n`.
 #[inline(always)]
-pub(in crate::bpe) fn starts(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
+pub(in crate::bpe) fn starts(
+    vocabulary: &Vocabulary,
+    text: &[u8],
+    start: usize,
+    end: usize,
+) -> u64 {
     let (length, cell) = (end - start, vocabulary.cell(text, start, end));
     if length <= 16 {
         merge::<16>(&cell, length)

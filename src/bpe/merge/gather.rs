@@ -101,7 +101,11 @@ pub(in crate::bpe) fn buckets(of: &[[u8; 4]], at: __m512i) -> __m256i {
 /// The lanes whose buckets may have their hashes, and the slots of all: [`key::slot`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-pub(in crate::bpe) fn slots_in(buckets: __m256i, hash: __m512i, slots: __m512i) -> (__mmask8, __m512i) {
+pub(in crate::bpe) fn slots_in(
+    buckets: __m256i,
+    hash: __m512i,
+    slots: __m512i,
+) -> (__mmask8, __m512i) {
     let bits = bucket_bits(hash);
     let lanes = _mm256_cmpeq_epi32_mask(_mm256_and_si256(buckets, bits), bits);
     let pilot = _mm256_and_si256(buckets, _mm256_set1_epi32(u16::MAX.into()));

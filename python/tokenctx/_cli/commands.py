@@ -1,0 +1,274 @@
+"""The commands: `count` and `replay`, and those of other files beside them."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path  # noqa: TC003  # typer reads annotations at run time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from tokenctx import __version__
+from tokenctx._cli.context import context_command
+from tokenctx._cli.eval import eval_command
+from tokenctx._cli.inputs import Count, Kind, Options, counts, kind_of, read_input
+from tokenctx._cli.profiles import profiles_command
+from tokenctx._cli.tables import (
+    add_figures,
+    add_turn,
+    complain,
+    console,
+    figure_table,
+    progress,
+    reason_lines,
+    show_count,
+    show_lines,
+    step_table,
+    total_line,
+    turn_table,
+)
+from tokenctx._errors import Error
+from tokenctx._estimate.estimator import Method  # noqa: TC001
+from tokenctx._evaluation.recordings import (
+    Conversation,
+    Json,
+    Recording,
+    RecordingError,
+    read_recording,
+)
+from tokenctx._evaluation.replay import Figures, ReplayedTurn, replay
+from tokenctx._evaluation.steps import AFTER_TOTAL, StepReport
+from tokenctx._models import Dialect, EncodingName  # noqa: TC001
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNREADABLE = (Error, OSError, EOFError, zlib.error)
+"""What a file can do to us; BadGzipFile is an OSError."""
+NO_RECORDING = (
+    *UNREADABLE,
+    *(RecordingError, AttributeError, KeyError, RecursionError, TypeError, ValueError),
+)
+"""What a file can do that has the right fields with the wrong things in them."""
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Input tokens of a chat request, known before it is sent.",
+)
+
+
+app.command("context")(context_command)
+app.command("eval")(eval_command)
+app.command("profiles")(profiles_command)
+
+
+def _print_version(is_asked: bool) -> None:  # noqa: FBT001  # typer's callback
+    if is_asked:
+        typer.echo(f"tokenctx {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("count")
+def count_command(
+    files: Annotated[list[str], typer.Argument(help="Files to count; - is standard input.")],
+    *,
+    kind: Annotated[
+        Kind | None, typer.Option("--as", help="What the files are. [default: detected]")
+    ] = None,
+    encoding: Annotated[
+        EncodingName | None, typer.Option(help="Vocabulary of a text. [default: o200k_base]")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Count for this model.")] = None,
+    dialect: Annotated[
+        Dialect | None, typer.Option(help="Request format. [default: detected]")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option(help="Who answers, as vertex. [default: what the model says]")
+    ] = None,
+    method: Annotated[Method | None, typer.Option(help="How to count. [default: profile]")] = None,
+    messages: Annotated[bool, typer.Option("--messages", help="Each message, each line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one per input.")] = False,
+) -> None:
+    """Count the tokens of text files, request bodies, or lines of requests."""
+    if encoding and (model or method):
+        raise typer.BadParameter(
+            "a vocabulary alone counts text; leave it out to count for a model or by a method",
+            param_hint="--encoding",
+        )
+    options = Options(kind, encoding, model, dialect, method, provider)
+    results = [_is_counted(name, options, messages=messages, as_json=as_json) for name in files]
+    if not all(results):
+        raise typer.Exit(1)
+
+
+def _is_counted(name: str, options: Options, *, messages: bool, as_json: bool) -> bool:
+    """Whether the file was counted; if not, the reason is on standard error."""
+    try:
+        _count_file(name, options, with_messages=messages, as_json=as_json)
+    except BrokenPipeError:
+        raise
+    except UNREADABLE as error:
+        complain(name, error)
+        return False
+    return True
+
+
+def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bool) -> None:
+    content = read_input(name)
+    screen = console()
+    is_many = (options.kind or kind_of(content)) == "jsonl"
+    gathered: list[Count] = []
+    with progress(name, len(content)) as advance_to:
+        for count, done in counts(name, content, options):
+            advance_to(done)
+            if as_json:
+                typer.echo(json.dumps(count.as_json()))
+            elif is_many and not with_messages:
+                gathered.append(count)
+            else:
+                show_count(screen, count, with_messages=with_messages)
+    if is_many and not as_json and not with_messages:
+        show_lines(screen, name, gathered)
+
+
+@dataclass(slots=True)
+class Report:
+    """Figures of a replay as they come in: of all, by provider, and what is shown of each turn."""
+
+    has_context: bool = True
+    total: Figures = field(default_factory=Figures)
+    by_provider: dict[tuple[str, str], Figures] = field(default_factory=dict)
+    turns: list[ReplayedTurn] = field(default_factory=list)
+    by_conversation: list[tuple[str, Figures]] = field(default_factory=list)
+    steps: StepReport = field(default_factory=StepReport)
+
+    def add(self, conversation: Conversation, *, keeps_turns: bool) -> None:
+        """Replay `conversation` and count it in."""
+        group = self.by_provider.setdefault((conversation.provider, conversation.api), Figures())
+        own = Figures()
+        figures = (self.total, group, own)
+        for one in figures:
+            one.conversations += 1
+        for turn in replay(conversation):
+            self.steps.add(conversation.provider, turn, has_context=conversation.has_context)
+            for one in figures:
+                one.add(turn, has_context=conversation.has_context)
+            if keeps_turns:
+                self.turns.append(turn)
+        self.by_conversation.append((conversation.name, own))
+        self.has_context &= conversation.has_context
+
+
+@app.command("replay")
+def replay_command(
+    file: Annotated[Path, typer.Argument(help="A recorded conversation, or many; .gz too.")],
+    *,
+    provider: Annotated[str | None, typer.Option(help="Only this provider's.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="A row per conversation.")] = False,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="Beside a recount and characters by four.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Replay recorded conversations turn by turn, beside what was billed."""
+    try:
+        recording = read_recording(file)
+        report = _replayed(recording, provider)
+    except BrokenPipeError:
+        raise
+    except NO_RECORDING as error:
+        complain(str(file), error)
+        raise typer.Exit(1) from None
+    if as_json:
+        typer.echo(json.dumps(_report_json(recording, report, with_conversations=verbose)))
+    elif steps:
+        _show_steps(report.steps)
+    else:
+        _show(recording, report, verbose=verbose)
+
+
+def _replayed(recording: Recording, provider: str | None) -> Report:
+    report = Report()
+    keeps_turns = recording.conversation_count == 1
+    with progress("conversations", recording.conversation_count) as advance_to:
+        for number, conversation in enumerate(recording.conversations, 1):
+            if provider in {None, conversation.provider}:
+                report.add(conversation, keeps_turns=keeps_turns)
+            advance_to(number)
+    if report.total.conversations == 0:
+        raise RecordingError(f"no conversation of provider {provider or 'any'} is in this file")
+    return report
+
+
+def _show(recording: Recording, report: Report, *, verbose: bool) -> None:
+    screen = console()
+    if recording.about:
+        screen.print(Text(recording.about), soft_wrap=True)
+    if recording.conversation_count == 1:
+        table = turn_table()
+        for turn in report.turns:
+            add_turn(table, turn)
+    else:
+        table = figure_table("provider", "api")
+        for titles, figures in sorted(report.by_provider.items()):
+            add_figures(table, titles, figures)
+    if verbose:
+        conversations = figure_table("conversation")
+        for name, figures in report.by_conversation:
+            add_figures(conversations, (name,), figures)
+        screen.print(conversations)
+    screen.print(table)
+    for line in _notes(recording, report):
+        screen.print(Text(line), soft_wrap=True)
+
+
+def _show_steps(steps: StepReport) -> None:
+    screen = console()
+    screen.print(step_table(steps.whole))
+    if steps.after_total:
+        screen.print(Text(AFTER_TOTAL), soft_wrap=True)
+        screen.print(step_table(steps.after_total))
+
+
+def _notes(recording: Recording, report: Report) -> Iterator[str]:
+    yield total_line(report.total)
+    yield from reason_lines(report.total)
+    for reason, count in recording.skipped.items():
+        yield f"not replayed: {count:,} x {reason}"
+    if not report.has_context:
+        yield (
+            "System prompt and tools are not in this recording: estimated turns and full "
+            "recounts are not comparable with what was billed, and in no error figure."
+        )
+
+
+def _report_json(recording: Recording, report: Report, *, with_conversations: bool) -> Json:
+    providers = [
+        {"provider": provider, "api": api, **figures.as_json()}
+        for (provider, api), figures in sorted(report.by_provider.items())
+    ]
+    whole: Json = {"total": report.total.as_json(), "providers": providers}
+    whole |= report.steps.as_json()
+    whole["not_replayed"] = recording.skipped
+    whole["turns"] = [turn.as_json() for turn in report.turns]
+    if with_conversations:
+        whole["conversations"] = [
+            {"conversation": name, **figures.as_json()} for name, figures in report.by_conversation
+        ]
+    return whole

@@ -1,0 +1,161 @@
+"""`tokenctx context`: how full the window of a request is, with what, and what to do."""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from collections import deque
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tokenctx._cli.context_page import page
+from tokenctx._cli.context_picture import Plans
+from tokenctx._cli.context_view import screen, view
+from tokenctx._cli.inputs import STANDARD_INPUT, kind_of, read_input
+from tokenctx._cli.tables import complain
+from tokenctx._context.limits import ModelLimits, model_limits
+from tokenctx._context.thresholds import PresetName  # noqa: TC001
+from tokenctx._context.window import ContextWindow
+from tokenctx._errors import Error
+from tokenctx._evaluation.recordings import RecordingError, read_recording
+from tokenctx._models import Dialect  # noqa: TC001  # typer reads annotations at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tokenctx._context.usage import ContextUsage
+
+UNREADABLE: Final = (Error, OSError, EOFError, zlib.error, RecordingError)
+FAULTY: Final = (*UNREADABLE, AttributeError, KeyError, TypeError, ValueError)
+"""What a file can do that has the right fields with the wrong things in them."""
+PERIOD_SECONDS: Final = 0.5
+"""How often a file is looked at that is watched."""
+
+
+def context_command(
+    file: Annotated[str, typer.Argument(help="A request, or a recorded conversation; - is input.")],
+    *,
+    model: Annotated[str | None, typer.Option(help="Who answers. [default: what it says]")] = None,
+    preset: Annotated[PresetName | None, typer.Option(help="Compact as this agent does.")] = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="Compact above: tokens, or a fraction as 0.9.")
+    ] = None,
+    window: Annotated[int | None, typer.Option(help="Context window in tokens.")] = None,
+    reserve: Annotated[int | None, typer.Option(help="Tokens kept free for the answer.")] = None,
+    limits: Annotated[Path | None, typer.Option(help="A JSON file of limits by model.")] = None,
+    dialect: Annotated[
+        Dialect | None, typer.Option(help="Request format. [default: detected]")
+    ] = None,
+    provider: Annotated[str | None, typer.Option(help="Who answers, as vertex.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Again whenever the file changes.")
+    ] = False,
+) -> None:
+    """Show how full the context window is, with what, and what compaction would do."""
+    if watch and file == STANDARD_INPUT:
+        raise typer.BadParameter("a pipe cannot be watched; give a file", param_hint="--watch")
+
+    def made() -> ContextWindow:
+        own = None if window is None else _limits(window, model)
+        return ContextWindow(
+            model,
+            limits=own if own is not None else limits,
+            threshold=_number(threshold),
+            preset=preset,
+            output_reserve=reserve,
+            dialect=dialect,
+            provider=provider,
+        )
+
+    try:
+        made()
+    except (TypeError, ValueError, OSError) as error:
+        raise typer.BadParameter(str(error)) from None
+    for is_first in _changes(file) if watch else iter((True,)):
+        if watch and not is_first:
+            screen().clear()
+        is_shown = _is_shown(file, made, html, as_json=as_json)
+        if not is_shown and not watch:
+            raise typer.Exit(1)
+
+
+def _limits(window: int, model: str | None) -> ModelLimits:
+    """The caller's window with the most output of the model."""
+    return ModelLimits(window, None, model_limits(model or "").max_output_tokens)
+
+
+def _number(text: str | None) -> float | None:
+    """Tokens if it is a whole number, else a fraction."""
+    if text is None:
+        return None
+    digits = text.replace(",", "").replace("_", "")
+    try:
+        return int(digits) if digits.isdecimal() else float(text)
+    except ValueError:
+        raise ValueError(f"threshold is {text!r}; it must be tokens or a fraction") from None
+
+
+def _is_shown(
+    file: str, made: Callable[[], ContextWindow], html: Path | None, *, as_json: bool
+) -> bool:
+    """Whether the file could be shown; if not, the reason is on standard error."""
+    try:
+        usage, plans = measured(file, made())
+        if html is not None:
+            html.write_text(page(usage, plans, Path(file).name), "utf-8")
+    except BrokenPipeError:
+        raise
+    except FAULTY as error:
+        complain(file, error)
+        return False
+    if as_json:
+        typer.echo(json.dumps({**usage.as_json(), "plans": asdict(plans)}))
+    elif html is None:
+        console = screen()
+        console.print(view(usage, plans, console))
+    return True
+
+
+def measured(file: str, window: ContextWindow) -> tuple[ContextUsage, Plans]:
+    """The usage and the plans of the request in a file, or of the last one of a recording."""
+    content = read_input(file)
+    body: Any = content
+    if kind_of(content) != "request":
+        body = _last_turn(Path(file), window)
+    return window.usage(body), Plans(window.prune(body), window.retain(body))
+
+
+def _last_turn(path: Path, window: ContextWindow) -> bytes:
+    """The last request of the first conversation; the two calls before it are recorded."""
+    conversation = next(read_recording(path).conversations, None)
+    turns = deque(conversation.turns if conversation is not None else (), maxlen=3)
+    if not turns:
+        raise RecordingError("no call is in this file")
+    for turn in list(turns)[:-1]:
+        window.record(turn.body, turn.billed, reply=turn.reply)
+    return turns[-1].body
+
+
+def _changes(file: str) -> Iterator[bool]:
+    """True at first, then False each time that the file is another."""
+    seen = None
+    while True:
+        state = _state(file)
+        if seen is None or (state is not None and state != seen):
+            yield seen is None
+            seen = state or (0, 0)
+        time.sleep(PERIOD_SECONDS)
+
+
+def _state(file: str) -> tuple[int, int] | None:
+    try:
+        about = Path(file).stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size

@@ -1,0 +1,160 @@
+"""The command `eval`: recorded calls scored, as tables, Markdown or JSON."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from datetime import datetime, timezone
+from pathlib import Path  # noqa: TC003  # likewise
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from tokenctx._cli.eval_tables import document, show, skipped_lines
+from tokenctx._cli.tables import complain, progress
+from tokenctx._core import Encoding, __version__
+from tokenctx._errors import Error
+from tokenctx._evaluation.evaluation import (
+    ROWS,
+    Evaluation,
+    Filter,
+    Tally,
+    evaluate,
+    plain_estimator,
+)
+from tokenctx._evaluation.misses import misses
+from tokenctx._evaluation.peers import PEERS, MissingPeerError, Peer
+from tokenctx._evaluation.recordings import RecordingError
+from tokenctx._evaluation.strata import Stratum  # noqa: TC001  # typer reads annotations at run time
+
+if TYPE_CHECKING:
+    from tokenctx._evaluation.misses import Miss
+    from tokenctx._evaluation.strata import Promise
+
+Json = dict[str, Any]
+Name = TypeVar("Name", bound=str)
+
+
+def eval_command(
+    file: Annotated[Path, typer.Argument(help="Recorded calls, JSON lines; .gz too.")],
+    *,
+    provider: Annotated[str | None, typer.Option(help="Only this provider's calls.")] = None,
+    api: Annotated[str | None, typer.Option(help="Only calls of this API.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only models with this in the name.")] = None,
+    stratum: Annotated[Stratum | None, typer.Option(help="Only this stratum.")] = None,
+    by: Annotated[
+        str, typer.Option(help=f"What the calls of a row share: {','.join(ROWS)}.", metavar="NAMES")
+    ] = "provider",
+    least: Annotated[int, typer.Option(min=1, help="Fewest calls of a row that is shown.")] = 20,
+    worst: Annotated[int, typer.Option(min=0, help="List so many of the largest misses.")] = 0,
+    compare: Annotated[
+        str, typer.Option(help=f"Score others too, slower: {','.join(PEERS)}.", metavar="NAMES")
+    ] = "",
+    vocabulary: Annotated[
+        list[str] | None,
+        typer.Option(help="Count text with your tokenizer.json.", metavar="NAME=PATH"),
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="A document.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Score recorded calls: each request estimated with nothing known, beside what was billed."""
+    estimator = plain_estimator(_vocabularies(vocabulary or []))
+    evaluation = Evaluation(_chosen(by, tuple(ROWS), "--by"), worst, estimator, _peers(compare))
+    try:
+        _evaluate(file, Filter(provider, api, model, stratum), evaluation)
+    except BrokenPipeError:
+        raise
+    except (RecordingError, OSError, EOFError, zlib.error) as error:
+        complain(str(file), error)
+        raise typer.Exit(1) from None
+    found = misses(estimator, [(it[2], it[3]) for it in sorted(evaluation.worst, reverse=True)])
+    if as_json:
+        typer.echo(json.dumps(_as_json(file.name, evaluation, found)))
+    elif markdown:
+        typer.echo(document(evaluation, least, _today()), nl=False)
+    else:
+        show(evaluation, found, least)
+
+
+def _vocabularies(pairs: list[str]) -> dict[str, Encoding]:
+    made = {}
+    for pair in pairs:
+        name, is_pair, path = pair.partition("=")
+        if not (name and is_pair):
+            raise typer.BadParameter(f"{pair!r} is not NAME=PATH", param_hint="--vocabulary")
+        try:
+            made[name] = Encoding.from_tokenizer_json(path)
+        except (Error, ImportError, OSError, ValueError) as error:
+            raise typer.BadParameter(f"{path}: {error}", param_hint="--vocabulary") from None
+    return made
+
+
+def _chosen(names: str, known: tuple[Name, ...], option: str) -> tuple[Name, ...]:
+    """Those of the known names that a list with commas has, in its order."""
+    found = [name.strip() for name in names.split(",") if name.strip()]
+    for name in found:
+        if name not in known:
+            reason = f"{name!r} is none of {', '.join(known)}"
+            raise typer.BadParameter(reason, param_hint=option)
+    return tuple(name for one in found for name in known if name == one)
+
+
+def _peers(names: str) -> list[Peer]:
+    try:
+        return [Peer(name) for name in _chosen(names, PEERS, "--compare")]
+    except MissingPeerError as error:
+        raise typer.BadParameter(str(error), param_hint="--compare") from None
+
+
+def _evaluate(file: Path, which: Filter, evaluation: Evaluation) -> None:
+    with progress(str(file), file.stat().st_size) as advance_to:
+        evaluate(file, which, evaluation, advance_to)
+    if not evaluation.record_count:
+        skipped = "; ".join(skipped_lines(evaluation))
+        reason = skipped or "no line has one that the options ask for"
+        raise RecordingError(f"no recorded call to score: {reason}")
+
+
+def _today() -> str:
+    return datetime.now(timezone.utc).date().isoformat()
+
+
+def _as_json(name: str, evaluation: Evaluation, found: list[Miss]) -> Json:
+    return {
+        "tokenctx": __version__,
+        "date": _today(),
+        "file": name,
+        "records": evaluation.record_count,
+        "skipped": evaluation.skipped,
+        "seconds": round(evaluation.seconds, 3),
+        "by": evaluation.by,
+        **_tally_json(evaluation.by, evaluation.own),
+        "compared": [
+            {"counter": title, "failed": tally.failed_count, **_tally_json(evaluation.by, tally)}
+            for title, tally in evaluation.of_peers.items()
+        ],
+        "worst": [miss.as_json() for miss in found],
+    }
+
+
+def _tally_json(names: tuple[str, ...], tally: Tally) -> Json:
+    return {
+        "rows": [
+            {by: row, "stratum": stratum, **scores.as_json()}
+            for by in names
+            for row, stratum, scores in tally.sorted_rows(by)
+        ],
+        "pools": [
+            {
+                "pool": pool.name,
+                **scores.as_json(),
+                "must": _promise_json(pool.must),
+                "aim": _promise_json(pool.aim),
+            }
+            for pool, scores in tally.sorted_pools()
+        ],
+    }
+
+
+def _promise_json(promise: Promise | None) -> list[int | None] | None:
+    return list(promise.shares) if promise else None

@@ -1,0 +1,195 @@
+"""The figures of `eval` as grids, and the grids as tables or Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from tokenctx._cli.tables import console
+from tokenctx._core import __version__
+from tokenctx._evaluation.strata import DELTA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tokenctx._evaluation.evaluation import Evaluation, Scores, Tally
+    from tokenctx._evaluation.misses import Miss
+    from tokenctx._evaluation.strata import Promise
+
+LINES_SHOWN: Final = 10
+"""Numbers of skipped lines that are shown; all of them are in the JSON."""
+MOST_COLUMNS: Final = 1000
+"""A table is as wide as it has to be: no cell is cut."""
+SHARES: Final = ("exact", "within_2", "within_5", "within_10")
+FIGURES: Final = ("n", *SHARES, "mape", "median", "p90", "signed_mean", "coverage")
+WHOLE_NUMBERS: Final = frozenset({"n", *SHARES, "coverage"})
+TITLES: Final = ("N", "exact", "2 %", "5 %", "10 %", "MAPE", "median", "p90", "mean", "in bounds")
+
+ABOUT: Final = """\
+# Accuracy
+
+Made by `tokenctx eval --markdown` on {date} with tokenctx {version}, from {count:,} recorded calls.
+Each request was estimated with nothing known and compared with the input tokens that were billed:
+the share of calls in % that is exact and within 2, 5 and 10 %; the error in % of what was billed
+(mean, median and 90 % quantile of its size, mean with its sign); the share of bills within `low`
+to `high`. *Must* and *aim* are the project's targets for exact / 2 % / 5 %. Rows of fewer than
+{least} calls are in the pools only.
+
+**The rules were worked out on these recordings, so expect less on others.** Those are test calls of
+public projects: short, and rich in odd requests. They are not part of this repository.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Text cells under titles; the first `left` columns are words, the others numbers."""
+
+    caption: str
+    titles: tuple[str, ...]
+    left: int
+    rows: list[tuple[str, ...]]
+
+    def as_table(self) -> Table:
+        """The grid for a terminal."""
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            padding=(0, 0, 0, 1),
+            title=self.caption,
+            title_justify="left",
+        )
+        for place, title in enumerate(self.titles):
+            justify = "left" if place < self.left else "right"
+            table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        for row in self.rows:
+            table.add_row(*map(Text, row))
+        return table
+
+    def as_markdown(self) -> str:
+        """The grid for a document."""
+        rules = ["---"] * self.left + ["--:"] * (len(self.titles) - self.left)
+        rows = [self.titles, rules, *self.rows]
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        return "\n".join(lines) + "\n"
+
+
+def show(evaluation: Evaluation, found: Sequence[Miss], least: int) -> None:
+    """Everything on the terminal."""
+    screen = console()
+    unlimited = screen.options.update(max_width=MOST_COLUMNS)
+    for grid in [*_grids(evaluation, least), *([_misses(found)] if found else [])]:
+        table = grid.as_table()
+        screen.width = max(screen.width, screen.measure(table, options=unlimited).maximum)
+        screen.print(table)
+    for line in _notes(evaluation, least):
+        screen.print(Text(line), soft_wrap=True)
+
+
+def document(evaluation: Evaluation, least: int, date: str) -> str:
+    """Everything but the misses as Markdown."""
+    count = evaluation.record_count
+    parts = [ABOUT.format(date=date, version=__version__, count=count, least=least)]
+    parts += [
+        f"\n## {grid.caption}\n\n{grid.as_markdown()}" for grid in _grids(evaluation, least)[::-1]
+    ]
+    return "".join(parts)
+
+
+def _grids(evaluation: Evaluation, least: int) -> list[Grid]:
+    grids = [_rows(evaluation.own, by, least) for by in evaluation.by]
+    compared = [_compared(evaluation)] if evaluation.of_peers else []
+    return [*grids, *compared, pools(evaluation.own)]
+
+
+def _notes(evaluation: Evaluation, least: int) -> Iterator[str]:
+    small = sum(len(scores) < least for scores in evaluation.own.rows.values())
+    if small:
+        yield f"not shown: {small:,} rows of fewer than {least} calls"
+    rate = evaluation.record_count / evaluation.seconds
+    yield f"{evaluation.record_count:,} calls scored, {rate:,.0f} a second"
+    for title, tally in evaluation.of_peers.items():
+        if tally.failed_count:
+            yield f"{title} failed on {tally.failed_count:,} calls, which are not in its figures"
+    yield from skipped_lines(evaluation)
+
+
+def skipped_lines(evaluation: Evaluation) -> Iterator[str]:
+    """What was left out, by reason, with numbers of lines."""
+    for reason, lines in evaluation.skipped.items():
+        shown = ", ".join(map(str, lines[:LINES_SHOWN]))
+        more = ", ..." * (len(lines) > LINES_SHOWN)
+        yield f"skipped {len(lines):,} with {reason}: line {shown}{more}"
+
+
+def _cells(scores: Scores) -> list[str]:
+    figures = scores.as_json()
+    return [
+        "-" if figures[name] is None else f"{figures[name]:,.{0 if name in WHOLE_NUMBERS else 1}f}"
+        for name in FIGURES
+    ]
+
+
+def _rows(tally: Tally, by: str, least: int) -> Grid:
+    rows = [
+        (row, stratum, *_cells(scores))
+        for row, stratum, scores in tally.sorted_rows(by)
+        if len(scores) >= least
+    ]
+    return Grid(f"By {by} and stratum", (by, "stratum", *TITLES), 2, rows)
+
+
+def pools(tally: Tally) -> Grid:
+    """The pools that something is promised for."""
+    rows = [
+        (pool.name, *_cells(scores), _text(pool.must), _text(pool.aim))
+        for pool, scores in tally.sorted_pools()
+        if scores
+    ]
+    return Grid("Pools, with must and aim", ("pool", *TITLES, "must", "aim"), 1, rows)
+
+
+def _text(promise: Promise | None) -> str:
+    shares = promise.shares if promise else ()
+    return " / ".join("-" if share is None else str(share) for share in shares) or "-"
+
+
+def _compared(evaluation: Evaluation) -> Grid:
+    tallies = {f"tokenctx {__version__}": evaluation.own, **evaluation.of_peers}
+    rows = []
+    for pool, scores in evaluation.own.sorted_pools():
+        others = [tally.pools[pool.name] for tally in tallies.values()]
+        if scores and pool is not DELTA:
+            rows.append((pool.name, f"{len(scores):,}", *map(_summary, others)))
+    caption = "Counters beside each other: exact / 2 % / 5 %, median error"
+    return Grid(caption, ("pool", "N", *tallies), 1, rows)
+
+
+def _summary(scores: Scores) -> str:
+    if not scores:
+        return "-"
+    figures = scores.as_json()
+    shares = " / ".join(f"{figures[name]:.0f}" for name in SHARES[:3])
+    return f"{shares}, {figures['median']:.1f}"
+
+
+def _misses(found: Sequence[Miss]) -> Grid:
+    parts = tuple(found[0].parts)
+    titles = ("id", "model", "stratum", "billed", "estimate", "%", *parts, "suspect")
+    rows = [
+        (
+            miss.call.id or f"line {miss.call.line}",
+            f"{miss.call.provider} {miss.call.model}",
+            miss.call.stratum,
+            f"{miss.call.billed_tokens:,}",
+            f"{miss.estimate.tokens:,}",
+            f"{miss.percent:+,.0f}",
+            *(f"{miss.parts[part]:,}" for part in parts),
+            miss.suspect,
+        )
+        for miss in found
+    ]
+    return Grid("Largest misses; parts in tokens of the estimate", titles, 3, rows)

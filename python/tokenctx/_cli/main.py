@@ -1,0 +1,40 @@
+"""The command `tokenctx`: what it needs beyond the package is the extra `cli`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+INSTALL = 'tokenctx: the command needs typer and rich; install them: pip install "tokenctx[cli]"'
+
+
+def main() -> None:
+    """Run the command and leave with its exit code: 0, 1 (a file failed) or 2 (bad usage)."""
+    try:
+        from tokenctx._cli.commands import app  # typer and rich are optional
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
+            raise
+        sys.exit(INSTALL)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        app()
+    except BrokenPipeError:
+        _hush()
+        sys.exit(1)
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """Write out what is left, so that a reader who has gone is noticed here and not at exit."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _hush()
+
+
+def _hush() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

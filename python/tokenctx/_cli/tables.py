@@ -1,0 +1,268 @@
+"""What the command shows: counts, turns, figures by provider."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from tokenctx._errors import Error
+from tokenctx._evaluation.recordings import RecordingError
+from tokenctx._evaluation.replay import REASONS, quantile
+from tokenctx._evaluation.steps import WAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from tokenctx._cli.inputs import Count
+    from tokenctx._evaluation.replay import Figures, ReplayedTurn
+    from tokenctx._evaluation.steps import Steps
+
+PIPE_COLUMNS: Final = 160
+"""Width where there is no terminal: enough for every table."""
+LEAST_COLUMNS: Final = 124
+"""Width of the widest table: a narrower terminal breaks its lines, and no cell is cut."""
+SOURCE_STYLES: Final = {"exact": "green", "delta": "cyan", "estimated": "yellow"}
+TURN_COLUMNS: Final = (
+    "turn", "source", "new msgs", "known", "+ new", "= estimate", "billed", "error", "%", "µs",
+)  # fmt: skip
+FIGURE_COLUMNS: Final = (
+    "turns", "exact", "delta", "estimated",
+    "delta\nmed %", "\np90 %", "recount\nmed %", "\np90 %", "delta\nµs", "recount\nµs",
+)  # fmt: skip
+WORDS: Final = {
+    "builtin_tool": "a tool that the provider defines: its definition is not in the request",
+    "flat_audio": "audio counted with a flat number",
+    "flat_file": "a file counted with a flat number",
+    "flat_image": "an image counted with a flat number",
+    "flat_video": "a video counted with a flat number",
+    "malformed_base64": "media that are not valid base64",
+    "opaque_reasoning": "encrypted reasoning, counted by its length",
+    "remote_audio": "audio behind a URL: its length is unknown",
+    "remote_file": "a file behind a URL or an id: its size is unknown",
+    "remote_image": "an image behind a URL: its size is unknown",
+    "remote_video": "a video behind a URL: its length is unknown",
+    "server_state": "content that only the provider has (previous response, cache, container)",
+    "unknown_message": "a message of unknown shape, counted as JSON",
+    "server_tools": "the vendor runs tools of its own: what they return is billed too",
+    "unknown_model": "no profile of this model: counted with the fallback",
+    "unknown_part": "content of unknown type, counted as JSON",
+    "unknown_request": "no messages were found in this request",
+    "unknown_role": "a role that the dialect does not have",
+    "unreadable_image": "an image without a readable header",
+}
+"""Assumptions, in words."""
+
+
+def console(*, is_error: bool = False) -> Console:
+    """The terminal; a pipe is wide, and what is not an error is never cut."""
+    stream = sys.stderr if is_error else sys.stdout
+    screen = Console(stderr=is_error, highlight=False)
+    if not is_error:
+        screen.width = max(screen.width, LEAST_COLUMNS) if stream.isatty() else PIPE_COLUMNS
+    return screen
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Any]:
+    """A bar on standard error while there is a terminal; gives what moves it."""
+    screen = console(is_error=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    is_hidden = not screen.is_terminal
+    with Progress(
+        *columns, TimeElapsedColumn(), console=screen, transient=True, disable=is_hidden
+    ) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def complain(name: str, error: BaseException) -> None:
+    """Why the file failed, on standard error."""
+    typer.echo(f"tokenctx: {name}: {_reason(error)}", err=True)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, (Error, RecordingError, EOFError, zlib.error)):
+        return str(error)
+    return f"a field of this recording is missing or of the wrong type: {error}"
+
+
+def words(assumption: str) -> str:
+    """An assumption as a sentence; its name where we have none."""
+    return WORDS.get(assumption, assumption.replace("_", " "))
+
+
+# Counts
+
+
+def show_count(screen: Console, count: Count, *, with_messages: bool) -> None:
+    """One input: tokens, bounds, how it was counted, and what had to be guessed."""
+    screen.print(Text.assemble((count.name, "bold"), f"  {count.kind}"))
+    rows = list(_count_rows(count))
+    if with_messages:
+        rows += [
+            (f"message {number}", f"{tokens:,}")
+            for number, tokens in enumerate(count.message_tokens or (), 1)
+        ]
+    rows += [("assumed", words(assumption)) for assumption in count.assumptions]
+    _show_rows(screen, rows)
+
+
+def _show_rows(screen: Console, rows: Iterable[tuple[str, str]]) -> None:
+    for name, value in rows:
+        screen.print(Text(f"  {name:<13} {value}"), soft_wrap=True)
+
+
+def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
+    is_certain = count.low == count.high
+    bounds = "" if is_certain else f"   {count.low:,} .. {count.high:,}"
+    yield "tokens", f"{count.tokens:,}{bounds}"
+    yield "quality", count.quality
+    about = (count.profile, count.dialect, count.model)
+    yield "counted with", ", ".join(filter(None, (count.counted_with, *about)))
+    if count.message_tokens is not None and count.context_tokens is not None:
+        yield "context", f"{count.context_tokens:,}   system prompt, tools, framing"
+        yield "messages", f"{sum(count.message_tokens):,}   in {len(count.message_tokens):,}"
+    if count.window_share is not None:
+        yield "window", f"{count.window_share:.1%} of {count.context_window_tokens:,}"
+
+
+def show_lines(screen: Console, name: str, counts: Sequence[Count]) -> None:
+    """A file of many requests in one block."""
+    tokens = [count.tokens for count in counts]
+    screen.print(Text.assemble((name, "bold"), f"  jsonl, {len(counts):,} requests"))
+    rows = [("tokens", f"{sum(tokens):,}")]
+    if tokens:
+        median = quantile(tokens, 0.5)
+        rows.append(("each", f"{min(tokens):,} .. {max(tokens):,}, median {median:,}"))
+    for assumption in sorted({name for count in counts for name in count.assumptions}):
+        number = sum(assumption in count.assumptions for count in counts)
+        rows.append(("assumed", f"in {number:,}: {words(assumption)}"))
+    _show_rows(screen, rows)
+
+
+# Replays
+
+
+def turn_table() -> Table:
+    """An empty table of turns."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    for name in TURN_COLUMNS:
+        table.add_column(name, justify="left" if name == "source" else "right", no_wrap=True)
+    return table
+
+
+def add_turn(table: Table, turn: ReplayedTurn) -> None:
+    """The row of one turn."""
+    estimate = turn.estimate
+    table.add_row(
+        str(turn.number),
+        Text(estimate.source, style=SOURCE_STYLES[estimate.source]),
+        str(estimate.new_message_count),
+        f"{estimate.known_tokens:,}",
+        f"{estimate.estimated_tokens:,}",
+        f"{estimate.tokens:,}",
+        f"{turn.billed_tokens:,}",
+        f"{turn.error_tokens:+,}",
+        f"{turn.error_percent:+.2f}",
+        f"{turn.estimate_us:,.0f}",
+    )
+
+
+def figure_table(*titles: str) -> Table:
+    """An empty table of figures with `titles` before them."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    for title in titles:
+        table.add_column(title, no_wrap=True)
+    for name in FIGURE_COLUMNS:
+        table.add_column(name, justify="right")
+    return table
+
+
+def add_figures(table: Table, titles: Sequence[str], figures: Figures) -> None:
+    """The row of one provider, or of all."""
+    sources = [f"{figures.sources[source]:,}" for source in ("exact", "delta", "estimated")]
+    errors = [
+        _number(quantile(numbers, share), 2)
+        for numbers in (figures.delta_errors, figures.recount_errors)
+        for share in (0.5, 0.9)
+    ]
+    times = [
+        _number(quantile(numbers, 0.5), 0) for numbers in (figures.delta_us, figures.recount_us)
+    ]
+    table.add_row(*map(Text, titles), f"{figures.turns:,}", *sources, *errors, *times)
+
+
+def step_table(by_provider: Mapping[str, Steps]) -> Table:
+    """Errors of the next total by three ways, in percent of what was billed, by provider."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    table.add_column("provider", no_wrap=True)
+    names = ("steps", "billed", "formula %", "median", "recount %", "median", "chars/4 %", "median")
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for provider, steps in sorted(by_provider.items(), key=lambda pair: -pair[1].count):
+        if not steps.count:
+            continue
+        pairs = ((steps.error_percent(way), steps.median_percent(way)) for way in WAYS)
+        errors = [_number(number, 2) for pair in pairs for number in pair]
+        table.add_row(Text(provider), f"{steps.count:,}", f"{steps.billed_tokens:,}", *errors)
+    return table
+
+
+def total_line(figures: Figures) -> str:
+    """All figures in one sentence."""
+    sources = ", ".join(
+        f"{figures.sources[source]:,} {source}" for source in ("exact", "delta", "estimated")
+    )
+    delta, recount = figures.delta_errors, figures.recount_errors
+    conversations = f"{figures.conversations:,} conversation{'s'[: figures.conversations != 1]}"
+    return (
+        f"total: {conversations}, {figures.turns:,} turns: {sources}. "
+        f"Error median / p90: delta {_pair(delta)}, full recount {_pair(recount)}. "
+        f"Time median: delta {_number(quantile(figures.delta_us, 0.5), 0)} µs, "
+        f"full recount {_number(quantile(figures.recount_us, 0.5), 0)} µs."
+    )
+
+
+def reply_line(figures: Figures) -> str:
+    """How good it is from one turn to the next where the reply is known."""
+    whole, new = (
+        " / ".join(f"{_number(quantile(errors, share), 2)} %" for share in (0.5, 0.9, 0.99))
+        for errors in (figures.reply_errors, figures.new_errors)
+    )
+    return f"from input and output of the turn before, median / p90 / p99: {whole}; new part: {new}"
+
+
+def reason_lines(figures: Figures) -> list[str]:
+    """What was recognised of the turns that had to be, and why the others were counted in full."""
+    extending, differing = figures.relations["extends"], figures.relations["messages"]
+    lines = [reply_line(figures)] if figures.reply_errors else []
+    lines += [f"extends a recorded call: {figures.known('extends'):,} of {extending:,} known"]
+    if differing:
+        known = figures.known("messages")
+        lines.append(f"should extend one, but messages differ: {known:,} of {differing:,} known")
+    return lines + [
+        f"estimated: {count:,} x {REASONS[reason]}"
+        for reason, count in figures.reasons.most_common()
+    ]
+
+
+def _pair(numbers: Sequence[float]) -> str:
+    if not numbers:
+        return "not comparable"
+    middle, high = quantile(numbers, 0.5), quantile(numbers, 0.9)
+    return f"{_number(middle, 2)} % / {_number(high, 2)} %"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"

@@ -1,0 +1,1 @@
+"""Estimates before sending, records after the answer, and what they are configured with."""

@@ -1,0 +1,424 @@
+"""Estimates before sending, records after the answer."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from weakref import WeakValueDictionary
+
+from tokenctx._core import Engine
+from tokenctx._estimate.arguments import milli, model_name, require_common, tenant_bytes
+from tokenctx._estimate.calibration import Calibration
+from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
+from tokenctx._models import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent
+    from tokenctx._estimate.profiles import Profiles
+    from tokenctx._estimate.vocabularies import TextCounter
+    from tokenctx._models import Dialect, RequestCount
+    from tokenctx.stores.protocol import PrefixStore
+    from tokenctx.stores.shared import Question
+
+Method = Literal["profile", "universal", "characters"]
+
+RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
+LEARNED_VERSION: Final = 1
+WANTED_PREFIXES: Final = 16
+"""Asked of a shared store at once: the borders of the last eight answers."""
+
+
+class HybridTokenEstimator:
+    """Input tokens of a request: what the provider has billed before, plus a count of the rest.
+
+    `estimate` before sending, `record` after the answer; both take raw JSON bytes, a dict, a list
+    of messages, or an SDK's objects, of any dialect. Safe to share between threads. It keeps
+    digests and numbers only, at most `capacity_bytes` of them, each for `ttl_seconds` after it was
+    last recorded.
+
+    `method` says how text is counted:
+
+    - `profile` (default): by the vocabulary, framing, tool and image rules of the model's family;
+    - `universal`: o200k_base for all models and 4 tokens per message, tool calls and results as
+      JSON, attachments by their metadata;
+    - `characters`: characters over `chars_per_token` (by provider in `provider_overrides`), times
+      1.1 if `conservative`, and 4 tokens per message: no vocabulary at all (RFC 006).
+
+    With `learning`, which the profile method only has, each recorded call teaches what its model's
+    constants are; estimates are corrected once corrected counts have proven nearer to the bills
+    than plain ones. `learned` and `learn` carry this to another process.
+
+    `vocabularies` count text in place of the profile's encoding: an `Encoding`, or any object with
+    a `name` and `count(text)`, for the models whose plain name begins with the key, else for the
+    profiles whose name does, else for the provider of that name; the longest key wins. Its counts
+    are not scaled. If one raises, the request is counted as if it were not there, and
+    `assumptions` has `failed_vocabulary`. `count` may be called from several threads at once.
+
+    `profiles` are your own: a profile in the shape of `profiles.json`, a list of them, or the path
+    of a JSON file with one of these. One that is named as a profile of the package changes it for
+    this estimator: what it does not say stays. A new one is `like` another (`unknown` by default)
+    and says in `models` which names are counted with it. What is wrong in one raises TypeError or
+    ValueError here, a file that cannot be read OSError.
+
+    `on_accuracy` is called with each recorded call and the estimate before it; what it raises,
+    `record` raises, when the call is known already.
+
+    `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
+    outside). `clock` gives seconds for the expiry.
+
+    `shared` is a store that several processes share, such as `RedisPrefixStore(client)`: what one
+    of them records, all of them know. It needs the same `secret` in all of them, 16 bytes or more,
+    and costs an estimate at most its deadline; a failure of it costs accuracy only. With an
+    asynchronous client use `aestimate`; `estimate` then knows what this process knows.
+    """
+
+    _core: ClassVar[Any] = Engine
+
+    def __init__(
+        self,
+        *,
+        method: Method = "profile",
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
+        ttl_seconds: float = DEFAULT_TTL_SECONDS,
+        secret: bytes | None = None,
+        chars_per_token: float = 3.5,
+        conservative: bool = True,
+        provider_overrides: Mapping[str, float] = RFC_006_CHARS_PER_TOKEN,
+        vocabularies: Mapping[str, TextCounter] | None = None,
+        profiles: Profiles | None = None,
+        learning: bool = True,
+        shared: PrefixStore | None = None,
+        on_accuracy: Callable[[AccuracyEvent], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        from tokenctx._estimate.accuracy import AccuracyLog
+
+        named = []
+        if vocabularies:
+            from tokenctx._estimate.vocabularies import named_vocabularies
+
+            named = named_vocabularies(vocabularies, method)
+        rows = None
+        if profiles is not None:
+            from tokenctx._estimate.profiles import profile_rows
+
+            rows = profile_rows(profiles)
+        self._shared = None
+        if shared is not None:
+            from tokenctx.stores.shared import SharedPrefixes
+
+            require_common(secret)
+            self._shared = SharedPrefixes(shared, ttl_seconds)
+        self._method = method
+        self._clock = clock
+        self._engine = self._core(
+            os.urandom(32) if secret is None else secret,
+            capacity_bytes,
+            ttl_seconds,
+            method,
+            milli(chars_per_token),
+            {provider: milli(number) for provider, number in provider_overrides.items()},
+            1100 if conservative else 1000,
+            named,
+            rows,
+            is_learning=learning,
+        )
+        self.accuracy_log = AccuracyLog(on_accuracy)
+        _ALIVE[id(self)] = self
+        self._calibration = Calibration()
+
+    def __len__(self) -> int:
+        """Number of known prefixes."""
+        return len(self._engine)
+
+    def estimate(
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> Estimate:
+        """The input tokens that `body` is expected to be billed for.
+
+        System prompt and tools count too. `model` and `dialect` override what the body says.
+        `provider` is who answers, where the model's name does not say it (`vertex_ai/...`) and it
+        makes a difference: `"vertex"`, `"bedrock"`, `"groq"`, ...; litellm's words will do.
+        `tenant` is whose request it is, any name: tenants never see what another has recorded.
+        Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
+        raises. Linear in the body; above 2 KiB other threads run meanwhile.
+        """
+        return self._calibration.corrected(
+            self._estimated(body, model, dialect, provider, tenant_bytes(tenant))
+        )
+
+    async def aestimate(
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> Estimate:
+        """As `estimate`, without blocking the loop while the shared store is asked."""
+        request = (body, model, dialect, provider, tenant_bytes(tenant))
+        if self._shared is not None and self._shared.is_asked():
+            found = self._estimate_or_question(*request)
+            if isinstance(found, Estimate):
+                return self._calibration.corrected(found)
+            await self._shared.alookup(found)
+        return self._calibration.corrected(self._local(*request))
+
+    def record(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> bool:
+        """Whether the billed tokens of `body` are known from now on; see `record_event`."""
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        return self.record_event(body, usage, reply=reply, tenant=tenant, **names) is not None
+
+    def record_event(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> AccuracyEvent | None:
+        """Know the billed tokens of `body` from now on: the bill, and the estimate before it.
+
+        `usage` is the provider's usage object, a response that has one, a `UsageReader`, or the
+        number of input tokens with all that was cached. With `reply` (the response, or the
+        assistant's message; a `UsageReader` brings its own) the next turn starts from input and
+        output. A call without input tokens, such as a failed or cancelled one, is not recorded,
+        nor is the partial usage of a stream that was cut, nor a scaled one: then it is None.
+        Raises as `estimate`.
+        """
+        from tokenctx._estimate.accuracy import AccuracyEvent
+        from tokenctx._usage.normal import normalize_usage
+        from tokenctx._usage.reader import UsageReader
+
+        billed = normalize_usage(usage)
+        if billed.is_partial or billed.is_scaled:
+            return None
+        if reply is None and isinstance(usage, UsageReader):
+            reply = usage.reply
+        tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
+        names, now = (model, dialect, provider, tenant_bytes(tenant)), self._clock()
+        recorded = self._engine.record(body, *names, *tokens, reply, now, int(time.time()))
+        if recorded is None:
+            return None
+        estimated, source, profile, entries = recorded
+        if self._shared is not None:
+            self._shared.put(entries)
+        event = AccuracyEvent(profile, source, estimated, billed.input_tokens)
+        self.accuracy_log.note(event)
+        return event
+
+    async def arecord(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> bool:
+        """As `record`, for an asynchronous shared store: it is written to by a task of the loop.
+
+        Nothing is waited for. `record` does the same when it is called on the loop.
+        """
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        return self.record(body, usage, reply=reply, tenant=tenant, **names)
+
+    def flush(self, timeout_seconds: float = 1.0) -> bool:
+        """Whether all that was recorded is in the shared store now; waits for it, on shutdown.
+
+        True without one. False if time has run out, and always as long as something waits for an
+        asynchronous client: use `aflush`.
+        """
+        return self._shared is None or self._shared.flush(timeout_seconds)
+
+    async def aflush(self, timeout_seconds: float = 1.0) -> bool:
+        """As `flush`, without blocking the loop; then nothing uses the client any more."""
+        return self._shared is None or await self._shared.aflush(timeout_seconds)
+
+    def accuracy(self) -> dict[str, Accuracy]:
+        """How near estimates were to the recorded bills, by profile; forgotten by `reset`."""
+        return self.accuracy_log.figures()
+
+    def estimate_conversation(self, messages: object, model: object) -> Estimate:
+        """The input tokens of a list of messages, without system prompt and tools (RFC 029).
+
+        `model` is a name, or an object or mapping with `family`, `id` or `name`.
+        """
+        name = model_name(model)
+        estimate = self._estimated({"messages": messages}, name, None, None, None)
+        if self._calibration.is_extended(estimate):
+            count = self.count_request({"messages": messages}, model=name)
+            return self._calibration.extended(estimate, count.message_tokens)
+        return self._calibration.corrected(estimate)
+
+    def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
+        """Whether the billed input tokens of a list of messages are known from now on (RFC 029)."""
+        return self.record({"messages": messages}, actual_tokens, model=model_name(model))
+
+    def estimate_message(self, message: object, model: object) -> int:
+        """Tokens of one message with its framing."""
+        count = self.count_request({"messages": [message]}, model=model_name(model))
+        return count.message_tokens[0]
+
+    def count_request(
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+    ) -> RequestCount:
+        """The whole of `body` counted here, message by message, whatever is known of it.
+
+        Raises as `estimate`.
+        """
+        count: RequestCount = self._engine.count(body, model, dialect, provider)
+        return count
+
+    def calibrate(
+        self, actual_input_tokens: int, message_count: int, estimated_tokens: int
+    ) -> float:
+        """The correction factor of the characters method after one more billed call (RFC 006).
+
+        It is an exponential average of actual over estimated tokens, 0.7 old and 0.3 new, and
+        multiplies full counts. As in the RFC, a conversation of more than `message_count` messages
+        is taken to extend this one, by its length alone: calibrate with one conversation at a
+        time, or use `record_actual`, which knows them apart. Counts below 1 change nothing. Raises
+        ValueError for the other methods, which need no correction.
+        """
+        if self._method != "characters":
+            raise ValueError(
+                f"method is {self._method!r}; only 'characters' is calibrated, use record() instead"
+            )
+        return self._calibration.update(actual_input_tokens, message_count, estimated_tokens)
+
+    def stats(self) -> dict[str, int]:
+        """What was asked so far and what is kept.
+
+        `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
+        only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes`,
+        `known_shapes` (conversations that edits are compared with) and `learned_models`; prefixes
+        take `used_bytes` of `capacity_bytes`. `lookup_hits` and `lookup_misses` are searches for a
+        known prefix, by `record` too; `superseded`, `evicted` and `expired` are prefixes that went:
+        later ones of their conversation made them needless, room was needed, or their time was
+        over.
+        """
+        return {**dict(self._engine.stats()), **(self._shared.stats() if self._shared else {})}
+
+    def export_known(self) -> bytes:
+        """All known prefixes, so that a new process does not start cold; 40 bytes for each.
+
+        `import_known` takes them in an estimator of the same `secret`. They hold keyed digests,
+        numbers and the time that is left, and a MAC. What was learned goes by `learned`.
+        """
+        data: bytes = self._engine.export_known(self._clock())
+        return data
+
+    def import_known(self, data: bytes) -> int:
+        """The number of prefixes that are known from now on and were not before.
+
+        What is known already stays; each expires when it would have, or after `ttl_seconds`.
+        Raises ValueError, and takes over nothing, if `data` is not what `export_known` of this
+        release gave under the same secret, whole and unchanged.
+        """
+        count: int = self._engine.import_known(data, self._clock())
+        return count
+
+    def learned(self) -> dict[str, Any]:
+        """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
+        rows = self._engine.learned()
+        models = {model: {"lead": lead, "numbers": numbers} for model, lead, numbers in rows}
+        return {"version": LEARNED_VERSION, "models": models}
+
+    def learn(self, learned: Mapping[str, Any]) -> None:
+        """Take over what another estimator has `learned`, in place of what is known of its models.
+
+        Raises ValueError for anything else, and then takes over nothing beyond it.
+        """
+        if learned.get("version") != LEARNED_VERSION:
+            raise ValueError(
+                f"version is {learned.get('version')!r}; it must be {LEARNED_VERSION}: "
+                "export again with the release that runs here"
+            )
+        for model, row in learned["models"].items():
+            try:
+                is_taken = self._engine.set_learned(model, row["lead"], row["numbers"])
+            except (KeyError, TypeError, OverflowError):
+                is_taken = False
+            if not is_taken:
+                raise ValueError(f"what was learned of {model!r} is no lead and finite numbers")
+
+    def reset(self) -> None:
+        """Forget every known prefix, the correction factor and all that was learned."""
+        self._engine.clear()
+        self.accuracy_log.clear()
+        self._calibration = Calibration()
+
+    def _estimated(self, *request: Any) -> Estimate:
+        """The estimate with what is known here or in the shared store."""
+        if self._shared is not None and self._shared.is_asked():
+            found = self._estimate_or_question(*request)
+            if isinstance(found, Estimate):
+                return found
+            self._shared.lookup(found)
+        return self._local(*request)
+
+    def _estimate_or_question(self, *request: Any) -> Estimate | Question:
+        """The estimate; or what to ask the shared store for, if others may know more than we."""
+        found: Estimate | list[bytes] = self._engine.estimate(
+            *request, self._clock(), WANTED_PREFIXES
+        )
+        if isinstance(found, Estimate):
+            return found
+        from tokenctx.stores.shared import Question
+
+        *_, tenant = request
+        return Question(found[0], found[1:], functools.partial(self._insert, tenant))
+
+    def _local(self, *request: Any) -> Estimate:
+        estimate: Estimate = self._engine.estimate(*request, self._clock())
+        return estimate
+
+    def _insert(self, tenant: bytes | None, digest: bytes, sealed: bytes) -> bool:
+        """Whether `sealed` is the total of `digest`, which is known from now on."""
+        now = self._clock(), int(time.time())
+        is_taken: bool = self._engine.insert(digest, sealed, tenant, *now)
+        return is_taken
+
+
+_ALIVE: Final[WeakValueDictionary[int, HybridTokenEstimator]] = WeakValueDictionary()
+
+
+def stats() -> dict[str, int]:
+    """The sums of `HybridTokenEstimator.stats` over all in this process; empty without one."""
+    alive = [estimator for it in _ALIVE.valuerefs() if (estimator := it()) is not None]
+    total: dict[str, int] = {}
+    for name, count in (item for estimator in alive for item in estimator.stats().items()):
+        total[name] = total.get(name, 0) + count
+    return total

@@ -1,0 +1,1 @@
+"""Recorded calls: read, replayed and scored."""

@@ -1,0 +1,1 @@
+"""What a provider reports of a call: one normal form, read from answers and streams, scaled."""
