@@ -22,7 +22,7 @@ from tokenctx import (
 )
 from tokenctx._context.outline import outline
 from tokenctx._context.plans import prune_plan, retention_plan, trim_plan
-from tokenctx._evaluation.four_characters import quarter_tokens
+from tokenctx._evaluation.four_characters import four_character_tokens
 
 PLACEHOLDER = "[Old tool result content cleared]"
 
@@ -106,7 +106,7 @@ def test_no_content_raises(request: Any, is_text: bool, budget: int) -> None:  #
     assert context.retain(body, budget).kept_tokens <= budget
     pruned = context.prune(body, protect_tokens=0, minimum_tokens=0)
     assert len(pruned.applied(read.raw_messages)) == len(read.raw_messages)
-    assert quarter_tokens(body) >= 0
+    assert four_character_tokens(body) >= 0
 
 
 @given(st.integers(0), st.integers(0, 3_000), st.integers(1, 20_000))
