@@ -15,19 +15,16 @@ import argparse
 import hashlib
 import json
 import math
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from tokenctx import HybridTokenEstimator
-from tokenctx._estimate.estimator import Method
-from tokenctx._evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call
-from tokenctx._evaluation.recordings import read_recording
-from tokenctx._evaluation.replay import replay
-from tokenctx._evaluation.strata import vendor_of
-from tokenctx.reference.bounds import (
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from reference.bounds import (
     METHODS,
     SLACK_TOKENS,
     STRATA,
@@ -37,15 +34,21 @@ from tokenctx.reference.bounds import (
     row_names,
     stratum_of,
 )
-from tokenctx.reference.profile import profiles
-from tokenctx.reference.request import read_request
+from reference.profile import profiles
+from reference.request import read_request
+from tokenctx import HybridTokenEstimator
+from tokenctx._estimate.estimator import Method
+from tokenctx._evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call
+from tokenctx._evaluation.recordings import read_recording
+from tokenctx._evaluation.replay import replay
+from tokenctx._evaluation.strata import vendor_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from reference.model import Request
     from tokenctx._evaluation.evaluation import Call
     from tokenctx._models import Estimate
-    from tokenctx.reference.model import Request
 
 TABLE: Final = Path(__file__).parents[1] / "python/tokenctx/data/bounds.json"
 COVERAGE: Final = 0.85

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import reference
 import tokenctx
-import tokenctx.reference
 from conversations import agent_conversation, encoded, prose_and_code, with_new_turn
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_benchmark.fixture import BenchmarkFixture
 
-IMPLEMENTATIONS = {"rust": tokenctx, "reference": tokenctx.reference}
+IMPLEMENTATIONS = {"rust": tokenctx, "reference": reference}
 KNOWN_TOKENS = 200_000
 SECRET = b"benchmark"
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import reference
 import tokenctx
-import tokenctx.reference
 from conversations import agent_conversation, encoded, with_new_turn
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ OTHERS: dict[str, Callable[[], Work]] = {
 @pytest.mark.parametrize("implementation", ["tokenctx", "reference", *OTHERS])
 @pytest.mark.parametrize("group", GROUPS)
 def test_new_turn(benchmark: BenchmarkFixture, group: str, implementation: str) -> None:
-    packages = {"tokenctx": tokenctx, "reference": tokenctx.reference}
+    packages = {"tokenctx": tokenctx, "reference": reference}
     package = packages.get(implementation)
     work = known(package, GROUPS[group]) if package else OTHERS[implementation]()
     benchmark.group = group

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import reference
 import tokenctx
-import tokenctx.reference
 
-IMPLEMENTATIONS: dict[str, Any] = {"rust": tokenctx, "reference": tokenctx.reference}
+IMPLEMENTATIONS: dict[str, Any] = {"rust": tokenctx, "reference": reference}
 SHARED_DATA = Path(
     os.environ.get("TOKENCTX_SHARED") or Path(__file__).parents[2] / "shared" / "data"
 )

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference import markup
+from reference.profile import profiles
 from test_layout import ENGINES
 from test_requests import Pair
-from tokenctx.reference import markup
-from tokenctx.reference.profile import profiles
 
 MODELS = st.sampled_from(
     "claude-3-5-haiku claude-3-7-sonnet claude-sonnet-4 claude-sonnet-4-5 claude-opus-4-6 "

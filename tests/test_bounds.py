@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bounds
+from reference.bounds import METHODS, STRATA, UNKNOWN_MODEL, interval, table
+from reference.profile import profiles
 from test_eval import CALLS
-from tokenctx.reference.bounds import METHODS, STRATA, UNKNOWN_MODEL, interval, table
-from tokenctx.reference.profile import profiles
 
 if TYPE_CHECKING:
     from pathlib import Path

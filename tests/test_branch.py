@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import reference
 import tokenctx
-import tokenctx.reference
 from agent_turns import SHAPES, TEXT, TOOLS
 from tokenctx import HybridTokenEstimator
 
@@ -210,8 +210,7 @@ def test_both_implementations_agree_on_edited_sessions(shape: str, seed: int) ->
     turn, rest, field = SHAPES[shape]
     random_ = random.Random(seed)
     one, other = (
-        it.HybridTokenEstimator(secret=b"s", capacity_bytes=1 << 18)
-        for it in (tokenctx, tokenctx.reference)
+        it.HybridTokenEstimator(secret=b"s", capacity_bytes=1 << 18) for it in (tokenctx, reference)
     )
     messages: list[Json] = []
     for number in range(12):

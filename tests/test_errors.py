@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import reference
 import tokenctx
-import tokenctx.reference
 from dialect_calls import chat, user
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def test_errors_are_typed_and_hold_no_payload(body: bytes) -> None:
 @pytest.mark.parametrize("body", BROKEN[:11], ids=range(11))
 def test_the_reference_refuses_what_the_core_refuses(body: bytes) -> None:
     with pytest.raises(tokenctx.RequestError) as caught:
-        tokenctx.reference.HybridTokenEstimator().estimate(body)
+        reference.HybridTokenEstimator().estimate(body)
     assert CANARY not in str(caught.value)
 
 

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenctx
-import tokenctx.reference
 from dialect_calls import CALLS, DIALECTS, SDK, assistant, chat, message_of, user
+from reference.profile import profiles
 from tokenctx._usage.normal import normalize_usage
-from tokenctx.reference.profile import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference import estimate
 from tokenctx import _core
-from tokenctx.reference import estimate
 
 ARGUMENTS: Any = (b"0" * 32, 1 << 20, 60.0, "profile", 3500, {}, 1100, [])
 ENGINES: dict[str, Any] = {

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenctx.reference import media as reference
+from reference import media as reference
 
 IMPLEMENTATIONS: dict[str, Any] = {"reference": reference}
 

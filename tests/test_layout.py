@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference import estimate, layout
 from tokenctx import _core
-from tokenctx.reference import estimate, layout
 
 DATA = Path(__file__).parent / "data" / "openai"
 ARGUMENTS: Any = (b"0" * 32, 1 << 20, 60.0, "profile", 3500, {}, 1100, [])

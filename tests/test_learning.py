@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from conftest import IMPLEMENTATIONS
-from tokenctx.reference.count import Counter
-from tokenctx.reference.profile import Profile, resolve
-from tokenctx.reference.request import read_request
+from reference.count import Counter
+from reference.profile import Profile, resolve
+from reference.request import read_request
 
 ESTIMATORS: dict[str, Any] = {
     name: module.HybridTokenEstimator for name, module in IMPLEMENTATIONS.items()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leave_one_out
-from tokenctx.reference.profile import resolve
+from reference.profile import resolve
 
 if TYPE_CHECKING:
     from pathlib import Path

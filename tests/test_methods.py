@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+import reference
 import tokenctx
-import tokenctx.reference
 from dialect_calls import assistant, user
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\4\0\0\0\3\0\x08\x06\0\0\0"
@@ -194,6 +194,6 @@ def test_a_result_beside_two_calls_is_no_result_of_theirs() -> None:
     for model in ("gpt-4", "gpt-4o", "gpt-5"):
         counts = [
             each.HybridTokenEstimator().count_request([user("go"), message], model=model)
-            for each in (tokenctx, tokenctx.reference)
+            for each in (tokenctx, reference)
         ]
         assert counts[0] == counts[1]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 import strategies
 from generated_conversations import DIALECTS, conversation
 from tokenctx import (
@@ -18,7 +19,6 @@ from tokenctx import (
     ModelLimits,
     PrunePlan,
     TrimPlan,
-    reference,
 )
 from tokenctx._context.outline import outline
 from tokenctx._context.plans import prune_plan, retention_plan, trim_plan

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from reference.request import read_request, view
 from test_requests import Pair, as_value
 from tokenctx import _core
-from tokenctx.reference.request import read_request, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from reference import request as reference
 from tokenctx._core import _reply_view, _request_view
-from tokenctx.reference import request as reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable

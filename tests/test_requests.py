@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import reference
 import tokenctx
-import tokenctx.reference
+from reference.request import read_reply, read_request, reply_view, view
 from strategies import arbitrary, replies, requests
 from tokenctx import _core
-from tokenctx.reference.request import read_reply, read_request, reply_view, view
 
 REQUESTS = int(os.environ.get("REQUESTS", "20000"))
 BATCH = 8
@@ -39,7 +39,7 @@ class Pair:
 
     def __init__(self, method: str) -> None:
         options: dict[str, Any] = {"secret": b"test", "clock": clock}
-        both = (tokenctx, tokenctx.reference)
+        both = (tokenctx, reference)
         self.estimators = [each.HybridTokenEstimator(method=method, **options) for each in both]
         self.trackers = [each.ConversationStateTracker(**options) for each in both]
 
@@ -171,7 +171,7 @@ def test_the_model_and_dialect_of_the_caller_are_read_alike(
 
 @settings(thorough, max_examples=500)
 @given(arbitrary)
-@pytest.mark.parametrize("module", [tokenctx, tokenctx.reference], ids=["rust", "reference"])
+@pytest.mark.parametrize("module", [tokenctx, reference], ids=["rust", "reference"])
 def test_any_json_value_gives_a_number(module: Any, value: Any) -> None:
     estimator = module.HybridTokenEstimator()
     value = as_value(value)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tokenctx
+from reference.scale import Scale
 from tokenctx import ContextWindowScaler, Usage, UsageReader, _core, agent_hints, normalize_usage
-from tokenctx.reference.scale import Scale
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import reference
 import tokenctx
-import tokenctx.reference
+from reference.estimate import Engine as ReferenceEngine
 from tokenctx import HybridTokenEstimator, PrefixStore
 from tokenctx._core import Engine
-from tokenctx.reference.estimate import Engine as ReferenceEngine
 from tokenctx.stores.breaker import FAILURES
 from tokenctx.stores.outbox import MAX_ENTRIES, Outbox
 
@@ -92,7 +92,7 @@ def test_what_one_records_another_knows(implementation: Any) -> None:
 
 def test_the_implementations_share_a_store() -> None:
     store = DictStore()
-    both = [estimator(store, it) for it in (tokenctx, tokenctx.reference)]
+    both = [estimator(store, it) for it in (tokenctx, reference)]
     for writer, reader in itertools.permutations(both):
         writer.record(turn(0), USAGE, reply=REPLY)
         assert writer.flush(PATIENT_SECONDS)

@@ -73,11 +73,11 @@ def test_what_is_learned_is_learned_for_one_tenant(implementation: Any) -> None:
 
 
 def test_both_implementations_learn_under_the_same_names() -> None:
+    import reference
     import tokenctx
-    import tokenctx.reference
 
     learned = []
-    for package in (tokenctx, tokenctx.reference):
+    for package in (tokenctx, reference):
         estimator = package.HybridTokenEstimator(secret=b"secret")
         estimator.record(conversation(1), 500, tenant="one")
         learned.append(estimator.learned())

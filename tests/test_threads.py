@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import tokenctx
-import tokenctx.reference
 from dialect_calls import chat, user
 
 

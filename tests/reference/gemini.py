@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.reference import python
-from tokenctx.reference.document import ascii_upper, compact, parse_arguments
-from tokenctx.reference.layout import MAX_DEPTH
-from tokenctx.reference.markup import spaced
+from reference import python
+from reference.document import ascii_upper, compact, parse_arguments
+from reference.layout import MAX_DEPTH
+from reference.markup import spaced
 
 if TYPE_CHECKING:
-    from tokenctx.reference.model import Tool, ToolCall
+    from reference.model import Tool, ToolCall
 
 LAYOUTS: Final = ("gemini-names", "gemini-python", "gemini-declarations")
 MAX_REFERENCED_BYTES: Final = 1 << 20

@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.reference.document import ASCII_SPACE, ascii_lower
-from tokenctx.reference.model_name import ModelName, canonical_provider, read_model_name
+from reference.document import ASCII_SPACE, ascii_lower
+from reference.model_name import ModelName, canonical_provider, read_model_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenctx.reference.model import Request
+    from reference.model import Request
 
 MIN_INNER_NAME_BYTES: Final = 3
 """Shorter names say nothing inside of a longer one."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tokenctx.reference.api import (
+    from reference.api import (
         ContextWindowScaler,
         ConversationStateTracker,
         HybridTokenEstimator,
@@ -37,7 +37,7 @@ def __getattr__(name: str) -> object:
     """The public name, at its first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tokenctx.reference import api
+    from reference import api
 
     globals()[name] = value = getattr(api, name)
     return value

@@ -64,7 +64,7 @@ class Scale:
 
     def stream(self, first_input_tokens: int | None = None) -> Any:
         """A stream whose usage is scaled."""
-        from tokenctx.reference.sse import Rewriter
+        from reference.sse import Rewriter
 
         return Rewriter(self, first_input_tokens)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tokenctx.reference.document import ascii_lower, ascii_upper
-from tokenctx.reference.layout import MAX_DEPTH
-from tokenctx.reference.markup import spaced
+from reference.document import ascii_lower, ascii_upper
+from reference.layout import MAX_DEPTH
+from reference.markup import spaced
 
 MAX_TYPE_BYTES: Final = 1 << 20
 """Bytes of class names and repeated types of one tool; what would exceed it is `Any`."""

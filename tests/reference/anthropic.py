@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tokenctx.reference.model import ToolCall, ToolResult
+from reference.model import ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenctx.reference.model import Message, Request
-    from tokenctx.reference.profile import Profile
+    from reference.model import Message, Request
+    from reference.profile import Profile
 
 
 @dataclass(frozen=True)

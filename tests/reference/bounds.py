@@ -7,12 +7,12 @@ import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx.reference.model import Media, Reasoning, ToolCall, ToolResult
+from reference.model import Media, Reasoning, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tokenctx.reference.model import Message, Part, Request
+    from reference.model import Message, Part, Request
 
 Scope = Literal["whole", "new", "reply"]
 """What is not billed yet: all, the messages after a known prefix, or a reply and those after it."""

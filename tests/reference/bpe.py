@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 import regex
 
+from reference import claude
 from tokenctx._core import rank_file
-from tokenctx.reference import claude
 
 if TYPE_CHECKING:
     from tokenctx._models import EncodingName

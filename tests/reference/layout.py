@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-from tokenctx.reference.document import compact, parse_arguments
+from reference.document import compact, parse_arguments
 
 MAX_DEPTH: Final = 24
 """Levels of a schema, or of one referenced definition, that are rendered; deeper is `any`."""

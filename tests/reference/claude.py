@@ -81,7 +81,7 @@ class Run(NamedTuple):
 
 def data(name: str) -> dict[str, Any]:
     """A data file of the package."""
-    text = (Path(__file__).parents[1] / "data" / name).read_text("utf-8")
+    text = (Path(__file__).parents[2] / "src" / "claude" / name).read_text("utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

@@ -6,8 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from tokenctx._models import Estimate, RequestCount
-from tokenctx.reference.bounds import (
+from reference.bounds import (
     bounds_permille,
     interval,
     is_guessed,
@@ -15,10 +14,10 @@ from tokenctx.reference.bounds import (
     stratum_of,
     stratum_of_context,
 )
-from tokenctx.reference.branch import Shape, Shapes
-from tokenctx.reference.count import Counter, FailedVocabularyError, last_user_index
-from tokenctx.reference.difference import edit, is_narrower, nearest, seen_messages
-from tokenctx.reference.digest import (
+from reference.branch import Shape, Shapes
+from reference.count import Counter, FailedVocabularyError, last_user_index
+from reference.difference import edit, is_narrower, nearest, seen_messages
+from reference.digest import (
     derive_key,
     family_digest,
     first_tools,
@@ -29,11 +28,11 @@ from tokenctx.reference.digest import (
     public_name,
     tenant_key,
 )
-from tokenctx.reference.entry import Sealer
-from tokenctx.reference.learn import Features, Learners, Lesson, imported
-from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
-from tokenctx.reference.prefix import Boundary, KnownTotal, PrefixStore
-from tokenctx.reference.profile import (
+from reference.entry import Sealer
+from reference.learn import Features, Learners, Lesson, imported
+from reference.model import Reasoning, ToolCall, ToolResult
+from reference.prefix import Boundary, KnownTotal, PrefixStore
+from reference.profile import (
     LAYOUTS,
     Profile,
     Table,
@@ -42,18 +41,19 @@ from tokenctx.reference.profile import (
     model_name,
     universal,
 )
-from tokenctx.reference.request import read_reply, read_request
-from tokenctx.reference.rounds import without_rounds
+from reference.request import read_reply, read_request
+from reference.rounds import without_rounds
+from tokenctx._models import Estimate, RequestCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from reference.bounds import Scope as Unbilled
+    from reference.difference import Edit
+    from reference.learn import Learner
+    from reference.model import Message, Request
     from tokenctx._estimate.vocabularies import TextCounter
     from tokenctx._models import Quality, Source
-    from tokenctx.reference.bounds import Scope as Unbilled
-    from tokenctx.reference.difference import Edit
-    from tokenctx.reference.learn import Learner
-    from tokenctx.reference.model import Message, Request
 
 T = TypeVar("T")
 METHODS = ("profile", "universal", "characters")

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tokenctx.reference.model import Reasoning, ToolCall, ToolResult
+from reference.model import Reasoning, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from tokenctx.reference.model import Message
+    from reference.model import Message
 
 
 def without_rounds(

@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference.bounds import STRATA
+from reference.bounds import STRATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tokenctx.reference.prefix import KnownTotal
+    from reference.prefix import KnownTotal
 
 KEYS: Final = 8
 """Messages that a shape is filed under."""

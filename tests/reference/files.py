@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference.duration import duration_ms
-from tokenctx.reference.model import Media, ToolResult
-from tokenctx.reference.pdf import pdf_length
+from reference.duration import duration_ms
+from reference.model import Media, ToolResult
+from reference.pdf import pdf_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tokenctx.reference.model import Message
-    from tokenctx.reference.profile import LayoutRule, Profile
+    from reference.model import Message
+    from reference.profile import LayoutRule, Profile
 
 ZIP_HEAD: Final = b"PK\x03\x04"
 """What office documents and other archives begin with."""

@@ -5,25 +5,25 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference import anthropic, bpe, gemini, layout, markup
-from tokenctx.reference.cut import cut
-from tokenctx.reference.document import compact, parse_arguments
-from tokenctx.reference.files import file_tokens, media_count
-from tokenctx.reference.media import (
+from reference import anthropic, bpe, gemini, layout, markup
+from reference.cut import cut
+from reference.document import compact, parse_arguments
+from reference.files import file_tokens, media_count
+from reference.media import (
     DETAILS,
     MAX_SIDE_PX,
     image_rules,
     image_size,
     image_tokens,
 )
-from tokenctx.reference.model import Data, Media, Reasoning, Text, ToolCall, ToolResult
+from reference.model import Data, Media, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from reference.model import Message, Part, Request, Tool
+    from reference.profile import LayoutRule, Profile
     from tokenctx._estimate.vocabularies import TextCounter
-    from tokenctx.reference.model import Message, Part, Request, Tool
-    from tokenctx.reference.profile import LayoutRule, Profile
 
 DEFAULT_SIZE_PX: Final = (1024, 1024)
 """Width and height of an image whose size is not known; the reason is in `image_rules.json`."""

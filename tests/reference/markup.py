@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.reference.document import compact, parse_arguments
-from tokenctx.reference.layout import MAX_DEPTH
+from reference.document import compact, parse_arguments
+from reference.layout import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tokenctx.reference.model import Tool, ToolCall
+    from reference.model import Tool, ToolCall
 
 CALLS: Final = "antml:function_calls"
 ANTHROPIC_TAGS: Final = "antml:invoke", "antml:parameter"

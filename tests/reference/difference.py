@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference.bounds import (
+from reference.bounds import (
     STRATA,
     bounds_permille,
     interval,
@@ -14,20 +14,20 @@ from tokenctx.reference.bounds import (
     stratum_of_context,
     stratum_of_message,
 )
-from tokenctx.reference.branch import MAX_TOKENS, Seen, Sum, name_of
-from tokenctx.reference.count import has_results, last_user_index
-from tokenctx.reference.learn import Features
+from reference.branch import MAX_TOKENS, Seen, Sum, name_of
+from reference.count import has_results, last_user_index
+from reference.learn import Features
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tokenctx.reference.bounds import Scope
-    from tokenctx.reference.branch import Overlap, Shape
-    from tokenctx.reference.count import Counter
-    from tokenctx.reference.learn import Learner
-    from tokenctx.reference.model import Message, Request
-    from tokenctx.reference.prefix import KnownTotal
-    from tokenctx.reference.profile import Profile
+    from reference.bounds import Scope
+    from reference.branch import Overlap, Shape
+    from reference.count import Counter
+    from reference.learn import Learner
+    from reference.model import Message, Request
+    from reference.prefix import KnownTotal
+    from reference.profile import Profile
 
 LEAST_GAIN_TOKENS: Final = 64
 """If a prefix is known, a difference must save more tokens than this from being counted."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
-from tokenctx.reference.model import Data, Media, Reasoning, Text, ToolCall, ToolResult
+from reference.model import Data, Media, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tokenctx.reference.model import Message, Part, Request, Tool
+    from reference.model import Message, Part, Request, Tool
 
 DIGEST_BYTES: Final = 16
 CONTEXT: Final = "tokenctx 2026-11-21 message and prefix digests"

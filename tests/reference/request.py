@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from blake3 import blake3
 
-from tokenctx._errors import RequestError
-from tokenctx.reference.document import (
+from reference.document import (
     Anomalies,
     ascii_lower,
     canonical,
@@ -17,7 +16,7 @@ from tokenctx.reference.document import (
     load,
     parse_arguments,
 )
-from tokenctx.reference.model import (
+from reference.model import (
     Data,
     Dialect,
     Media,
@@ -30,7 +29,7 @@ from tokenctx.reference.model import (
     ToolCall,
     ToolResult,
 )
-from tokenctx.reference.parts import (
+from reference.parts import (
     UNBILLED_KEYS,
     About,
     data,
@@ -44,9 +43,10 @@ from tokenctx.reference.parts import (
     read_result,
     string,
 )
+from tokenctx._errors import RequestError
 
 if TYPE_CHECKING:
-    from tokenctx.reference.model import CallForm
+    from reference.model import CallForm
 
 ROLES: Final = {
     "system": "system",

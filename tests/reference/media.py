@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from importlib.resources import files
 from math import isqrt
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ DETAILS: Final = ("auto", "low", "medium", "high", "ultra-high", "original")
 @lru_cache(maxsize=1)
 def image_rules() -> dict[str, dict[str, Any]]:
     """Return every rule of `image_rules.json` by name: constants, source, date, confidence."""
-    table = Path(__file__).parents[1] / "data" / "image_rules.json"
+    table = files("tokenctx").joinpath("data", "image_rules.json")
     rules: dict[str, dict[str, Any]] = json.loads(table.read_text(encoding="utf-8"))["rules"]
     return rules
 

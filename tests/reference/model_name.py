@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.reference.document import ASCII_SPACE, ascii_lower
+from reference.document import ASCII_SPACE, ascii_lower
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,17 +1,17 @@
-"""The public names of the twin; `tokenctx.reference` gives them at first use."""
+"""The public names of the twin; `reference` gives them at first use."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from reference.bpe import count_tokens, encode
+from reference.estimate import Engine
+from reference.media import image_size
+from reference.scale import Scale
+from reference.tracker import Tracker
 from tokenctx._estimate import estimator as _estimator
 from tokenctx._estimate import tracker as _tracker
 from tokenctx._usage import scaler as _scaling
-from tokenctx.reference.bpe import count_tokens, encode
-from tokenctx.reference.estimate import Engine
-from tokenctx.reference.media import image_size
-from tokenctx.reference.scale import Scale
-from tokenctx.reference.tracker import Tracker
 
 __all__ = [
     "ContextWindowScaler",
@@ -44,7 +44,7 @@ class ConversationStateTracker(_tracker.ConversationStateTracker):
 
 def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
     """Input tokens of an image under the rule of this name."""
-    from tokenctx.reference import media
+    from reference import media
 
     if rule not in media.image_rules():
         raise ValueError(f"no image rule is called {rule!r}; see image_rules()")

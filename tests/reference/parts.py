@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from tokenctx.reference.document import canonical, compact, parse_arguments
-from tokenctx.reference.media import DataUrl, decode_base64, parse_data_url, percent_decode_head
-from tokenctx.reference.model import (
+from reference.document import canonical, compact, parse_arguments
+from reference.media import DataUrl, decode_base64, parse_data_url, percent_decode_head
+from reference.model import (
     Data,
     Media,
     MediaKind,

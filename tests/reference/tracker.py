@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from reference.digest import derive_key, message_digest, prefix_digests
+from reference.prefix import Boundary, KnownTotal, PrefixStore
+from reference.request import read_request
 from tokenctx._models import ConversationLookupResult, KnownConversationState
-from tokenctx.reference.digest import derive_key, message_digest, prefix_digests
-from tokenctx.reference.prefix import Boundary, KnownTotal, PrefixStore
-from tokenctx.reference.request import read_request
 
 
 class Tracker:
