@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from test_requests import Pair
+import tokenctx
 from tokenctx._evaluation.recordings import read_recording
 from tokenctx._evaluation.replay import replay
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+LONGEST_HALF = 128
 QUESTION = {"role": "user", "content": "Which city has the most bridges?"}
 TOOL = {"type": "function", "name": "search", "parameters": {"type": "object", "properties": {}}}
 BODY = {"model": "gpt-4.1", "input": [QUESTION], "tools": [TOOL]}
@@ -45,14 +44,19 @@ def test_the_same_request_has_the_bill_that_it_had(estimator: Any) -> None:
     assert (estimate.source, estimate.tokens) == ("exact", billed)
 
 
-@given(st.integers(1, 140), st.integers(1, 3), st.sampled_from(["gpt-4.1", "grok-4.3"]))
-def test_both_implementations_see_the_same_halves(tokens: int, count: int, model: str) -> None:
-    pair = Pair("profile")
-    body = {**NEXT, "model": model}
-    known = {**body, "input": body["input"][:count]}
-    pair.same("record", known, {"input_tokens": tokens, "output_tokens": 3}, reply=NEXT["input"][1])
-    pair.same("estimate", body)
-    pair.same("estimate", {**body, "tool_choice": "none", "input": [*body["input"], QUESTION]})
+@pytest.mark.parametrize("words", [1, 40, 80, 90, 200])
+@pytest.mark.parametrize("model", ["gpt-4.1", "grok-4.3"])
+def test_half_of_a_short_count_is_whole_and_nothing_else_is(model: str, words: int) -> None:
+    """The longest half bill that is looked for is 128."""
+    question = {"role": "user", "content": "word " * words}
+    known = {**BODY, "model": model, "input": [question]}
+    longer = {**known, "input": [question, *NEXT["input"][1:]]}
+    estimator = tokenctx.HybridTokenEstimator(learning=False)
+    whole = estimator.count_request(known).tokens
+    half = whole // 2 if model == "gpt-4.1" and whole // 2 <= LONGEST_HALF else None
+    for tokens in {*range(1, 140), whole // 2, whole}:
+        estimator.record(known, tokens)
+        assert estimator.estimate(longer).known_tokens == (whole if tokens == half else tokens)
 
 
 @pytest.mark.parametrize("off", [-1, 1, 3])

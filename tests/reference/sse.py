@@ -1,4 +1,4 @@
-"""Usage in a stream of server-sent events, rewritten: the plain twin of `src/sse.rs`."""
+"""Usage in a stream of server-sent events, rewritten event by event."""
 
 from __future__ import annotations
 
