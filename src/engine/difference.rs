@@ -1,7 +1,8 @@
 //! Estimates by difference: the total of the nearest known conversation, less what left, plus
 //! what came.
-use super::{Engine, FAILED_VOCABULARY, Known, Reading, signed};
+use super::{Engine, Known, Reading};
 use crate::count::{Counter, has_results, last_user_index};
+use crate::engine::answer::{FAILED_VOCABULARY, signed};
 use crate::engine::bounds::{Bounds, Scope, Stratum};
 use crate::engine::estimate::{self, Count, Edit};
 use crate::engine::learn::{Features, Learner};

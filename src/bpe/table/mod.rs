@@ -27,7 +27,7 @@ pub(in crate::bpe) mod rank_file;
 
 use std::hint::select_unpredictable;
 
-use crate::bpe::split::block::prefetch;
+use crate::bpe::prefetch::prefetch;
 use crate::bpe::split::unicode::character_at;
 use crate::bpe::table::key::{Bucket, Join, Key, Token};
 
