@@ -44,19 +44,24 @@ def test_the_same_request_has_the_bill_that_it_had(estimator: Any) -> None:
     assert (estimate.source, estimate.tokens) == ("exact", billed)
 
 
-@pytest.mark.parametrize("words", [1, 40, 80, 90, 200])
+@pytest.mark.parametrize("half", [127, LONGEST_HALF, LONGEST_HALF + 1, 200])
 @pytest.mark.parametrize("model", ["gpt-4.1", "grok-4.3"])
-def test_half_of_a_short_count_is_whole_and_nothing_else_is(model: str, words: int) -> None:
-    """The longest half bill that is looked for is 128."""
-    question = {"role": "user", "content": "word " * words}
-    known = {**BODY, "model": model, "input": [question]}
-    longer = {**known, "input": [question, *NEXT["input"][1:]]}
+def test_half_of_a_short_count_is_whole_and_nothing_else_is(model: str, half: int) -> None:
     estimator = tokenctx.HybridTokenEstimator(learning=False)
+
+    def asked(words: int) -> dict[str, Any]:
+        question = {"role": "user", "content": "word" + " word" * words}
+        return {**BODY, "model": model, "input": [question]}
+
+    known = asked(2 * half - estimator.count_request(asked(0)).tokens)
+    longer = {**known, "input": [*known["input"], *NEXT["input"][1:]]}
     whole = estimator.count_request(known).tokens
-    half = whole // 2 if model == "gpt-4.1" and whole // 2 <= LONGEST_HALF else None
-    for tokens in {*range(1, 140), whole // 2, whole}:
+    assert whole // 2 == half
+    is_looked_for = model == "gpt-4.1" and half <= LONGEST_HALF
+    for tokens in {*range(1, 140, 6), half - 1, half, half + 1, whole}:
         estimator.record(known, tokens)
-        assert estimator.estimate(longer).known_tokens == (whole if tokens == half else tokens)
+        is_half = tokens == half and is_looked_for
+        assert estimator.estimate(longer).known_tokens == (whole if is_half else tokens)
 
 
 @pytest.mark.parametrize("off", [-1, 1, 3])
