@@ -258,7 +258,7 @@ pub(super) fn quality(
     let is_guess = |name: &&str| GUESS_PREFIXES.iter().any(|it| name.starts_with(it));
     match reading.profile.quality {
         _ if assumptions.iter().any(is_guess) => Quality::Heuristic,
-        Quality::Exact if !counter.counted_only_text() || counter.has_own_vocabulary() => {
+        Quality::Exact if !counter.counted_only_text() || counter.has_custom_vocabulary() => {
             Quality::Calibrated
         }
         quality => quality,

@@ -239,7 +239,7 @@ fn model_lesson(
         counted: count.tokens,
         billed: billed.input_tokens - count.known.tokens,
         derived: count.known.derived_tokens,
-        handicap: match reading.profile.quality {
+        prior_losses: match reading.profile.quality {
             Quality::Exact => 4,
             _ => 0,
         },

@@ -95,14 +95,14 @@ impl Engine {
     pub(super) fn model(&self, reading: &Reading<'_>) -> Option<String> {
         let name = Table::bundled().model_name(&reading.request.model).own;
         let is_name = name.len() <= MAX_MODEL_BYTES;
-        let own = self
+        let custom = self
             .vocabularies
             .of(&reading.request.model, &reading.profile);
-        let own = own.map(|own| format!("/{}", own.name()));
-        let own = own.unwrap_or_default();
+        let custom = custom.map(|it| format!("/{}", it.name()));
+        let custom = custom.unwrap_or_default();
         let suffix = &reading.tenant.suffix;
         let profile = &reading.profile.name;
-        (self.is_learning && is_name).then(|| format!("{profile}/{name}{own}{suffix}"))
+        (self.is_learning && is_name).then(|| format!("{profile}/{name}{custom}{suffix}"))
     }
 
     fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {
