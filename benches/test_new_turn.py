@@ -1,8 +1,8 @@
 """The next turn of a known conversation beside what else a gateway does with its body, in one run.
 
 480 messages of 930 KB are known; an answer and a new message of 1 KB have come. `tokenctx` gives
-the estimate from bytes or from a dict, `reference` is the baseline in plain Python. `orjson` and `json`
-only parse the bytes. `litellm` is its `token_counter` on the parsed messages and tools, which
+the estimate from bytes or from a dict, `reference` is the baseline in plain Python. `orjson` and
+`json` only parse the bytes. `litellm` is its `token_counter` on the parsed messages and tools, which
 remembers nothing. What is not installed is skipped.
 """
 
