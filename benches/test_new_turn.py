@@ -2,8 +2,8 @@
 
 480 messages of 930 KB are known; an answer and a new message of 1 KB have come. `tokenctx` gives
 the estimate from bytes or from a dict, `reference` is the baseline in plain Python. `orjson` and
-`json` only parse the bytes. `litellm` is its `token_counter` on the parsed messages and tools, which
-remembers nothing. What is not installed is skipped.
+`json` only parse the bytes. `litellm` is its `token_counter` on the parsed messages and tools,
+which remembers nothing. What is not installed is skipped.
 """
 
 from __future__ import annotations
