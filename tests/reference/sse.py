@@ -1,10 +1,10 @@
-"""Usage in a stream of server-sent events, rewritten: the plain twin of `src/sse.rs`."""
+"""Usage in a stream of server-sent events, rewritten event by event."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tokenctx.reference.scale import Change, Numbers, Scale, Window, changed, named, spliced
+from reference.scale import Change, Numbers, Scale, Window, changed, named, spliced
 
 MAX_EVENT_BYTES: Final = 1 << 20
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tokenctx._errors import RequestError
+from tokenctx import RequestError
 
 MAX_DEPTH = 1024
 _BYTES = (bytes, bytearray, memoryview)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import heapq
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 import regex
 
-from tokenctx._core import rank_file
-from tokenctx.reference import claude
+from reference import claude
+from tokenctx import Encoding
 
-if TYPE_CHECKING:
-    from tokenctx._models import EncodingName
-
+MISSING_RANKS: Final = 1000
 _CASE = r"[^\r\n\p{L}\p{N}]?"
 _UPPER, _LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -50,9 +47,25 @@ text that has one of these may be split otherwise here.
 
 @functools.cache
 def ranks(encoding: str) -> dict[bytes, int]:
-    """Rank of every token of `encoding`."""
-    lines = rank_file(cast("EncodingName", encoding)).splitlines()
-    return {base64.b64decode(token): int(rank) for token, rank in map(bytes.split, lines)}
+    """Rank of every token of `encoding`; a rank may be missing, but not so many in a row."""
+    made, found = Encoding(encoding), dict[bytes, int]()
+    rank = missing = 0
+    while missing < MISSING_RANKS:
+        token = token_bytes(made, rank)
+        if token is None:
+            missing += 1
+        else:
+            found[token], missing = rank, 0
+        rank += 1
+    return found
+
+
+def token_bytes(encoding: Encoding, rank: int) -> bytes | None:
+    """The bytes of a token; None if there is none of this rank."""
+    try:
+        return encoding.decode_bytes([rank])
+    except ValueError:
+        return None
 
 
 @functools.cache

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import json
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx.reference.model import Media, Reasoning, ToolCall, ToolResult
+from reference.tables import package_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tokenctx.reference.model import Message, Part, Request
+View = dict[str, Any]
+"""What was read, as plain JSON values, in the form of `tests/data/requests`."""
 
 Scope = Literal["whole", "new", "reply"]
 """What is not billed yet: all, the messages after a known prefix, or a reply and those after it."""
@@ -37,19 +35,17 @@ SLACK_TOKENS: Final = 20
 """About what rounding and framing weigh."""
 
 
-@functools.cache
 def table() -> dict[str, Any]:
     """The rows of `bounds.json`."""
-    text = files("tokenctx").joinpath("data").joinpath("bounds.json").read_text("utf-8")
-    rows: dict[str, Any] = json.loads(text)
+    rows: dict[str, Any] = package_table("bounds")
     return rows
 
 
-def stratum_of(request: Request, start: int, assumptions: Iterable[str]) -> str:
+def stratum_of(request: View, start: int, assumptions: Iterable[str]) -> str:
     """The stratum of all of `request`, or of its messages from `start` on if that is above 0."""
     if is_guessed(assumptions):
         return "undetermined"
-    found = {"text", *map(stratum_of_message, request.messages[start:])}
+    found = {"text", *map(stratum_of_message, request["messages"][start:])}
     if start == 0:
         found.add(stratum_of_context(request))
     return max(found, key=STRATA.index)
@@ -60,32 +56,30 @@ def is_guessed(assumptions: Iterable[str]) -> bool:
     return any(name.startswith(GUESSES) and name != "unknown_model" for name in assumptions)
 
 
-def stratum_of_context(request: Request) -> str:
+def stratum_of_context(request: View) -> str:
     """The stratum of what stands around the messages."""
-    found = {"text", *map(_of_part, request.system)}
-    found |= {"tools"} if request.tools else set()
-    found |= {"structured output"} if request.response_schema else set()
+    found = {"text", *map(_of_part, request["system"])}
+    found |= {"tools"} if request["tools"] else set()
+    found |= {"structured output"} if request["response_schema"] else set()
     return max(found, key=STRATA.index)
 
 
-def stratum_of_message(message: Message) -> str:
+def stratum_of_message(message: View) -> str:
     """The stratum of one message."""
     found = {"text"}
-    pending: list[Part] = list(message.parts)
+    pending: list[View] = list(message["parts"])
     while pending:
         part = pending.pop()
         found.add(_of_part(part))
-        if isinstance(part, ToolResult):
-            pending += part.parts
+        pending += part.get("parts", ())
     return max(found, key=STRATA.index)
 
 
-def _of_part(part: Part) -> str:
-    if isinstance(part, Reasoning):
-        return "reasoning replayed"
-    if isinstance(part, Media):
-        return "images" if part.kind == "image" else "files"
-    return "tools" if isinstance(part, (ToolCall, ToolResult)) else "text"
+def _of_part(part: View) -> str:
+    if part["part"] == "media":
+        return "images" if part["kind"] == "image" else "files"
+    kinds = {"reasoning": "reasoning replayed", "tool_call": "tools", "tool_result": "tools"}
+    return kinds.get(part["part"], "text")
 
 
 def row_names(profile: str, provider: str, *, is_known_model: bool) -> tuple[str, str, str]:

@@ -1,6 +1,6 @@
 """Claude's count model: normalise, mark words and case, tile with the fewest pieces.
 
-The plain twin of `src/claude/`. It writes the marked text down and tiles it whole, where the core
+It writes the marked text down and tiles it whole, where the core
 counts cell by cell. Vocabularies and character tables are the same two data files, taken from
 ctok 1.3.0 (MIT, Sander Land). Form C is that of the interpreter's Unicode, for characters that
 Unicode 15.0 has; an interpreter before 3.12 does not know the newest of them.
@@ -9,12 +9,12 @@ Unicode 15.0 has; an interpreter before 3.12 does not know the newest of them.
 from __future__ import annotations
 
 import functools
-import json
 import re
 import unicodedata
 from bisect import bisect_right
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from reference.tables import claude_table
 
 BOW, EOW, SHIFT, CAPS = "\ud800", "\ud801", "\ud802", "\ud803"
 """Markers, as code points that no text holds: a word begins, ends, is capitalised, is capitals."""
@@ -79,17 +79,10 @@ class Run(NamedTuple):
 # ------------------------------------------------------------------------------ data
 
 
-def data(name: str) -> dict[str, Any]:
-    """A data file of the package."""
-    text = (Path(__file__).parents[1] / "data" / name).read_text("utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
-
-
 @functools.cache
 def vocabulary(name: str) -> Vocabulary:
     """The vocabulary of that name."""
-    found = data("claude_vocabulary.json")[name]
+    found = claude_table("claude_vocabulary")[name]
     pieces = {MARKERS[marker] for marker in found["markers"]}
     for around, texts in [*found["pieces"].items(), *found.get("measured", {}).items()]:
         names = [] if around == "none" else around.split()
@@ -105,7 +98,7 @@ def kind_ranges() -> tuple[list[int], list[frozenset[str]]]:
     """First code point and kind of every range, in order."""
     ranges = sorted(
         (first, words)
-        for words, found in data("claude_characters.json").items()
+        for words, found in claude_table("claude_characters").items()
         if words != "about"
         for first, _ in found
     )

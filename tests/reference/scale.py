@@ -1,4 +1,4 @@
-"""Usage in the measure of another window: the plain twin of `src/scale.rs` and `src/usage/`."""
+"""Usage in the measure of another window, by the interpreter's own JSON module."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import json
 import re
 from typing import Any, Final, NamedTuple
 
-from tokenctx._usage.normal import _FIELDS, _PLACES, _TABLE
+from reference.tables import package_table
 
 MAX_U64: Final = 2**64 - 1
 NUMBER: Final = re.compile(
     rb'"(?:[^"\\]|\\.)*"|(-?\d+)([.eE][-+.eE\d]*)?', re.DOTALL
 )  # or a string, which is skipped
 ELEMENT_NUMBERS: Final = ("tokenCount", "token_count", "inputTokens")
-OUTPUT_FIELDS: Final = list(_FIELDS)[list(_FIELDS).index("output") :]
+TABLE: Final = package_table("usage_fields")
+PLACES: Final = [tuple(path.split(".")) for path in TABLE["places"]]
+FIELDS: Final = {
+    name: [tuple(path.split(".")) for path in paths] for name, paths in TABLE["fields"].items()
+}
+OUTPUT_FIELDS: Final = list(FIELDS)[list(FIELDS).index("output") :]
 
 Point = tuple[int, int]
 Numbers = list[tuple[str, int, int]]
@@ -64,7 +69,7 @@ class Scale:
 
     def stream(self, first_input_tokens: int | None = None) -> Any:
         """A stream whose usage is scaled."""
-        from tokenctx.reference.sse import Rewriter
+        from reference.sse import Rewriter
 
         return Rewriter(self, first_input_tokens)
 
@@ -130,7 +135,7 @@ def response_changes(scale: Scale, root: Any, window: Window) -> list[Change]:
     is_start = isinstance(root, dict) and root.get("type") == "message_start"
     first = window.first_input_tokens if is_start else None
     changes: list[Change] = []
-    for usage in usages_in(root, _PLACES):
+    for usage in usages_in(root, PLACES):
         changes += Reading(usage, window, first).changes(scale)
     return changes
 
@@ -173,7 +178,7 @@ class Reading:
         self.usage = usage
         self.found = {
             name: [(path, at(usage, path)) for path in paths if is_digits(at(usage, path))]
-            for name, paths in _FIELDS.items()
+            for name, paths in FIELDS.items()
         }
         self.cache_read = self.of("cache_read_beside") or self.of("cache_read")
         self.cache_write = self.of("cache_write_beside") or self.of("cache_write")
@@ -286,7 +291,7 @@ class Reading:
     def list_changes(self, scale: Scale, name: str, before: int) -> list[Change]:
         """What becomes of a list whose elements add up."""
         changes = []
-        for list_name in _TABLE["lists"][name]:
+        for list_name in TABLE["lists"][name]:
             for element in elements(self.usage, list_name):
                 numbers = (at(element, (field,)) for field in ELEMENT_NUMBERS)
                 digits = next(filter(is_digits, numbers), None)
@@ -299,14 +304,14 @@ class Reading:
     def usages_changes(self, scale: Scale) -> list[Change]:
         """What becomes of usage inside of usage."""
         changes: list[Change] = []
-        for name in _TABLE["lists"]["usages"]:
+        for name in TABLE["lists"]["usages"]:
             value = at(self.usage, (name,))
             for usage in [value] if isinstance(value, dict) else elements(self.usage, name):
                 reading = Reading({} if not isinstance(usage, dict) else usage, Window(), None)
                 reading.usage = {
                     key: inner
                     for key, inner in reading.usage.items()
-                    if key not in _TABLE["lists"]["usages"]
+                    if key not in TABLE["lists"]["usages"]
                 }
                 changes += [change._replace(path="") for change in reading.changes(scale)]
         return changes

@@ -7,7 +7,7 @@ from typing import Final
 
 from blake3 import blake3
 
-from tokenctx.reference.prefix import KnownTotal
+from reference.prefix import KnownTotal
 
 CONTEXT: Final = "tokenctx 2026-11-21 sealed known totals"
 VERSION: Final = b"\x01"

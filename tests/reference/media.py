@@ -1,17 +1,16 @@
 """Pictures: their size from the first bytes, and what that size costs in input tokens.
 
-The plain twin of `src/media/`. Nothing here decodes a pixel or fetches a URL; every answer needs
-at most the first `HEAD_BYTES` of a file. All arithmetic on sizes is on whole numbers, so the two
-implementations agree on every platform.
+Nothing here decodes a pixel or fetches a URL; every answer needs
+at most the first `HEAD_BYTES` of a file. All arithmetic on sizes is on whole numbers, so the core
+and this agree on every platform.
 """
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from math import isqrt
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from reference.tables import package_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +22,6 @@ MAX_JPEG_MARKERS: Final = 512
 """More than any real file has before its frame."""
 
 MAX_SIDE_PX: Final = 2**32 - 1
-MAX_DATA_URL_HEADER_BYTES: Final = 1024
 
 
 class ImageHeader(NamedTuple):
@@ -38,7 +36,7 @@ class ImageHeader(NamedTuple):
 
 
 def image_size(head: bytes) -> ImageHeader | None:
-    """Return the size in the header, or None if it is unknown, cut off, or has a zero side.
+    """The size in the header, or None if it is unknown, cut off, or has a zero side.
 
     Reads PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and HEIC. `head` is the beginning of the file; bytes
     past `HEAD_BYTES` are ignored. Sides are as stored: rotation by EXIF or `irot` is not applied.
@@ -53,7 +51,7 @@ def image_size(head: bytes) -> ImageHeader | None:
 
 
 def _unsigned(head: bytes, at: int, width: int, order: str = "big") -> int | None:
-    """Return the unsigned number of `width` bytes at offset `at`, or None past the end."""
+    """The unsigned number of `width` bytes at offset `at`, or None past the end."""
     if at + width > len(head):
         return None
     return int.from_bytes(head[at : at + width], "little" if order == "little" else "big")
@@ -206,142 +204,21 @@ _READERS: Final[dict[str, Callable[[bytes], tuple[int, int] | None]]] = {
 }
 
 
-# ------------------------------------------------------------------------------- base64
-
-_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_SEXTET: Final[dict[int, int]] = {
-    **{letter: index for index, letter in enumerate(_ALPHABET)},
-    ord("-"): 62,
-    ord("_"): 63,
-}
-_SPACE: Final = frozenset(b"\t\n\f\r ")
-
-
-def _decoded(text: str, max_bytes: int) -> tuple[bytes, bool]:
-    """Return the decoded bytes, at most `max_bytes`, and whether the text was base64 to its end."""
-    out = bytearray()
-    bits = sextets = padding = 0
-    for letter in text.encode("utf-8", "surrogatepass"):
-        if len(out) >= max_bytes:
-            return bytes(out[:max_bytes]), False
-        if letter in _SPACE:
-            continue
-        if letter == ord("="):
-            padding += 1
-            continue
-        if padding or letter not in _SEXTET:
-            return bytes(out), False
-        bits = (bits << 6 | _SEXTET[letter]) & 0xFFFF
-        sextets += 1
-        if sextets % 4 != 1:
-            out.append(bits >> (6 - 2 * ((sextets - 1) % 4)) & 0xFF)
-    return bytes(out[:max_bytes]), sextets % 4 != 1 and padding <= 2
-
-
-def decode_base64_head(text: str, max_bytes: int = HEAD_BYTES) -> bytes:
-    """Return the first `max_bytes` bytes that `text` encodes; fewer if it ends before.
-
-    It ends at the first character that is not base64. Standard and URL-safe letters mix freely,
-    padding is optional, ASCII white space is skipped.
-    Never raises.
-    """
-    return _decoded(text, max_bytes)[0]
-
-
-def base64_decoded_len(text: str) -> int:
-    """Return the number of bytes that `text` decodes to, up to a character that is not base64."""
-    return len(_decoded(text, 3 * len(text) + 3)[0])
-
-
-def base64_image_size(text: str) -> ImageHeader | None:
-    """Return `image_size` of the file that `text` encodes."""
-    return image_size(decode_base64_head(text))
-
-
-def decode_base64(text: str) -> tuple[bytes, bool]:
-    """Return all bytes that `text` encodes, and whether it was well-formed base64 to its end.
-
-    If it was not, these bytes alone do not identify the text: what follows was not read.
-    """
-    return _decoded(text, 3 * len(text) + 3)
-
-
-# ----------------------------------------------------------------------------- data URLs
-
-
-class DataUrl(NamedTuple):
-    """A split data URL: MIME type in lower case without parameters, and the data as written."""
-
-    mime: str
-    is_base64: bool
-    data: str
-
-
-_ASCII_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-
-
-def parse_data_url(url: str) -> DataUrl | None:
-    """Return the parts of `url`, or None if it is not a data URL (RFC 2397).
-
-    A missing MIME type is "text/plain". A header of more than `MAX_DATA_URL_HEADER_BYTES` bytes is
-    not one. Never raises.
-    """
-    url = url.lstrip("\t\n\f\r ")
-    header, comma, data = url.partition(",")
-    header = header.translate(_ASCII_LOWER)
-    header_bytes = len(header.encode("utf-8", "surrogatepass")) - len("data:")
-    if not comma or not header.startswith("data:") or header_bytes > MAX_DATA_URL_HEADER_BYTES:
-        return None
-    mime, *parameters = (part.strip("\t\n\f\r ") for part in header[len("data:") :].split(";"))
-    return DataUrl(mime or "text/plain", "base64" in parameters, data)
-
-
-def percent_decode_head(text: str, max_bytes: int = HEAD_BYTES) -> bytes:
-    """Return the first `max_bytes` bytes of percent-encoded `text`.
-
-    A broken escape stands for itself.
-    """
-    raw = text.encode("utf-8", "surrogatepass")
-    out = bytearray()
-    at = 0
-    while at < len(raw) and len(out) < max_bytes:
-        digits = raw[at + 1 : at + 3]
-        if raw[at : at + 1] == b"%" and len(digits) == 2 and _is_hex(digits):
-            out.append(int(digits, 16))
-            at += 3
-        else:
-            out.append(raw[at])
-            at += 1
-    return bytes(out)
-
-
-def _is_hex(digits: bytes) -> bool:
-    return all(digit in b"0123456789abcdefABCDEF" for digit in digits)
-
-
-def data_url_head(url: DataUrl, max_bytes: int = HEAD_BYTES) -> bytes:
-    """Return the first `max_bytes` bytes of the content of `url`."""
-    decode = decode_base64_head if url.is_base64 else percent_decode_head
-    return decode(url.data, max_bytes)
-
-
 # ---------------------------------------------------------------------------- token math
 
 DETAILS: Final = ("auto", "low", "medium", "high", "ultra-high", "original")
 
 
-@lru_cache(maxsize=1)
 def image_rules() -> dict[str, dict[str, Any]]:
-    """Return every rule of `image_rules.json` by name: constants, source, date, confidence."""
-    table = Path(__file__).parents[1] / "data" / "image_rules.json"
-    rules: dict[str, dict[str, Any]] = json.loads(table.read_text(encoding="utf-8"))["rules"]
+    """Every rule of `image_rules.json` by name: constants, source, date, confidence."""
+    rules: dict[str, dict[str, Any]] = package_table("image_rules")["rules"]
     return rules
 
 
 def image_tokens(
     rule: Mapping[str, Any], width_px: int, height_px: int, detail: str = "auto"
 ) -> int:
-    """Return the input tokens of a picture of `width_px` by `height_px` under `rule`.
+    """The input tokens of a picture of `width_px` by `height_px` under `rule`.
 
     `rule` is a value of `image_rules()`; a detail that it does not list costs what "auto" costs.
     Raises ValueError if a side is outside 1..`MAX_SIDE_PX` or the detail is unknown.
@@ -365,13 +242,13 @@ def _ceil_div(dividend: int, divisor: int) -> int:
 
 
 def _round_div(dividend: int, divisor: int) -> int:
-    """Return the nearest whole number; a half goes to the even one, as Python's `round` does."""
+    """The nearest whole number; a half goes to the even one, as Python's `round` does."""
     quotient, rest = divmod(dividend, divisor)
     return quotient + (2 * rest > divisor or (2 * rest == divisor and quotient % 2 == 1))
 
 
 def _floor_to_long_side(width_px: int, height_px: int, limit_px: int) -> tuple[int, int]:
-    """Return the size with its longer side at most `limit_px`; never enlarged, never 0."""
+    """The size with its longer side at most `limit_px`; never enlarged, never 0."""
     long_px = max(width_px, height_px)
     if long_px <= limit_px:
         return width_px, height_px
@@ -386,7 +263,7 @@ def _floor_to_short_side(width_px: int, height_px: int, limit_px: int) -> tuple[
 
 
 def _grid(width_px: int, height_px: int, cells: int) -> tuple[int, int]:
-    """Return columns and rows of the largest grid of square cells, at most `cells`, of this aspect.
+    """Columns and rows of the largest grid of square cells, at most `cells`, of this aspect.
 
     floor(sqrt(cells * w / h)) in whole numbers: the floor of a root is the root of the floor.
     """
@@ -490,7 +367,7 @@ def _qwen_tokens(rule: Mapping[str, Any], width_px: int, height_px: int, detail:
 
 
 def _ceil_root(dividend: int, divisor: int) -> int:
-    """Return ceil(sqrt(dividend / divisor)) in whole numbers; at least 1."""
+    """ceil(sqrt(dividend / divisor)) in whole numbers; at least 1."""
     return isqrt(_ceil_div(dividend, divisor) - 1) + 1
 
 
