@@ -24,6 +24,7 @@ EXE = ".exe" if os.name == "nt" else ""
 PYTHON = BIN / f"python{EXE}"
 STAMP = VENV / "tokenctx-stamp.json"
 WHEELS = ROOT / "target" / "dev-wheels"
+QUICK, FAST = "dev", "release"  # profiles of Cargo.toml: soon built; what users install
 BENCH_JSONS = [ROOT / "target" / f"bench-{number}.json" for number in (1, 2, 3)]
 DEMONSTRATION = "tests/data/agent-session.json"
 SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
@@ -134,20 +135,20 @@ def make_venv() -> dict[str, str]:
     return save({"python": origin})
 
 
-def build(folder: Path) -> Path:
-    """The wheel of this tree, release profile."""
+def build(folder: Path, profile: str) -> Path:
+    """The wheel of this tree."""
     shutil.rmtree(folder, ignore_errors=True)
     for leftover in (ROOT / "python/tokenctx").glob("_core.*"):  # of `maturin develop`
         if leftover.suffix in {".so", ".pyd"}:
             leftover.unlink()
-    flags = ("--release", "--locked", "--interpreter", PYTHON, "--out", folder)
-    title = "build the wheel (the first time takes a minute)"
+    flags = ("--profile", profile, "--locked", "--interpreter", PYTHON, "--out", folder)
+    title = f"build the wheel, profile {profile} (the first time takes a minute)"
     run(title, PYTHON, "-m", "maturin", "build", *flags, advice="maturin", quiet=True)
     return next(folder.glob("tokenctx-*.whl"))
 
 
-def setup(*extras: str) -> None:
-    """Bring `.venv` up to date: the package as a release wheel, with `extras`."""
+def setup(*extras: str, profile: str = FAST) -> None:
+    """Bring `.venv` up to date: the package as a wheel of `profile`, with `extras`."""
     require_cargo()
     stamp = make_venv()
     requirements = digest([ROOT / "pyproject.toml"])
@@ -156,19 +157,22 @@ def setup(*extras: str) -> None:
         pip("install maturin", PYTHON, found[1] if found else "maturin")
         stamp = save({"python": stamp["python"], "requirements": requirements, "extras": ""})
     package = digest(package_files())
-    if stamp.get("package") != package:
-        pip("install tokenctx", PYTHON, "--no-deps", "--force-reinstall", build(WHEELS))
-        stamp = save({**stamp, "package": package})
+    wheel = next((WHEELS / profile).glob("tokenctx-*.whl"), None)
+    if wheel is None or stamp.get(profile) != package:
+        wheel = build(WHEELS / profile, profile)
+        stamp = save({**stamp, profile: package, "installed": ""})
+    if stamp.get("installed") != profile:
+        pip(f"install {wheel.name}", PYTHON, "--no-deps", "--force-reinstall", wheel)
+        stamp = save({**stamp, "installed": profile})
     missing = [extra for extra in extras if extra not in stamp["extras"].split()]
     if missing:
-        wheel = next(WHEELS.glob("tokenctx-*.whl"), None) or build(WHEELS)
         pip(f"install extras {', '.join(missing)}", PYTHON, f"{wheel}[{','.join(missing)}]")
         save({**stamp, "extras": " ".join([stamp["extras"], *missing])})
 
 
 def demo(_: argparse.Namespace) -> None:
     """Replay a recorded agent session: estimates, their source, billed totals, errors."""
-    setup("cli")
+    setup("cli", profile=QUICK)
     if not (ROOT / DEMONSTRATION).exists():
         raise StepError(f"demo: {DEMONSTRATION} is missing. Get it back with git checkout.")
     run("demo", BIN / f"tokenctx{EXE}", "replay", DEMONSTRATION)
@@ -210,7 +214,7 @@ def redis_server() -> None:
 
 def test(options: argparse.Namespace) -> None:
     """Run the Python tests against the installed package; extra words go to pytest."""
-    setup("cli", "test")
+    setup("cli", "test", profile=QUICK)
     node_packages()
     redis_server()
     python("test", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *options.words)
@@ -227,7 +231,7 @@ def boundary() -> None:
 
 def lint(_: argparse.Namespace) -> None:
     """ruff, mypy, rustfmt, clippy, the stub against the extension, the pyo3 boundary."""
-    setup("cli", "test", "lint")
+    setup("cli", "test", "lint", profile=QUICK)
     boundary()
     python("ruff check", "-m", "ruff", "check")
     python("ruff format", "-m", "ruff", "format", "--check")
@@ -330,14 +334,14 @@ def load(options: argparse.Namespace) -> None:
 
 def fuzz(options: argparse.Namespace) -> None:
     """Feed arbitrary requests to the installed package for --seconds."""
-    setup("cli", "test")
+    setup("cli", "test", profile=QUICK)
     python("fuzz", "tests/fuzz_requests.py", "--seconds", str(options.seconds))
 
 
 def wheel(_: argparse.Namespace) -> None:
     """Build dist/*.whl, install it in a throw-away environment and count with it."""
     setup()
-    built = build(ROOT / "dist")
+    built = build(ROOT / "dist", FAST)
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder, BIN.name, PYTHON.name)
         run("make a fresh environment", PYTHON, "-m", "venv", folder, advice="venv", quiet=True)
