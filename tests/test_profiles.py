@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import tokenctx
-from tokenctx._estimate.profiles import read_profiles
-from tokenctx.reference.profile import profiles
+from tokenctx._estimate.profiles import bundled_profiles, profile_rows, profile_table
 
 PACKAGE = Path(tokenctx.__file__).parent / "data" / "profiles.json"
 HELLO = [{"role": "user", "content": "hello world"}]
@@ -28,7 +27,7 @@ def test_a_profile_of_the_package_is_changed_for_one_estimator(implementation: A
     own = implementation.HybridTokenEstimator(profiles={"name": "gpt-4o", "message_tokens": 40})
     other = implementation.HybridTokenEstimator()
     changed, plain = (each.estimate(HELLO, model="gpt-4o").tokens for each in (own, other))
-    assert changed - plain == 40 - profiles()["gpt-4o"].message_tokens
+    assert changed - plain == 40 - bundled_profiles()["gpt-4o"]["message_tokens"]
     assert own.estimate(HELLO, model="chatgpt-4o").profile == "gpt-4o"
     assert own.estimate(HELLO, model="gpt-4.1").tokens == plain
 
@@ -82,24 +81,24 @@ def test_profiles_are_read_from_a_file(implementation: Any, tmp_path: Path) -> N
 
 
 def test_a_profile_may_stand_before_the_one_that_it_is_like() -> None:
-    rows = [{"name": "b", "like": "a"}, {"name": "a"}]
-    assert [row["name"] for row in read_profiles(rows)] == ["a", "b"]
+    rows = [{"name": "b", "like": "a"}, {"name": "a", "message_tokens": 40}]
+    assert profile_table(profile_rows(rows))["b"]["message_tokens"] == 40
 
 
 def test_the_profiles_of_the_package_are_profiles() -> None:
-    assert len(read_profiles(PACKAGE)) == len(profiles())
+    assert profile_table(profile_rows(PACKAGE)) == bundled_profiles()
 
 
 REFUSED: list[tuple[Any, str]] = [
     (5, r"profiles is a int; it must be a list"),
-    ([5], r"profile 1 is a int; it must be a dict"),
-    ({"like": "gpt-4o"}, r"profile 1: name is None; it must be a text"),
+    ([5], r"profile 1 is 5; it must be an object"),
+    ({"like": "gpt-4o"}, r"profile 1: name must be a text that is not empty"),
     ({"name": "a", "tokens": 5}, r"profile 'a': tokens is no field of a profile; .* tool_tokens"),
     ({"name": "a", "message_tokens": -1}, r"message_tokens is -1; it must be 0 to 1000000000"),
     ({"name": "a", "message_tokens": 10**10}, r"it must be 0 to 1000000000"),
     ({"name": "a", "tool_tokens": -(10**10)}, r"it must be -1000000000 to"),
     ({"name": "a", "message_tokens": 1.5}, r"message_tokens is 1.5; it must be a whole number"),
-    ({"name": "a", "message_tokens": True}, r"message_tokens is True; it must be a whole number"),
+    ({"name": "a", "message_tokens": True}, r"message_tokens is true; it must be a whole number"),
     ({"name": "a", "text_denominator": 0}, r"text_denominator is 0; it must be 1 to"),
     ({"name": "a", "encoding": "gemma"}, r"encoding is 'gemma'; it must be one of o200k_base"),
     ({"name": "a", "image_rule": "x"}, r"image_rule is 'x'; it must be one of"),
@@ -109,14 +108,25 @@ REFUSED: list[tuple[Any, str]] = [
     ({"name": "a", "text_cuts": ["x"]}, r"text_cuts is 'x'; it must be one of digits"),
     ({"name": "a", "dialects": ["x"]}, r"dialects is 'x'; it must be one of openai-chat"),
     ({"name": "a", "has_think_tags": 1}, r"has_think_tags is 1; it must be true or false"),
-    ({"name": "a", "chat": 1}, r"chat is a int; it must be a dict"),
-    ({"name": "a", "chat": {"x": 1}}, r"chat.x is no field; the fields are joins_system"),
-    ({"name": "a", "chat": {"call_tokens": "1"}}, r"chat.call_tokens is '1'; it must be a whole"),
-    ({"name": "a", "chat": {"joins_system": 1}}, r"chat.joins_system is 1; it must be true"),
+    ({"name": "gpt-4o", "chat": 1}, r"chat is 1; it must be an object"),
+    ({"name": "gpt-4o", "chat": {"x": 1}}, r"chat.x is no field; the fields are joins_system"),
+    (
+        {"name": "gpt-4o", "chat": {"call_tokens": "1"}},
+        r"chat.call_tokens is '1'; it must be a whole",
+    ),
+    ({"name": "gpt-4o", "chat": {"joins_system": 1}}, r"chat.joins_system is 1; it must be true"),
     ({"name": "a", "like": "b"}, r"profile 'a': like is 'b'; it must be the name of a profile"),
     ({"name": "a", "like": "a"}, r"in a circle: a"),
     ([{"name": "a", "like": "b"}, {"name": "b", "like": "a"}], r"in a circle: a, b"),
     ([{"name": "a"}, {"name": "a"}], r"profile 'a' is there twice"),
+    (
+        {"name": "a", "opening_tokens": 1},
+        r"opening_tokens is a field of the layout anthropic, and the layout is linear",
+    ),
+    (
+        {"name": "gpt-4o", "tool_tokens": 1},
+        r"tool_tokens is a field of the layout linear or anthropic, and the layout is openai",
+    ),
 ]
 
 

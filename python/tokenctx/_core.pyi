@@ -41,7 +41,11 @@ __all__ = [
     "image_size",
     "image_tokens",
     "list_encodings",
+    "model_name",
+    "profile_of_model",
+    "profiles",
     "rank_file",
+    "split_pattern",
 ]
 
 __version__: Final[str]
@@ -109,7 +113,7 @@ class Engine:
     def export_known(self, now_seconds: float) -> bytes: ...
     def import_known(self, data: bytes, now_seconds: float) -> int: ...
     def learned(self) -> list[tuple[str, int, list[float]]]: ...
-    def set_learned(self, model: str, lead: int, numbers: list[float]) -> bool: ...
+    def set_learned(self, model: str, wins: int, numbers: list[float]) -> bool: ...
 
 @final
 class Tracker:
@@ -291,6 +295,29 @@ def image_size(head: bytes) -> tuple[int, int, str] | None:
 
 def rank_file(encoding: EncodingName) -> bytes:
     """The vocabulary as a `.tiktoken` file: base64 of a token, a space, its rank, line by line."""
+
+def split_pattern(encoding: EncodingName) -> str:
+    """The split rule as the regular expression that its vendor publishes, tiktoken's `pat_str`."""
+
+def profiles(rows: str | None = None) -> str:
+    """Every profile as a JSON object by name: its layout, its fields, its models and its source.
+
+    `rows` are profiles of the user's own, a JSON list in the shape of `profiles.json`, which change
+    those of the package or stand beside them. Raises TypeError or ValueError for a row that is no
+    profile; the message names profile, field and what is allowed.
+    """
+
+def profile_of_model(
+    model: str, dialect: str, provider: str | None = None, rows: str | None = None
+) -> tuple[str, bool]:
+    """Name of the profile that `model` is counted with, and whether its name is known.
+
+    If not, it is that of the nearest family. `rows` as for `profiles`. Raises ValueError for an
+    unknown dialect.
+    """
+
+def model_name(model: str) -> str:
+    """The own name of `model` in lower case: no provider, path, region, vendor, fine-tune, tag."""
 
 def _json_anomalies(body: object) -> list[str]: ...
 def _json_canonical(body: object) -> str: ...

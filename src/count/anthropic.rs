@@ -1,19 +1,21 @@
 //! What Anthropic's prompt layout adds: blocks before the messages, turns, calls and results.
 use super::{Counter, Sum, calls, is_result};
 use crate::layout;
-use crate::profile::Profile;
+use crate::profile::{Anthropic, Layout, Profile};
 use crate::request::{Dialect, Message, Part, Request, ToolChoice, ToolResult};
 use std::slice::Iter;
 
 /// What a request costs in this layout besides its content.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Prompt {
+pub(super) struct Prompt<'p> {
+    /// What the layout costs.
+    prices: &'p Anthropic,
     /// Between the blocks before the messages.
     block_tokens: i64,
     /// Around the results of a turn.
     results_tokens: i64,
-    /// For one call at a time.
-    serial_tokens: i64,
+    /// For parallel calls switched off, to be added to the tools.
+    pub(super) no_parallel_calls_tokens: i64,
     /// Whether a system message behind others stays where it is.
     keeps_system: bool,
 }
@@ -36,37 +38,42 @@ impl Speaker {
     }
 }
 
-impl Prompt {
-    pub(super) fn new(profile: &Profile, request: &Request<'_>) -> Prompt {
+impl<'p> Prompt<'p> {
+    /// `None` in any other layout.
+    pub(super) fn new(profile: &'p Profile, request: &Request<'_>) -> Option<Prompt<'p>> {
+        let Layout::Anthropic(_, prices) = &profile.layout else {
+            return None;
+        };
         let is_forced = matches!(
             request.tool_choice,
             ToolChoice::Required | ToolChoice::Tool(_)
         );
         let keeps_system = request.dialect == Dialect::Anthropic;
-        let serial_tokens = match is_forced {
+        let no_parallel_calls_tokens = match is_forced {
             _ if !request.is_serial || request.tools.is_empty() => 0,
-            true => profile.forced_serial_tokens,
-            false => profile.serial_tokens,
+            true => prices.forced_no_parallel_calls_tokens,
+            false => prices.no_parallel_calls_tokens,
         };
-        Prompt {
-            block_tokens: block_tokens(profile, request, keeps_system),
-            results_tokens: match is_forced {
-                true => profile.forced_results_tokens,
-                false => profile.results_tokens,
+        let block_count = block_count(request, keeps_system);
+        Some(Prompt {
+            prices,
+            block_tokens: match block_count {
+                0 => 0,
+                count => ((count - 1) * prices.joined_tokens)
+                    .saturating_add_unsigned(profile.system_tokens),
             },
-            serial_tokens,
+            results_tokens: match is_forced {
+                true => prices.forced_results_tokens,
+                false => prices.results_tokens,
+            },
+            no_parallel_calls_tokens,
             keeps_system,
-        }
-    }
-
-    /// Tokens that a request for one call at a time adds to those of the tools.
-    pub(super) fn serial_tokens(self) -> i64 {
-        self.serial_tokens
+        })
     }
 }
 
-/// Tokens between the blocks before the messages: tools, output schema, thinking, system.
-fn block_tokens(profile: &Profile, request: &Request<'_>, keeps_system: bool) -> i64 {
+/// Blocks before the messages: tools, output schema, thinking, system.
+fn block_count(request: &Request<'_>, keeps_system: bool) -> i64 {
     let leading = match keeps_system {
         true => 1.min(request.messages.len()),
         false => request.messages.len(),
@@ -80,12 +87,7 @@ fn block_tokens(profile: &Profile, request: &Request<'_>, keeps_system: bool) ->
         request.has_thinking,
         has_system,
     ];
-    match blocks.into_iter().map(i64::from).sum::<i64>() {
-        0 => 0,
-        count => {
-            ((count - 1) * profile.joined_tokens).saturating_add_unsigned(profile.system_tokens)
-        }
-    }
+    blocks.into_iter().map(i64::from).sum()
 }
 
 /// What has been said before a message.
@@ -120,7 +122,12 @@ impl<'m, 'd> Turn<'m, 'd> {
     }
 
     /// Passes over a message that is not counted.
-    pub(super) fn skip(&mut self, counter: &Counter<'_>, prompt: Prompt, message: &'m Message<'d>) {
+    pub(super) fn skip(
+        &mut self,
+        counter: &Counter<'_>,
+        prompt: Prompt<'_>,
+        message: &'m Message<'d>,
+    ) {
         if self.frame(counter, prompt, message, false).is_system {
             return;
         }
@@ -134,11 +141,11 @@ impl<'m, 'd> Turn<'m, 'd> {
     fn frame(
         &mut self,
         counter: &Counter<'_>,
-        prompt: Prompt,
+        prompt: Prompt<'_>,
         message: &Message<'_>,
         is_last: bool,
     ) -> Frame {
-        let profile = counter.profile;
+        let prices = prompt.prices;
         let speaker = Speaker::of(message);
         self.is_leading &= speaker == Speaker::System;
         if self.is_leading || (speaker == Speaker::System && !prompt.keeps_system) {
@@ -152,27 +159,27 @@ impl<'m, 'd> Turn<'m, 'd> {
         let is_same = self.speaker == Some(speaker);
         let continues = self.has_results && is_same;
         let mut tokens = match (self.speaker, speaker) {
-            (None, Speaker::Assistant) => profile.opening_tokens,
+            (None, Speaker::Assistant) => prices.opening_tokens,
             _ => 0,
         };
         if results > 0 {
             tokens += if continues { 0 } else { prompt.results_tokens };
             let has_more = results < message.parts.len();
             tokens += if has_more {
-                profile.after_results_tokens
+                prices.after_results_tokens
             } else {
                 0
             };
         } else if continues {
-            tokens += profile.after_results_tokens;
+            tokens += prices.after_results_tokens;
         } else if is_same {
-            tokens += profile.joined_tokens;
+            tokens += prices.joined_tokens;
         } else if speaker != Speaker::Assistant || !is_last {
-            tokens = tokens.saturating_add_unsigned(profile.message_tokens);
+            tokens = tokens.saturating_add_unsigned(counter.profile.message_tokens);
         }
         let is_answer = speaker == Speaker::Assistant && calls(message).next().is_none();
         if self.has_results && is_answer {
-            tokens += profile.answer_tokens;
+            tokens += prices.answer_tokens;
         }
         Frame {
             tokens,
@@ -205,13 +212,13 @@ impl<'m, 'd> Turn<'m, 'd> {
 
 impl Counter<'_> {
     /// Tokens of the system prompt and between the blocks before the messages.
-    pub(super) fn blocks(&mut self, prompt: Prompt, system: &[Part<'_>]) -> i64 {
+    pub(super) fn blocks(&mut self, prompt: Prompt<'_>, system: &[Part<'_>]) -> i64 {
         let tokens = self.system(prompt, system);
         prompt.block_tokens.saturating_add_unsigned(tokens)
     }
 
     /// Tokens of a system prompt; line feeds before it join the one of its frame.
-    fn system(&mut self, prompt: Prompt, parts: &[Part<'_>]) -> u64 {
+    fn system(&mut self, prompt: Prompt<'_>, parts: &[Part<'_>]) -> u64 {
         let Some((Part::Text(text), rest)) = parts.split_first() else {
             return self.parts(parts, false);
         };
@@ -229,7 +236,7 @@ impl Counter<'_> {
     /// Tokens of a message.
     pub(super) fn marked_up<'m, 'd>(
         &mut self,
-        prompt: Prompt,
+        prompt: Prompt<'_>,
         turn: &mut Turn<'m, 'd>,
         message: &'m Message<'d>,
         is_last: bool,
@@ -247,13 +254,13 @@ impl Counter<'_> {
             match part {
                 Part::ToolCall(_) => self.counted_only_text = false,
                 Part::ToolResult(result) => {
-                    self.marked_up_result(result, turn.answered(), &mut sum);
+                    self.marked_up_result(prompt, result, turn.answered(), &mut sum);
                 }
                 _ => self.part(part, counts_reasoning, &mut sum),
             }
         }
         if calls(message).next().is_some() {
-            let text = layout::calls_text(calls(message), self.profile.encloses_calls);
+            let text = layout::calls_text(calls(message), prompt.prices.encloses_calls);
             sum.text += self.text(&text);
         }
         turn.close(message);
@@ -262,24 +269,30 @@ impl Counter<'_> {
     }
 
     /// Adds what stands around documents that are text.
-    pub(super) fn documents(&self, names: &[String], sum: &mut Sum) {
+    pub(super) fn documents(&self, prompt: Prompt<'_>, names: &[String], sum: &mut Sum) {
         for name in names {
             if !name.is_empty() {
                 sum.text += self.text(name);
             }
-            sum.add(self.profile.document_tokens);
+            sum.add(prompt.prices.document_tokens);
         }
     }
 
     /// A result, with the name of its call if it is one of several.
-    fn marked_up_result(&mut self, result: &ToolResult<'_>, name: Option<&str>, sum: &mut Sum) {
+    fn marked_up_result(
+        &mut self,
+        prompt: Prompt<'_>,
+        result: &ToolResult<'_>,
+        name: Option<&str>,
+        sum: &mut Sum,
+    ) {
         self.counted_only_text = false;
         let mut text = String::new();
         for part in &result.parts {
             match part {
                 Part::Text(more) => {
                     text.push_str(more);
-                    self.documents(more.documents(), sum);
+                    self.documents(prompt, more.documents(), sum);
                 }
                 Part::Data(data) => data.write_compact(&mut text),
                 _ => self.part(part, false, sum),

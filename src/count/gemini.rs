@@ -1,21 +1,21 @@
 //! What Gemini's prompt layouts add: tools, calls, results, the schema of the answer.
 use super::{Counter, Sum};
 use crate::json::{Document, Limits, write_string};
-use crate::layout::{self, Layout, Marked};
+use crate::layout::{self, GeminiForm, Marked};
+use crate::profile::Gemini;
 use crate::request::{Part, Request, Tool, ToolCall, ToolResult};
 
 impl Counter<'_> {
     /// Tokens of tools and of the schema of the answer.
     ///
     /// Tool choice is free; so is a schema, but where texts alone are billed.
-    pub(super) fn gemini_context(&mut self, request: &Request<'_>) -> u64 {
-        let layout = self.profile.layout;
+    pub(super) fn gemini_context(&mut self, form: GeminiForm, request: &Request<'_>) -> u64 {
         let own = |tool: &&Tool<'_>| tool.builtin.is_none();
         let tools = request.tools.iter().filter(own);
-        let tools = tools.map(|tool| self.marked(&layout::tool(layout, tool)));
+        let tools = tools.map(|tool| self.marked(&layout::tool(form, tool)));
         self.tally.tools = tools.sum();
-        if let (Layout::GeminiNames, false, Some(schema)) =
-            (layout, request.has_json_schema, &request.response_schema)
+        if let (GeminiForm::Names, false, Some(schema)) =
+            (form, request.has_json_schema, &request.response_schema)
         {
             self.tally.schema = self.marked(&layout::answer_schema(schema));
         }
@@ -25,8 +25,8 @@ impl Counter<'_> {
     }
 
     /// Adds a call, and the signature of the thoughts before it.
-    pub(super) fn gemini_call(&mut self, call: &ToolCall<'_>, sum: &mut Sum) {
-        sum.add(self.marked(&layout::call(self.profile.layout, call)));
+    pub(super) fn gemini_call(&mut self, form: GeminiForm, call: &ToolCall<'_>, sum: &mut Sum) {
+        sum.add(self.marked(&layout::call(form, call)));
         if self.counts_signatures {
             sum.add(self.signature(call));
         }
@@ -34,15 +34,20 @@ impl Counter<'_> {
 
     /// Tokens of the signature of the thoughts before a call.
     pub(super) fn signature(&mut self, call: &ToolCall<'_>) -> u64 {
-        match self.profile.layout {
-            Layout::GeminiDeclarations => self.opaque(call.signature_bytes),
-            _ => 0,
+        match self.profile.signatures() {
+            Some(_) => self.opaque(call.signature_bytes),
+            None => 0,
         }
     }
 
     /// Adds a result: what is text or data in one frame, media by themselves.
-    pub(super) fn gemini_result(&mut self, result: &ToolResult<'_>, sum: &mut Sum) {
-        let is_by_id = self.profile.names_results_by_id;
+    pub(super) fn gemini_result(
+        &mut self,
+        (form, prices): (GeminiForm, &Gemini),
+        result: &ToolResult<'_>,
+        sum: &mut Sum,
+    ) {
+        let is_by_id = prices.names_results_by_id;
         let mut json = String::new();
         for part in &result.parts {
             match part {
@@ -56,7 +61,7 @@ impl Counter<'_> {
             true => &result.call_id,
             false => &result.name,
         };
-        sum.add(self.marked(&layout::result(self.profile.layout, name, &json)));
+        sum.add(self.marked(&layout::result(form, name, &json)));
     }
 
     fn marked(&self, marked: &Marked) -> u64 {

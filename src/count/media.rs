@@ -26,15 +26,15 @@ impl Counter<'_> {
             MediaKind::Image => return self.image(media),
             MediaKind::File => match self.document_tokens(media) {
                 Some(tokens) => return tokens,
-                None => ("flat_file", self.profile.file_tokens),
+                None => ("flat_file", self.profile.media.file_tokens),
             },
             MediaKind::Audio => match self.audio_tokens(media) {
                 Some(tokens) => return tokens,
-                None => ("flat_audio", self.profile.audio_tokens),
+                None => ("flat_audio", self.profile.media.audio_tokens),
             },
-            MediaKind::Video => match timed(media, self.profile.video_second_tokens) {
+            MediaKind::Video => match timed(media, self.profile.media.video_second_tokens) {
                 Some(tokens) => return tokens,
-                None => ("flat_video", self.profile.video_tokens),
+                None => ("flat_video", self.profile.media.video_tokens),
             },
         };
         self.assumptions.insert(assumption);
@@ -43,9 +43,9 @@ impl Counter<'_> {
 
     /// Tokens of a PDF whose pages can be counted, or of an office document by its length.
     fn document_tokens(&mut self, media: &Media<'_>) -> Option<u64> {
-        let profile = self.profile;
-        let of_api = self.rule.map_or(0, |rule| rule.page_tokens);
-        if profile.page_tokens == 0 && profile.page_text_permille == 0 {
+        let prices = &self.profile.media;
+        let of_api = self.api.map_or(0, |api| api.page_tokens);
+        if prices.page_tokens == 0 && prices.page_text_permille == 0 {
             return None;
         }
         let bytes = content_bytes(&media.content);
@@ -56,23 +56,23 @@ impl Counter<'_> {
         let length = media::pdf_length(&bytes)?;
         let page = match self.shared_tokens() {
             Some(shared) => shared,
-            None if length.pages > 1 && profile.shared_media_tokens > 0 => {
-                profile.shared_media_tokens
+            None if length.pages > 1 && prices.shared_media_tokens > 0 => {
+                prices.shared_media_tokens
             }
-            None => plus(profile.page_tokens, of_api),
+            None => plus(prices.page_tokens, of_api),
         };
-        let text = length.characters * profile.page_text_permille / 1000;
+        let text = length.characters * prices.page_text_permille / 1000;
         Some(length.pages.saturating_mul(page).saturating_add(text))
     }
 
     fn audio_tokens(&self, media: &Media<'_>) -> Option<u64> {
-        let tokens = timed(media, self.profile.audio_second_tokens)?;
-        Some(tokens + self.profile.audio_start_tokens)
+        let tokens = timed(media, self.profile.media.audio_second_tokens)?;
+        Some(tokens + self.profile.media.audio_start_tokens)
     }
 
     /// What an image or a page costs where the request has several, if that makes a difference.
     fn shared_tokens(&self) -> Option<u64> {
-        let tokens = self.profile.shared_media_tokens;
+        let tokens = self.profile.media.shared_media_tokens;
         (tokens > 0 && self.media_count > 1).then_some(tokens)
     }
 
@@ -86,7 +86,7 @@ impl Counter<'_> {
         if let Some(shared) = self.shared_tokens() {
             return shared;
         }
-        let rule = media::image_rule(&self.profile.image_rule);
+        let rule = media::image_rule(self.profile.media.image_rule.as_str());
         match (rule, size) {
             (Some(rule), Some(size)) => rule.tokens(size, detail(&media.detail)),
             _ => 0,

@@ -7,8 +7,8 @@ mod vocabulary;
 
 pub use vocabulary::{TextCounter, Vocabularies};
 
-use crate::layout::{self, Layout, LayoutRule, ToolText};
-use crate::profile::{Profile, ReasoningRule};
+use crate::layout::{self, GeminiForm, ToolText};
+use crate::profile::{ApiPrices, Layout, Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
 use anthropic::{Prompt, Turn};
 use std::borrow::Cow;
@@ -22,10 +22,10 @@ const EMPTY_TOKENS: u64 = 1;
 pub struct Counter<'p> {
     profile: &'p Profile,
     vocabulary: Vocabulary<'p>,
-    /// `None`: tools, schema and calls cost what the profile's linear rules say.
-    rule: Option<&'p LayoutRule>,
+    /// What OpenAI's layout adds; `None` in any other.
+    api: Option<&'p ApiPrices>,
     /// What Anthropic's layout adds; `None` in any other.
-    prompt: Option<Prompt>,
+    prompt: Option<Prompt<'p>>,
     /// What the header of each answer costs for an output schema.
     reply_schema_tokens: u64,
     /// Images and files in the messages that are counted.
@@ -70,17 +70,17 @@ impl Sum {
 }
 
 impl<'p> Counter<'p> {
-    /// A counter for `request` that has counted nothing yet; `own` counts text if there is one.
+    /// A counter for `request` that has counted nothing yet; `custom` counts text if there is one.
     pub fn new(
         profile: &'p Profile,
         request: &Request<'_>,
-        own: Option<&'p dyn TextCounter>,
+        custom: Option<&'p dyn TextCounter>,
     ) -> Counter<'p> {
         let mut counter = Counter {
             profile,
-            vocabulary: Vocabulary::new(&profile.encoding, own),
-            rule: profile.layout_rule(request.dialect, &request.model),
-            prompt: (profile.layout == Layout::Anthropic).then(|| Prompt::new(profile, request)),
+            vocabulary: Vocabulary::new(profile.encoding.as_str(), custom),
+            api: profile.api_prices(request.dialect, &request.model),
+            prompt: Prompt::new(profile, request),
             reply_schema_tokens: 0,
             media_count: 0,
             is_raw: request.is_raw,
@@ -120,8 +120,8 @@ impl<'p> Counter<'p> {
     }
 
     /// Whether the user's vocabulary counts text.
-    pub fn has_own_vocabulary(&self) -> bool {
-        self.vocabulary.is_own()
+    pub fn has_custom_vocabulary(&self) -> bool {
+        self.vocabulary.is_custom()
     }
 
     /// Whether the user's vocabulary could not count a text: then what was counted is no answer.
@@ -133,42 +133,43 @@ impl<'p> Counter<'p> {
     pub fn context(&mut self, request: &Request<'_>) -> u64 {
         let profile = self.profile;
         let mut tokens = u64::from(!request.is_raw) * profile.request_tokens;
-        let prompt = self.prompt.map(|_| Prompt::new(profile, request));
+        let prompt = Prompt::new(profile, request);
         if let Some(prompt) = prompt {
             tokens = plus(tokens, self.blocks(prompt, &request.system));
         } else if !request.system.is_empty() {
-            let is_framed = request.has_system_role || !profile.layout.is_gemini();
+            let is_framed = request.has_system_role || !profile.is_gemini();
             tokens += u64::from(is_framed) * profile.system_tokens;
             tokens += self.parts(&request.system, false);
         }
-        if request.has_citations {
-            tokens += profile.citations_tokens;
+        if let (true, Layout::Anthropic(_, prices)) = (request.has_citations, &profile.layout) {
+            tokens += prices.citations_tokens;
         }
-        if let Some(rule) = self.rule {
-            let with = plus(tokens, self.layout(rule, request));
+        if let Some(api) = self.api {
+            let with = plus(tokens, self.layout(api, request));
             match request.tools.is_empty() {
                 true => self.tally.schema = with.saturating_sub(tokens),
                 false => self.tally.tools = with.saturating_sub(tokens),
             }
             return with;
         }
-        if profile.layout.is_gemini() {
-            return tokens + self.gemini_context(request);
+        if let Layout::Gemini(form, _) = profile.layout {
+            return tokens + self.gemini_context(form, request);
         }
+        let (linear, prices) = (profile.linear(), profile.tools());
         let has_system = openai::leading_system(request).is_some();
         if !has_system && !request.is_raw {
-            tokens = plus(tokens, profile.no_system_tokens);
+            tokens = plus(tokens, linear.no_system_tokens);
         }
         if profile.hides_tools(request) {
-            let after = profile.tools_after_result_tokens.unwrap_or(0);
+            let after = linear.tools_after_result_tokens.unwrap_or(0);
             self.counted_only_text = false;
             self.tally.tools = after;
             tokens += after;
         } else if !request.tools.is_empty() && !self.drops_tools(request) {
             let tools = self.tools(request) + self.choice(&request.tool_choice);
-            let more = i64::from(!has_system) * profile.tools_without_system_tokens;
-            let serial = prompt.map_or(0, Prompt::serial_tokens);
-            self.tally.tools = plus(tools, serial.saturating_add(more));
+            let more = i64::from(!has_system) * linear.tools_without_system_tokens;
+            let not_parallel = prompt.map_or(0, |it| it.no_parallel_calls_tokens);
+            self.tally.tools = plus(tools, not_parallel.saturating_add(more));
             tokens += self.tally.tools;
         }
         if let Some(schema) = &request.response_schema {
@@ -178,18 +179,18 @@ impl<'p> Counter<'p> {
                 None => schema.compact(),
             };
             let schema = self.scaled(self.text(&text));
-            self.tally.schema = profile.schema_tokens + permille(schema, profile.schema_permille);
+            self.tally.schema = prices.schema_tokens + permille(schema, prices.schema_permille);
             tokens += self.tally.schema;
         }
         if request.has_thinking {
-            tokens += profile.thinking_tokens;
+            tokens += prices.thinking_tokens;
         }
         tokens
     }
 
     /// Whether the tool choice takes the tools out of the prompt.
     fn drops_tools(&self, request: &Request<'_>) -> bool {
-        self.profile.none_choice_drops_tools && request.tool_choice == ToolChoice::None
+        self.profile.linear().none_choice_drops_tools && request.tool_choice == ToolChoice::None
     }
 
     /// Tokens of `messages` from `start` on, one by one, each with its framing.
@@ -210,11 +211,11 @@ impl<'p> Counter<'p> {
         is_counted: impl Fn(usize) -> bool + 'a,
     ) -> impl Iterator<Item = u64> + 'a {
         let turn = last_user_index(messages);
-        let rule = self.profile.reasoning;
+        let rule = self.profile.reasoning.reasoning;
         let indexed = messages.iter().enumerate();
         self.media_count = media_count(indexed.filter(|it| is_counted(it.0)).map(|it| it.1));
         self.is_wrapped = false;
-        let signatures = self.profile.signatures;
+        let signatures = self.profile.signatures();
         let prompt = self.prompt;
         let mut said = Turn::new();
         (0..messages.len()).filter_map(move |index| {
@@ -227,7 +228,7 @@ impl<'p> Counter<'p> {
                 }
                 return None;
             }
-            self.counts_signatures = counts_reasoning(signatures, index, turn);
+            self.counts_signatures = signatures.is_some_and(|it| counts_reasoning(it, index, turn));
             let counts_reasoning = counts_reasoning(rule, index, turn);
             let Some(prompt) = prompt else {
                 return Some(self.message(messages, index, counts_reasoning));
@@ -243,7 +244,7 @@ impl<'p> Counter<'p> {
         if message.role != "tool" {
             self.is_wrapped = self.wraps(message);
         }
-        let has_frame = self.rule.is_none() || counts_reasoning || !is_only_reasoning(message);
+        let has_frame = self.api.is_none() || counts_reasoning || !is_only_reasoning(message);
         if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
             sum.add_signed(self.frame(message));
         }
@@ -252,9 +253,9 @@ impl<'p> Counter<'p> {
         let is_last = !is_tool(all.get(index + 1), message);
         let mut nth = 0;
         for part in &message.parts {
-            match (part, self.rule) {
-                (Part::ToolCall(call), Some(rule)) if !self.is_wrapped => {
-                    self.call(rule, call, all, index, &mut sum);
+            match (part, self.api) {
+                (Part::ToolCall(call), Some(api)) if !self.is_wrapped => {
+                    self.call(api, call, all, index, &mut sum);
                 }
                 (Part::ToolCall(_), Some(_)) => self.counted_only_text = false,
                 (Part::ToolResult(result), Some(_))
@@ -267,7 +268,7 @@ impl<'p> Counter<'p> {
                     self.wrapped_result(result, open, close, &mut sum);
                 }
                 (Part::Text(text), _)
-                    if self.profile.has_think_tags
+                    if self.profile.reasoning.has_think_tags
                         && message.role == "assistant"
                         && !counts_reasoning =>
                 {
@@ -276,10 +277,10 @@ impl<'p> Counter<'p> {
                 _ => self.part(part, counts_reasoning, &mut sum),
             }
         }
-        if let (true, Some(rule)) = (self.is_wrapped && message.role != "tool", self.rule) {
+        if let (true, Some(api)) = (self.is_wrapped && message.role != "tool", self.api) {
             let calls: Vec<_> = calls(message).collect();
             sum.text += self.text(&layout::wrapper_text(&calls));
-            sum.add_signed(rule.wrapper_tokens);
+            sum.add_signed(api.wrapper_tokens);
         }
         self.total(sum)
     }
@@ -290,9 +291,11 @@ impl<'p> Counter<'p> {
             return 0;
         }
         let profile = self.profile;
-        let is_framed = message.has_role || !profile.layout.is_gemini();
+        let is_framed = message.has_role || !profile.is_gemini();
         let (mut tokens, mut more) = (u64::from(is_framed) * profile.message_tokens, 0);
-        if profile.layout == Layout::GeminiNames && message.parts.is_empty() {
+        if matches!(profile.layout, Layout::Gemini(GeminiForm::Names, _))
+            && message.parts.is_empty()
+        {
             tokens += EMPTY_TOKENS;
         }
         if message.role == "assistant" {
@@ -316,10 +319,12 @@ impl<'p> Counter<'p> {
         let mut sum = Sum::default();
         for part in &message.parts {
             match part {
-                Part::Reasoning { .. } if self.profile.reasoning == ReasoningRule::Loop => {
+                Part::Reasoning { .. }
+                    if self.profile.reasoning.reasoning == ReasoningRule::Loop =>
+                {
                     self.part(part, true, &mut sum);
                 }
-                Part::ToolCall(call) if self.profile.signatures == ReasoningRule::Loop => {
+                Part::ToolCall(call) if self.profile.signatures() == Some(ReasoningRule::Loop) => {
                     let tokens = self.signature(call);
                     sum.add(tokens);
                 }
@@ -343,39 +348,44 @@ impl<'p> Counter<'p> {
 
     fn part(&mut self, part: &Part<'_>, counts_reasoning: bool, sum: &mut Sum) {
         self.counted_only_text &= matches!(part, Part::Text(_));
+        if let Layout::Gemini(form, prices) = &self.profile.layout {
+            match part {
+                Part::ToolCall(call) => return self.gemini_call(*form, call, sum),
+                Part::ToolResult(result) => {
+                    return self.gemini_result((*form, prices), result, sum);
+                }
+                _ => {}
+            }
+        }
         match part {
-            Part::Text(text) if self.profile.layout.is_gemini() => {
+            Part::Text(text) if self.profile.is_gemini() => {
                 sum.text += text.blocks().map(|block| self.text(block)).sum::<u64>();
             }
             Part::Text(text) => {
                 sum.text += self.text(text);
-                if self.prompt.is_some() {
-                    self.documents(text.documents(), sum);
+                if let Some(prompt) = self.prompt {
+                    self.documents(prompt, text.documents(), sum);
                 }
             }
             Part::Data(data) => sum.text += self.text(&data.compact()),
-            Part::ToolCall(call) if self.profile.layout.is_gemini() => self.gemini_call(call, sum),
-            Part::ToolResult(result) if self.profile.layout.is_gemini() => {
-                self.gemini_result(result, sum);
-            }
-            Part::ToolCall(call) if self.profile.has_call_elements => {
+            Part::ToolCall(call) if self.profile.linear().has_call_elements => {
                 sum.text += self.text(&layout::xai_call_text(call));
                 sum.add(self.profile.call_tokens);
             }
             Part::ToolCall(call) => {
-                sum.text += self.profile.call_name_count * self.text(&call.name);
+                sum.text += self.profile.linear().call_name_count * self.text(&call.name);
                 sum.text += self.text(&call.arguments.compact());
                 sum.add(self.profile.call_tokens);
             }
             Part::ToolResult(result) => {
-                sum.add(self.profile.result_tokens);
+                sum.add(self.profile.linear().result_tokens);
                 for part in &result.parts {
                     self.part(part, counts_reasoning, sum);
                 }
             }
             Part::Reasoning { text, opaque } if counts_reasoning => {
                 sum.text += self.text(text);
-                sum.add(self.opaque(opaque.len()) + self.profile.reasoning_tokens);
+                sum.add(self.opaque(opaque.len()) + self.profile.reasoning.reasoning_tokens);
             }
             Part::Reasoning { .. } => {}
             Part::Media(media) => {
@@ -389,14 +399,16 @@ impl<'p> Counter<'p> {
     /// What an answer says after its thought, if the profile's models think between tags.
     fn without_thought<'t>(&self, text: &'t str) -> &'t str {
         match text.rsplit_once("</think>") {
-            Some((_, said)) if self.profile.has_think_tags => said.trim_start_matches('\n'),
+            Some((_, said)) if self.profile.reasoning.has_think_tags => {
+                said.trim_start_matches('\n')
+            }
             _ => text,
         }
     }
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        match self.vocabulary.is_own() {
+        match self.vocabulary.is_custom() {
             true => self.vocabulary.count(text),
             false => (self.profile.text_cuts).sum(text, |part| self.vocabulary.count(part)),
         }
@@ -404,22 +416,25 @@ impl<'p> Counter<'p> {
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.
     fn scaled(&self, tokens: u64) -> u64 {
-        if self.vocabulary.is_own() {
+        if self.vocabulary.is_custom() {
             return tokens;
         }
-        (tokens * self.profile.text_numerator).div_ceil(self.profile.text_denominator)
+        (tokens * self.profile.text_numerator).div_ceil(self.profile.text_denominator.get())
     }
 
     fn tools(&mut self, request: &Request<'_>) -> u64 {
         self.counted_only_text = false;
-        let profile = self.profile;
-        let deferred = request.deferred_tools.iter();
-        let deferred = deferred.filter(|_| profile.lists_deferred_tools);
-        let mut tokens = profile.tools_header_tokens;
+        let prices = self.profile.tools();
+        let lists_deferred = match &self.profile.layout {
+            Layout::Anthropic(_, prices) => prices.lists_deferred_tools,
+            _ => false,
+        };
+        let deferred = request.deferred_tools.iter().filter(|_| lists_deferred);
+        let mut tokens = prices.tools_header_tokens;
         for tool in request.tools.iter().chain(deferred) {
-            tokens = plus(tokens + self.scaled(self.tool(tool)), profile.tool_tokens);
+            tokens = plus(tokens + self.scaled(self.tool(tool)), prices.tool_tokens);
         }
-        profile.tools_tokens + permille(tokens, profile.tools_permille)
+        prices.tools_tokens + permille(tokens, prices.tools_permille)
     }
 
     /// Text of one tool definition.
@@ -427,8 +442,9 @@ impl<'p> Counter<'p> {
         if self.prompt.is_some() && tool.builtin.is_none() {
             return self.text(&layout::function_line(tool));
         }
-        if self.profile.tool_text != ToolText::Parts && tool.builtin.is_none() {
-            return self.text(&layout::function_object(tool, self.profile.tool_text));
+        let form = self.profile.linear().tool_text;
+        if form != ToolText::Parts && tool.builtin.is_none() {
+            return self.text(&layout::function_object(tool, form));
         }
         let schema = tool.schema.map(|schema| schema.compact());
         let schema = schema.unwrap_or_default();
@@ -439,13 +455,13 @@ impl<'p> Counter<'p> {
     fn choice(&self, choice: &ToolChoice<'_>) -> u64 {
         match choice {
             ToolChoice::Free | ToolChoice::None => 0,
-            ToolChoice::Required => self.profile.required_choice_tokens,
+            ToolChoice::Required => self.profile.tools().required_choice_tokens,
             ToolChoice::Tool(name) => {
                 let name = match self.prompt {
                     Some(_) => format!("\"{name}\"").into(),
                     None => Cow::Borrowed(&**name),
                 };
-                self.profile.forced_choice_tokens + self.scaled(self.text(&name))
+                self.profile.tools().forced_choice_tokens + self.scaled(self.text(&name))
             }
         }
     }
@@ -456,8 +472,9 @@ impl<'p> Counter<'p> {
             return 0;
         }
         self.assumptions.insert("opaque_reasoning");
-        let scaled = byte_count as u64 * self.profile.opaque_permille / 1000;
-        scaled.saturating_add_signed(self.profile.opaque_offset_tokens)
+        let prices = &self.profile.reasoning;
+        let scaled = byte_count as u64 * prices.opaque_permille / 1000;
+        scaled.saturating_add_signed(prices.opaque_offset_tokens)
     }
 }
 

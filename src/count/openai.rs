@@ -1,12 +1,13 @@
 //! What OpenAI's prompt layout adds: tools, output schema, calls and results.
 use super::{Counter, Sum, calls, plus};
-use crate::layout::{self, LayoutRule};
+use crate::layout::{self, OpenAiForm};
+use crate::profile::{ApiPrices, Layout};
 use crate::request::{CallForm, Message, Part, Request, Tool, ToolCall, ToolChoice, ToolResult};
 
 impl Counter<'_> {
     /// The header of an answer names the output schema, unless the model may call tools.
     pub(super) fn reply_schema(&self, request: &Request<'_>) -> u64 {
-        let named = self.rule.map_or(0, |rule| rule.reply_schema_tokens);
+        let named = self.api.map_or(0, |api| api.reply_schema_tokens);
         match named > 0 && request.response_schema.is_some() && request.tools.is_empty() {
             true => plus(self.scaled(self.text(&request.schema_name)), named),
             false => 0,
@@ -15,13 +16,13 @@ impl Counter<'_> {
 
     /// Whether the calls of `message` stand in one wrapper.
     pub(super) fn wraps(&self, message: &Message<'_>) -> bool {
-        self.rule.is_some_and(|rule| rule.wrapper_tokens > 0) && calls(message).nth(1).is_some()
+        self.api.is_some_and(|api| api.wrapper_tokens > 0) && calls(message).nth(1).is_some()
     }
 
     /// A call that stands by itself; its name is billed with it and with its result.
     pub(super) fn call(
         &mut self,
-        rule: &LayoutRule,
+        api: &ApiPrices,
         call: &ToolCall<'_>,
         all: &[Message<'_>],
         index: usize,
@@ -32,15 +33,15 @@ impl Counter<'_> {
         let follows = index > 0 && is_call(&all[index - 1]);
         let is_alone = !follows && !all.get(index + 1).is_some_and(is_call);
         let mut tokens = match call.form {
-            CallForm::Legacy => rule.legacy_call_tokens,
-            CallForm::Item if is_alone => rule.call_tokens + rule.item_id_tokens,
-            _ => rule.call_tokens,
+            CallForm::Legacy => api.legacy_call_tokens,
+            CallForm::Item if is_alone => api.call_tokens + api.item_id_tokens,
+            _ => api.call_tokens,
         };
         if follows {
-            tokens += rule.next_call_tokens;
+            tokens += api.next_call_tokens;
         }
         sum.add_signed(tokens);
-        let dotted = rule.dotted_name_count.clamp(0, 2).unsigned_abs();
+        let dotted = api.dotted_name_count.clamp(0, 2).unsigned_abs();
         sum.text += dotted * self.dotted(&call.name) + (2 - dotted) * self.text(&call.name);
         sum.text += self.text(&call.arguments.compact());
     }
@@ -74,37 +75,40 @@ impl Counter<'_> {
     }
 
     /// Tokens of tools, output schema and options in the OpenAI layout.
-    pub(super) fn layout(&mut self, rule: &LayoutRule, request: &Request<'_>) -> i64 {
-        let mut tokens = rule.request_tokens;
-        if request.is_pro && rule.pro_tokens > 0 {
+    pub(super) fn layout(&mut self, api: &ApiPrices, request: &Request<'_>) -> i64 {
+        let form = match self.profile.layout {
+            Layout::OpenAi(form, _) => form,
+            _ => OpenAiForm::Of2024,
+        };
+        let mut tokens = api.request_tokens;
+        if request.is_pro && api.pro_tokens > 0 {
             self.counted_only_text = false;
-            tokens += rule.pro_tokens;
+            tokens += api.pro_tokens;
         }
         let own = |tool: &&Tool<'_>| tool.builtin.is_none();
         let first = request.tools.iter().find(own);
         let system = leading_system(request);
         let mut blocks = Vec::new();
         if let Some(tool) = first {
-            let layout = self.profile.layout;
-            blocks.push(layout::tools_text(layout, request.tools.iter().filter(own)));
+            blocks.push(layout::tools_text(form, request.tools.iter().filter(own)));
             tokens += match system {
-                Some(_) => rule.tools_with_system_tokens,
-                None => rule.tools_tokens,
+                Some(_) => api.tools_with_system_tokens,
+                None => api.tools_tokens,
             };
             if !tool.description.is_empty() {
-                tokens += rule.described_tokens;
+                tokens += api.described_tokens;
             }
-            tokens += self.layout_choice(rule, request);
+            tokens += self.layout_choice(api, request);
         }
         if let Some(schema) = &request.response_schema {
             let (name, description) = (&request.schema_name, &request.schema_description);
             blocks.push(layout::schema_text(name, description, schema));
             tokens += match (first, system) {
-                (Some(_), _) => rule.schema_with_tools_tokens,
-                (None, Some(_)) => rule.schema_with_system_tokens,
-                (None, None) => rule.schema_tokens,
+                (Some(_), _) => api.schema_with_tools_tokens,
+                (None, Some(_)) => api.schema_with_system_tokens,
+                (None, None) => api.schema_tokens,
             };
-            if rule.prompt_has_reply_schema {
+            if api.prompt_has_reply_schema {
                 tokens = tokens.saturating_add_unsigned(self.reply_schema_tokens);
             }
         }
@@ -113,13 +117,13 @@ impl Counter<'_> {
         if request.added_tools.iter().any(|tool| own(&tool)) {
             self.counted_only_text = false;
             let added = request.added_tools.iter().filter(own);
-            text += self.text(&layout::tools_text(self.profile.layout, added));
-            tokens += rule.added_tools_tokens;
+            text += self.text(&layout::tools_text(form, added));
+            tokens += api.added_tools_tokens;
         }
         self.counted_only_text &= request.tools.is_empty() && blocks.is_empty();
         if !blocks.is_empty() {
             let block = blocks.join("\n\n");
-            match system.filter(|_| rule.joins_system) {
+            match system.filter(|_| api.joins_system) {
                 Some(system) => text += self.joined(system, &block),
                 None => {
                     text += self.text(&block);
@@ -130,16 +134,16 @@ impl Counter<'_> {
         tokens.saturating_add_unsigned(self.scaled(text))
     }
 
-    fn layout_choice(&self, rule: &LayoutRule, request: &Request<'_>) -> i64 {
+    fn layout_choice(&self, api: &ApiPrices, request: &Request<'_>) -> i64 {
         let own = |tool: &&Tool<'_>| tool.builtin.is_none();
         let mut tools = request.tools.iter().filter(own);
         let forced = match (&request.tool_choice, tools.next(), tools.next()) {
-            (ToolChoice::None, _, _) => return rule.none_choice_tokens,
+            (ToolChoice::None, _, _) => return api.none_choice_tokens,
             (ToolChoice::Tool(name), _, _) => name,
-            (ToolChoice::Required, Some(tool), None) if rule.forces_lone_tool => &tool.name,
+            (ToolChoice::Required, Some(tool), None) if api.forces_lone_tool => &tool.name,
             _ => return 0,
         };
-        match rule.forced_choice_tokens {
+        match api.forced_choice_tokens {
             0 => 0,
             tokens => tokens.saturating_add_unsigned(self.scaled(self.dotted(forced))),
         }

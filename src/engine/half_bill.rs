@@ -2,9 +2,10 @@
 //!
 //! OpenAI and Azure now and then bill a short request to Responses half, rounded down. The same request is
 //! billed in whole too, and so is the next turn: 12 recorded calls of 5 projects, 2026-11.
-use super::{Engine, KnownPrefix, Reading};
+use super::{Engine, Reading};
 use crate::engine::estimate;
-use crate::layout::Layout;
+use crate::known::KnownPrefix;
+use crate::profile::Layout;
 use crate::request::{Dialect, Message};
 
 /// The longest half bill that is looked for; the longest recorded one has 71 tokens.
@@ -15,7 +16,7 @@ impl Engine {
     /// the prefix, and nothing is counted if its bill is long.
     pub(super) fn unbilled_tokens(&self, reading: &Reading<'_>, prefix: KnownPrefix) -> u64 {
         let (request, total) = (&reading.request, prefix.total);
-        let has_layout = matches!(reading.profile.layout, Layout::OpenAi | Layout::OpenAi2023);
+        let has_layout = matches!(reading.profile.layout, Layout::OpenAi(..));
         let is_responses = has_layout && request.dialect == Dialect::OpenAiResponses;
         let billed = total.tokens.saturating_sub(total.derived_tokens);
         if !is_responses || billed > MAX_HALF_TOKENS {

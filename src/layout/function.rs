@@ -16,18 +16,6 @@ pub enum ToolText {
     Ollama,
 }
 
-impl ToolText {
-    /// The form of this name; `Parts` for any other.
-    pub fn named(name: &str) -> ToolText {
-        match name {
-            "compact" => ToolText::Compact,
-            "spaced" => ToolText::Spaced,
-            "ollama" => ToolText::Ollama,
-            _ => ToolText::Parts,
-        }
-    }
-}
-
 /// `tool` as a JSON object; fields that it lacks are left out. Linear in its definition.
 pub fn function_object(tool: &Tool<'_>, form: ToolText) -> String {
     let is_spaced = form == ToolText::Spaced;

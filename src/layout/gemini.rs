@@ -4,7 +4,8 @@
 //! them to the token: 3.x declares functions as the published template of FunctionGemma does, 2.5 as
 //! Python functions ([`python`](super::python)), and 2.0 and Vertex AI are billed for the names and
 //! texts of a request alone, as the vendor's own local tokenizer counts them.
-use super::{Layout, MAX_DEPTH, list, properties, python, string};
+use super::reference::{definitions, reference_name, spaced};
+use super::{GeminiForm, MAX_DEPTH, list, properties, python, string};
 use crate::json::{Document, Kind, Limits, Value};
 use crate::request::{Data, Tool, ToolCall};
 use std::collections::HashMap;
@@ -52,16 +53,16 @@ impl Marked {
 }
 
 /// The definition of `tool`. Linear in it.
-pub(crate) fn tool(layout: Layout, tool: &Tool<'_>) -> Marked {
+pub(crate) fn tool(form: GeminiForm, tool: &Tool<'_>) -> Marked {
     let mut out = Marked::default();
     let schema = tool.schema.as_ref().and_then(Data::node);
-    match layout {
-        Layout::GeminiPython => {
+    match form {
+        GeminiForm::Python => {
             let (text, space_count) = python::function(&tool.name, &tool.description, schema);
             out.push(&text);
             out.marks += space_count;
         }
-        Layout::GeminiDeclarations => declare(tool, schema, &mut out),
+        GeminiForm::Declarations => declare(tool, schema, &mut out),
         _ => {
             out.text(&*tool.name);
             out.text(&*tool.description);
@@ -83,14 +84,14 @@ pub(crate) fn answer_schema(schema: &Data<'_>) -> Marked {
 }
 
 /// A call. Linear in it.
-pub(crate) fn call(layout: Layout, call: &ToolCall<'_>) -> Marked {
+pub(crate) fn call(form: GeminiForm, call: &ToolCall<'_>) -> Marked {
     let mut out = Marked::default();
     let arguments = call.arguments.compact();
     let parsed = Document::parse(&arguments, &Limits::default()).ok();
     let arguments = parsed.as_ref().map(Document::root);
-    match layout {
-        Layout::GeminiPython => out.push(&python::call(&call.name, arguments)),
-        Layout::GeminiDeclarations => framed("call", &call.name, arguments, &mut out),
+    match form {
+        GeminiForm::Python => out.push(&python::call(&call.name, arguments)),
+        GeminiForm::Declarations => framed("call", &call.name, arguments, &mut out),
         _ => {
             out.text(&*call.name);
             value_texts(arguments, 0, &mut out);
@@ -100,13 +101,13 @@ pub(crate) fn call(layout: Layout, call: &ToolCall<'_>) -> Marked {
 }
 
 /// The result of a call of `name`: a JSON text. Linear in it.
-pub(crate) fn result(layout: Layout, name: &str, json: &str) -> Marked {
+pub(crate) fn result(form: GeminiForm, name: &str, json: &str) -> Marked {
     let mut out = Marked::default();
     let parsed = Document::parse(json, &Limits::default()).ok();
     let value = parsed.as_ref().map(Document::root);
-    match layout {
-        Layout::GeminiDeclarations => framed("response", name, value, &mut out),
-        Layout::GeminiPython => {
+    match form {
+        GeminiForm::Declarations => framed("response", name, value, &mut out),
+        GeminiForm::Python => {
             out.text(name);
             out.text(value.map_or_else(String::new, spaced));
             out.marks += RESULT_MARKS;
@@ -117,13 +118,6 @@ pub(crate) fn result(layout: Layout, name: &str, json: &str) -> Marked {
         }
     }
     out
-}
-
-/// The JSON text of `value` with a space behind each comma and colon.
-pub(super) fn spaced(value: Value<'_>) -> String {
-    let mut text = String::new();
-    value.write_spaced(&mut text);
-    text
 }
 
 /// A call or response between markers.
@@ -324,23 +318,6 @@ fn value_texts(value: Option<Value<'_>>, depth: usize, out: &mut Marked) {
     for item in value.items() {
         value_texts(Some(item), depth + 1, out);
     }
-}
-
-/// What a schema defines for its references.
-pub(super) fn definitions(root: Value<'_>) -> HashMap<&str, Value<'_>> {
-    let mut found = HashMap::new();
-    for key in ["$defs", "definitions"] {
-        for (name, item) in root.get(key).into_iter().flat_map(Value::members) {
-            found.entry(name).or_insert(item);
-        }
-    }
-    found
-}
-
-/// The name of the definition that `schema` refers to.
-pub(super) fn reference_name(schema: Value<'_>) -> Option<&str> {
-    let target = schema.get("$ref").and_then(Value::as_str)?;
-    target.rsplit('/').next()
 }
 
 fn compact(value: Value<'_>) -> String {

@@ -3,18 +3,20 @@
 //! Functions are shown to the model as TypeScript types under `# Tools`, an output schema as
 //! compact JSON under `# Response Formats`, calls made side by side as one call of a wrapper.
 //! None of that is published by the provider; the rules reproduce what it bills, and what no rule
-//! explains stands as a number in the profiles ([`LayoutRule`]).
+//! explains stands as a number in the profiles (`profile::ApiPrices`).
 //!
 //! Everything is linear in its input and recursion ends at a constant depth, whatever the schema:
 //! what lies deeper, or what a reference repeats beyond a limit, is the type `any`.
+mod form;
 mod function;
 mod gemini;
 mod markup;
 mod python;
-mod rule;
+mod reference;
 mod schema;
 mod schema_2023;
 
+pub use form::{GeminiForm, OpenAiForm};
 pub use function::{ToolText, function_object};
 pub use gemini::Marked;
 pub(crate) use gemini::{answer_schema, call, result, tool};
@@ -22,7 +24,6 @@ pub use markup::{
     RESULTS, calls_text, function_line, indented_schema, lone_result_text, named_result_text,
     xai_call_text,
 };
-pub use rule::{Layout, LayoutRule};
 
 use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::request::{Data, Tool, ToolCall};
@@ -59,14 +60,14 @@ const NAMED: [&str; 3] = ["properties", "$defs", "definitions"];
 
 /// The text of `tools`. Linear in them.
 pub fn tools_text<'t, 'd: 't>(
-    layout: Layout,
+    form: OpenAiForm,
     tools: impl IntoIterator<Item = &'t Tool<'d>>,
 ) -> String {
     let mut text = String::from("# Tools\n\n## functions\n\nnamespace functions {\n\n");
     for tool in tools {
-        match layout {
-            Layout::OpenAi2023 => schema_2023::write_function(tool, &mut text),
-            _ => schema::write_function(tool, &mut text),
+        match form {
+            OpenAiForm::Of2023 => schema_2023::write_function(tool, &mut text),
+            OpenAiForm::Of2024 => schema::write_function(tool, &mut text),
         }
         text.push_str("\n\n");
     }
@@ -232,7 +233,7 @@ mod tests {
         );
         let document = Document::parse(&body, &Limits::default()).expect("valid JSON");
         let request = read_request(&document, None, None);
-        let text = tools_text(Layout::OpenAi, &request.tools);
+        let text = tools_text(OpenAiForm::Of2024, &request.tools);
         let from = text.find("type f").expect("a function");
         let to = text.rfind("\n\n}").expect("the end");
         text[from..to].to_owned()

@@ -1,18 +1,27 @@
 //! The table of rules, read on first use.
 use super::{IMAGE_RULES_JSON, ImageRule};
 use crate::json::{Document, Limits, Value};
-use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// The rule of this name in `image_rules.json`.
 pub fn image_rule(name: &str) -> Option<&'static ImageRule> {
-    static RULES: OnceLock<HashMap<String, ImageRule>> = OnceLock::new();
-    RULES.get_or_init(read).get(name)
+    rules().get(name)
 }
 
-fn read() -> HashMap<String, ImageRule> {
+/// Names of all rules, in order.
+pub fn image_rule_names() -> impl Iterator<Item = &'static str> {
+    rules().keys().map(String::as_str)
+}
+
+fn rules() -> &'static BTreeMap<String, ImageRule> {
+    static RULES: LazyLock<BTreeMap<String, ImageRule>> = LazyLock::new(read);
+    &RULES
+}
+
+fn read() -> BTreeMap<String, ImageRule> {
     let Ok(document) = Document::parse(IMAGE_RULES_JSON, &Limits::default()) else {
-        return HashMap::new();
+        return BTreeMap::new();
     };
     let rules = document.root().get("rules").into_iter();
     rules

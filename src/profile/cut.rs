@@ -4,7 +4,6 @@
 //! cuts of a vocabulary that we may not ship, `o200k_base` comes close to it: of 745 texts that were
 //! sent to Gemini, 78 % have as many tokens as in Gemma's vocabulary, without cuts 46 %
 //! (2026-11-21). Weights for classes of tokens did not come near.
-use crate::json::Value;
 
 /// Places between two characters where no token goes across.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,14 +17,27 @@ pub struct Cuts {
 }
 
 impl Cuts {
-    /// The cuts that a profile lists; words that are none are left out.
-    pub(crate) fn read(names: Value<'_>) -> Cuts {
-        let has = |name| names.items().any(|item| item.as_str() == Some(name));
-        Cuts {
-            digits: has("digits"),
-            newlines: has("newlines"),
-            words: has("words"),
+    /// What a profile may list.
+    pub(crate) const NAMES: [&str; 3] = ["digits", "newlines", "words"];
+
+    /// Adds the cut of this name; `false` if there is none.
+    pub(crate) fn add(&mut self, name: &str) -> bool {
+        match name {
+            "digits" => self.digits = true,
+            "newlines" => self.newlines = true,
+            "words" => self.words = true,
+            _ => return false,
         }
+        true
+    }
+
+    /// The cuts as a profile lists them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let all = [self.digits, self.newlines, self.words];
+        Cuts::NAMES
+            .into_iter()
+            .zip(all)
+            .filter_map(|(name, is_cut)| is_cut.then_some(name))
     }
 
     /// The sum of `count` over the stretches of `text` between cuts. Linear.

@@ -1,5 +1,22 @@
 //! Model names, as vendors, clouds and gateways write them.
-use crate::profile::table::Table;
+
+/// What stands in names of models beside the model's own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NameParts {
+    /// How a provider is written, and what it is called here.
+    pub(crate) providers: Vec<(String, String)>,
+    /// Vendors in front of a model's name, with their separators.
+    pub(crate) vendors: Vec<String>,
+}
+
+impl NameParts {
+    /// What the provider written as `name` is called here.
+    pub(crate) fn provider(&self, name: &str) -> Option<&str> {
+        let name = name.replace('-', "_");
+        let found = self.providers.iter().find(|(written, _)| *written == name);
+        found.map(|(_, provider)| provider.as_str())
+    }
+}
 
 /// What a model's name says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,14 +32,14 @@ pub struct ModelName {
 }
 
 impl ModelName {
-    /// What `model` says, with the providers and vendors of `table`. Linear in the name.
-    pub fn read(model: &str, table: &Table) -> ModelName {
+    /// What `model` says, with what `parts` knows of names. Linear in the name.
+    pub(crate) fn read(model: &str, parts: &NameParts) -> ModelName {
         let text = model.trim_ascii().to_ascii_lowercase().replace('@', "-");
-        let (provider, rest) = split_provider(&text, table);
+        let (provider, rest) = split_provider(&text, parts);
         let segment = rest.rsplit('/').next().unwrap_or_default();
         let segment = segment.strip_prefix("ft:").unwrap_or(segment);
         let name = segment.split(':').next().unwrap_or_default();
-        let (vendor, own) = split_vendor(name, table);
+        let (vendor, own) = split_vendor(name, parts);
         let with_vendor = &name[name.len() - vendor.len() - own.len()..];
         // Bedrock's ids are the ones with a dot behind the vendor.
         let is_bedrock = provider.is_none() && vendor.ends_with('.');
@@ -51,20 +68,20 @@ impl ModelName {
 }
 
 /// The provider that `text` begins with, as in `vertex_ai/` or `openai:`, and what follows a colon.
-fn split_provider<'t>(text: &'t str, table: &'t Table) -> (Option<&'t str>, &'t str) {
+fn split_provider<'t>(text: &'t str, parts: &'t NameParts) -> (Option<&'t str>, &'t str) {
     let path = text.split('/').next().unwrap_or_default();
     if let Some((head, _)) = path.split_once(':') {
         let head = &text[..=head.len()];
-        if let Some(provider) = table.provider(head) {
+        if let Some(provider) = parts.provider(head) {
             return (Some(provider), &text[head.len()..]);
         }
     }
     let has_path = path.len() < text.len();
-    (table.provider(path).filter(|_| has_path), text)
+    (parts.provider(path).filter(|_| has_path), text)
 }
 
 /// The vendor in front of `name`, or behind its region, with its separator, and the rest.
-fn split_vendor<'n>(name: &'n str, table: &Table) -> (&'n str, &'n str) {
+fn split_vendor<'n>(name: &'n str, parts: &NameParts) -> (&'n str, &'n str) {
     let behind_region = name.split_once('.').map(|(_, rest)| rest);
     [Some(name), behind_region]
         .into_iter()
@@ -72,7 +89,7 @@ fn split_vendor<'n>(name: &'n str, table: &Table) -> (&'n str, &'n str) {
         .find_map(|rest| {
             let is_vendor =
                 |vendor: &&String| rest.starts_with(vendor.as_str()) && rest.len() > vendor.len();
-            let vendor = table.vendors.iter().find(is_vendor)?;
+            let vendor = parts.vendors.iter().find(is_vendor)?;
             Some(rest.split_at(vendor.len()))
         })
         .unwrap_or(("", name))

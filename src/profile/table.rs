@@ -3,10 +3,10 @@
 //! The longest known beginning of the name wins; among equal ones the profile that is made for the
 //! provider of the request. A name that nothing is known of falls to the nearest family: the
 //! longest known name that stands inside it, what the provider serves, what the dialect means.
-use crate::Error;
-use crate::json::{Document, Limits, Value};
+use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::profile::Profile;
-use crate::profile::model_name::ModelName;
+use crate::profile::field::{Fault, none_of, text, texts, write_list, write_member};
+use crate::profile::model_name::{ModelName, NameParts};
 use crate::request::Dialect;
 use std::sync::OnceLock;
 
@@ -14,6 +14,57 @@ const TABLE: &str = include_str!("../../python/tokenctx/data/profiles.json");
 
 /// Shorter names say nothing inside of a longer one.
 const MIN_INNER_NAME_BYTES: usize = 3;
+
+/// Keys of a row that no number depends on: where it is from, which models it is for.
+pub(crate) const NOTES: [&str; 5] = ["models", "like", "source", "date", "confidence"];
+
+/// How sure a row may be.
+const CONFIDENCES: [&str; 3] = ["documented", "verified", "inferred"];
+
+/// Why rows are no profiles: which profile and field, what it says and what it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileError {
+    message: String,
+    /// Whether a value is of another type; else it is out of range, or a name is not known.
+    pub is_type: bool,
+}
+
+impl std::fmt::Display for ProfileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ProfileError {}
+
+impl ProfileError {
+    fn new(message: String) -> ProfileError {
+        ProfileError {
+            message,
+            is_type: false,
+        }
+    }
+
+    fn of(profile: &str, fault: Fault) -> ProfileError {
+        let Fault {
+            path,
+            complaint,
+            is_type,
+        } = fault;
+        let field = path.trim_start_matches('.');
+        let message = format!("profile '{profile}': {field} {complaint}");
+        ProfileError { message, is_type }
+    }
+}
+
+/// Where the numbers of a profile are from, and the models that it is for.
+#[derive(Clone, Debug, Default)]
+struct Notes {
+    models: Vec<String>,
+    source: String,
+    date: String,
+    confidence: String,
+}
 
 /// The profile of a model.
 #[derive(Clone, Copy, Debug)]
@@ -28,14 +79,13 @@ pub struct Resolved<'t> {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     profiles: Vec<Profile>,
+    /// Of each profile.
+    notes: Vec<Notes>,
     /// Beginning of a model name and index of its profile, the one to prefer first.
     prefixes: Vec<(String, usize)>,
     /// Provider or dialect, and profile name.
     fallbacks: Vec<(String, String)>,
-    /// How a provider is written, and what it is called here.
-    providers: Vec<(String, String)>,
-    /// Vendors in front of a model's name, with their separators.
-    pub(crate) vendors: Vec<String>,
+    name_parts: NameParts,
 }
 
 impl Table {
@@ -44,7 +94,10 @@ impl Table {
         static TABLE_ONCE: OnceLock<Table> = OnceLock::new();
         TABLE_ONCE.get_or_init(|| {
             let document = Document::parse(TABLE, &Limits::default());
-            document.map_or_else(|_| Table::default(), |it| Table::read(it.root()))
+            let table = document.map(|it| Table::read(it.root()));
+            table
+                .unwrap_or_else(|_| Ok(Table::default()))
+                .unwrap_or_default() // a test reads it
         })
     }
 
@@ -52,11 +105,11 @@ impl Table {
     ///
     /// What the name says about the provider counts only where the caller says nothing.
     pub fn resolve(&self, model: &str, dialect: Dialect, provider: Option<&str>) -> Resolved<'_> {
-        let name = ModelName::read(model, self);
+        let name = self.model_name(model);
         let hint = provider.map(|it| it.trim_ascii().to_ascii_lowercase());
         let hint = hint.filter(|it| !it.is_empty());
         let provider = match &hint {
-            Some(hint) => self.provider(hint).unwrap_or(hint),
+            Some(hint) => self.name_parts.provider(hint).unwrap_or(hint),
             None => &name.provider,
         };
         let asked = (provider, dialect);
@@ -83,11 +136,9 @@ impl Table {
         found.unwrap_or_else(|| EMPTY.get_or_init(Profile::default))
     }
 
-    /// What the provider written as `name` is called here.
-    pub(crate) fn provider(&self, name: &str) -> Option<&str> {
-        let name = name.replace('-', "_");
-        let found = self.providers.iter().find(|(written, _)| *written == name);
-        found.map(|(_, provider)| provider.as_str())
+    /// What the name of `model` says. Linear in the name.
+    pub fn model_name(&self, model: &str) -> ModelName {
+        ModelName::read(model, &self.name_parts)
     }
 
     /// The profile to prefer whose beginning of a name `name` has, and the length of that.
@@ -114,56 +165,134 @@ impl Table {
         self.named(found.map_or("unknown", |(_, profile)| profile))
     }
 
-    fn read(root: Value<'_>) -> Table {
-        let mut table = Table::default();
+    fn read(root: Value<'_>) -> Result<Table, ProfileError> {
+        let mut table = Table {
+            fallbacks: pairs(root.get("fallbacks")),
+            name_parts: NameParts {
+                providers: pairs(root.get("providers")),
+                vendors: root.get("vendors").map(list).unwrap_or_default(),
+            },
+            ..Table::default()
+        };
         for row in root.get("profiles").into_iter().flat_map(Value::items) {
-            table.add(row);
+            table.add(row)?;
         }
-        table.fallbacks = pairs(root.get("fallbacks"));
-        table.providers = pairs(root.get("providers"));
-        table.vendors = texts(root.get("vendors")).collect();
-        table.sort();
-        table
-    }
-
-    /// This table with the profiles in `rows`, a JSON list, which [`Table::read`] would take.
-    ///
-    /// A row named as a profile changes that one: what it does not say stays as it is, its models
-    /// too, unless it is `like` another. Profiles that are like the changed one do not change.
-    pub fn with_rows(&self, rows: &str) -> Result<Table, Error> {
-        let document = Document::parse(rows, &Limits::default())?;
-        let mut table = self.clone();
-        document.root().items().for_each(|row| table.add(row));
         table.sort();
         Ok(table)
     }
 
-    fn add(&mut self, row: Value<'_>) {
-        let text = |key| row.get(key).and_then(Value::as_str);
-        let index_of = |name| {
-            let mut profiles = self.profiles.iter();
-            profiles.position(|profile| profile.name == name)
+    /// This table with the profiles in `rows`: a JSON list, in any order. Quadratic in the rows.
+    ///
+    /// A row named as a profile changes that one: what it does not say stays as it is, its models
+    /// too, unless it is `like` another. Profiles that are like the changed one do not change. A new
+    /// profile is like `unknown` if it says nothing. Fails if a row is no profile.
+    pub fn with_rows(&self, rows: &str) -> Result<Table, ProfileError> {
+        let document = Document::parse(rows, &Limits::default());
+        let document = document.map_err(|error| ProfileError::new(format!("profiles: {error}")))?;
+        let mut table = self.clone();
+        for row in table.ordered(document.root().items().collect())? {
+            table.add(row)?;
+        }
+        table.sort();
+        Ok(table)
+    }
+
+    /// `rows`, each behind the one that it is like.
+    fn ordered<'d>(&self, rows: Vec<Value<'d>>) -> Result<Vec<Value<'d>>, ProfileError> {
+        let mut waiting: Vec<(&str, Value<'d>)> = Vec::new();
+        for (number, row) in (1..).zip(rows) {
+            let name = name_of(row, number)?;
+            if waiting.iter().any(|(other, _)| *other == name) {
+                let message = format!("profile '{name}' is there twice; each may be there once");
+                return Err(ProfileError::new(message));
+            }
+            waiting.push((name, row));
+        }
+        let like = |row: &Value<'d>| row.get("like").and_then(Value::as_str);
+        let mut done: Vec<(&str, Value<'d>)> = Vec::new();
+        while !waiting.is_empty() {
+            let (ready, rest): (Vec<_>, Vec<_>) = waiting.iter().partition(|(_, row)| {
+                let base = like(row);
+                !waiting.iter().any(|(name, _)| base == Some(*name))
+            });
+            if ready.is_empty() {
+                let names: Vec<_> = rest.iter().map(|(name, _)| *name).collect();
+                let names = names.join(", ");
+                let message = format!("profiles are like each other in a circle: {names}");
+                return Err(ProfileError::new(message));
+            }
+            for (name, row) in &ready {
+                let is_known = |base| {
+                    self.index_of(base).is_some() || done.iter().any(|(other, _)| *other == base)
+                };
+                if let Some(base) = like(row).filter(|base| !is_known(base)) {
+                    return Err(ProfileError::new(format!(
+                        "profile '{name}': like is '{base}'; it must be the name of a profile of \
+                         the package or of yours"
+                    )));
+                }
+            }
+            done.extend(ready);
+            waiting = rest;
+        }
+        Ok(done.into_iter().map(|(_, row)| row).collect())
+    }
+
+    fn index_of(&self, name: &str) -> Option<usize> {
+        self.profiles
+            .iter()
+            .position(|profile| profile.name == name)
+    }
+
+    fn add(&mut self, row: Value<'_>) -> Result<(), ProfileError> {
+        let name = name_of(row, self.profiles.len() + 1)?;
+        let fail = |fault: Fault| ProfileError::of(name, fault);
+        let own = self.index_of(name);
+        let base = match row.get("like") {
+            Some(like) => self.index_of(text(like).map_err(|it| fail(it.below("like")))?),
+            None => own.or_else(|| self.index_of("unknown")),
         };
-        let own = text("name").and_then(index_of);
-        let base = text("like").and_then(index_of).or(own);
         let mut profile = base.map_or_else(Profile::default, |base| self.profiles[base].clone());
-        let scope = |list: fn(&Profile) -> &Vec<String>| {
-            own.map_or_else(Vec::new, |own| list(&self.profiles[own]).clone())
-        };
-        profile.providers = scope(|own| &own.providers);
-        profile.dialects = scope(|own| &own.dialects);
-        row.members()
-            .for_each(|(key, value)| profile.set(key, value));
+        let own_scope = own.map(|own| &self.profiles[own]);
+        profile.providers = own_scope.map_or_else(Vec::new, |own| own.providers.clone());
+        profile.dialects = own_scope.map_or_else(Vec::new, |own| own.dialects.clone());
+        let applied = profile.apply(row);
+        applied.map_err(fail)?;
         let index = own.unwrap_or(self.profiles.len());
-        if let Some(models) = row.get("models") {
-            self.prefixes.retain(|(_, old)| *old != index);
-            let prefixes = texts(Some(models)).map(|name| (name.to_ascii_lowercase(), index));
+        let mut notes = Notes::read(row).map_err(fail)?;
+        match row.get("models") {
+            Some(_) => self.prefixes.retain(|(_, old)| *old != index),
+            None => notes.models = own.map_or_else(Vec::new, |own| self.notes[own].models.clone()),
+        }
+        if row.get("models").is_some() {
+            let prefixes = notes.models.iter().map(|name| (name.clone(), index));
             self.prefixes.extend(prefixes);
         }
         match own {
-            Some(own) => self.profiles[own] = profile,
-            None => self.profiles.push(profile),
+            Some(own) => (self.profiles[own], self.notes[own]) = (profile, notes),
+            None => {
+                self.profiles.push(profile);
+                self.notes.push(notes);
+            }
         }
+        Ok(())
+    }
+
+    /// Every profile with all of its fields and where it is from, as a JSON object by name.
+    pub fn to_json(&self) -> String {
+        let mut json = String::from("{");
+        for (profile, notes) in self.profiles.iter().zip(&self.notes) {
+            if json.len() > 1 {
+                json.push(',');
+            }
+            write_string(&profile.name, &mut json);
+            json.push(':');
+            profile.write(&mut json);
+            notes.write(&mut json);
+            json.push('}');
+        }
+        json.push('}');
+        json
     }
 
     /// The longest beginning first, of equal ones those for single providers or dialects.
@@ -176,9 +305,68 @@ impl Table {
     }
 }
 
-pub(crate) fn texts(list: Option<Value<'_>>) -> impl Iterator<Item = String> {
-    let items = list.into_iter().flat_map(Value::items);
-    items.filter_map(|item| item.as_str().map(str::to_owned))
+impl Notes {
+    fn read(row: Value<'_>) -> Result<Notes, Fault> {
+        let mut notes = Notes::default();
+        for (key, value) in row.members().filter(|(key, _)| NOTES.contains(key)) {
+            notes.set(key, value).map_err(|fault| fault.below(key))?;
+        }
+        Ok(notes)
+    }
+
+    fn set(&mut self, key: &str, value: Value<'_>) -> Result<(), Fault> {
+        match key {
+            "models" => {
+                let lower = |name: Result<&str, Fault>| name.map(str::to_ascii_lowercase);
+                self.models = texts(value)?.map(lower).collect::<Result<_, _>>()?;
+            }
+            "source" => self.source = text(value)?.to_owned(),
+            "date" => self.date = text(value)?.to_owned(),
+            "confidence" => {
+                self.confidence = text(value)?.to_owned();
+                if !CONFIDENCES.contains(&&*self.confidence) {
+                    return Err(none_of(value, CONFIDENCES));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn write(&self, json: &mut String) {
+        json.push_str(",\"models\":");
+        write_list(self.models.iter().map(String::as_str), json);
+        let texts = [
+            ("source", &self.source),
+            ("date", &self.date),
+            ("confidence", &self.confidence),
+        ];
+        for (key, text) in texts {
+            write_member(key, text, json);
+        }
+    }
+}
+
+fn name_of<'d>(row: Value<'d>, number: usize) -> Result<&'d str, ProfileError> {
+    if row.kind() != Kind::Object {
+        let Fault { complaint, .. } = Fault::of_type(row, "an object");
+        return Err(ProfileError {
+            message: format!("profile {number} {complaint}"),
+            is_type: true,
+        });
+    }
+    let name = row.get("name").and_then(Value::as_str);
+    name.filter(|name| !name.is_empty()).ok_or_else(|| {
+        let message = format!("profile {number}: name must be a text that is not empty");
+        ProfileError::new(message)
+    })
+}
+
+fn list(value: Value<'_>) -> Vec<String> {
+    value
+        .items()
+        .filter_map(|item| item.as_str().map(str::to_owned))
+        .collect()
 }
 
 fn pairs(members: Option<Value<'_>>) -> Vec<(String, String)> {
@@ -190,4 +378,51 @@ fn pairs(members: Option<Value<'_>>) -> Vec<(String, String)> {
         )
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(rows: &str) -> String {
+        let refused = Table::bundled().with_rows(rows).err();
+        refused.map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn the_table_of_the_package_has_no_fault() {
+        let document = Document::parse(TABLE, &Limits::default()).expect("JSON");
+        let read = Table::read(document.root()).map(|table| table.profiles.len());
+        assert_eq!(
+            read,
+            Ok(document
+                .root()
+                .get("profiles")
+                .expect("rows")
+                .items()
+                .count())
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_read_as_the_same() {
+        let bundled = Table::bundled();
+        let json = bundled.to_json();
+        let rows = Document::parse(&json, &Limits::default()).expect("JSON");
+        let rows: Vec<_> = rows.root().members().map(|(_, row)| row).collect();
+        let mut again = Table::default();
+        rows.iter()
+            .for_each(|row| again.add(*row).expect("a profile"));
+        assert_eq!(again.profiles, bundled.profiles);
+    }
+
+    #[test]
+    fn a_field_of_another_layout_is_refused() {
+        assert_eq!(
+            refusal(r#"[{"name": "a", "layout": "openai", "opening_tokens": 1}]"#),
+            "profile 'a': opening_tokens is a field of the layout anthropic, and the layout is openai"
+        );
+        let typo = refusal(r#"[{"name": "a", "openning_tokens": 1}]"#);
+        assert!(typo.starts_with("profile 'a': openning_tokens is no field of a profile; "));
+    }
 }

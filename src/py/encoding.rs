@@ -68,6 +68,13 @@ pub(super) fn rank_file<'py>(py: Python<'py>, encoding: &str) -> PyResult<Bound<
     }
 }
 
+/// The split rule as a regular expression.
+#[pyfunction]
+pub(super) fn split_pattern(encoding: &str) -> PyResult<&'static str> {
+    named(encoding)?;
+    SplitRule::pattern(encoding).ok_or_else(|| without_tokens(encoding))
+}
+
 /// Names of the encodings in the package.
 #[pyfunction]
 pub(super) fn list_encodings() -> Vec<&'static str> {
@@ -85,7 +92,7 @@ pub(super) fn get_encoding(name: &str) -> PyResult<PyEncoding> {
 pub(super) fn encoding_for_model(model: &str) -> PyResult<PyEncoding> {
     let resolved = Table::bundled().resolve(model, Dialect::OpenAiChat, None);
     match resolved.is_known_model {
-        true => PyEncoding::new(&resolved.profile.encoding),
+        true => PyEncoding::new(resolved.profile.encoding.as_str()),
         false => Err(PyValueError::new_err(format!(
             "no profile knows the model {model:?}; choose an encoding by get_encoding"
         ))),

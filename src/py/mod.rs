@@ -7,6 +7,7 @@ mod errors;
 mod media;
 mod models;
 mod object;
+mod profile;
 mod request;
 mod scale;
 mod text;
@@ -27,7 +28,7 @@ mod _core {
     #[pymodule_export]
     use encoding::{
         PyEncoding, count_tokens, count_tokens_batch, encode, encoding_for_model, get_encoding,
-        list_encodings, rank_file,
+        list_encodings, rank_file, split_pattern,
     };
     #[pymodule_export]
     use engine::PyEngine;
@@ -35,6 +36,8 @@ mod _core {
     use errors::panic;
     #[pymodule_export]
     use media::{image_size, image_tokens};
+    #[pymodule_export]
+    use profile::{model_name, profile_of_model, profiles};
     #[pymodule_export]
     use request::{view_reply, view_request};
     #[pymodule_export]

@@ -1,7 +1,6 @@
 //! Requests and replies as the core reads them; for tests.
 use super::document::Body;
 use super::errors::guard;
-use crate::json::Limits;
 use crate::request::{Dialect, read_reply, read_request, reply_view, request_view};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,7 +17,7 @@ pub(super) fn view_request(
     let named = |name: String| Dialect::named(&name).ok_or_else(unknown);
     let dialect = dialect.map(named).transpose()?;
     guard(|| {
-        body.read(py, &Limits::default(), |document| {
+        body.read(py, |document| {
             request_view(&read_request(document, model.as_deref(), dialect))
         })
     })
@@ -27,9 +26,5 @@ pub(super) fn view_request(
 /// The messages of the reply in `body` as JSON text; for tests.
 #[pyfunction(name = "_reply_view")]
 pub(super) fn view_reply(py: Python<'_>, body: Body<'_>) -> PyResult<String> {
-    guard(|| {
-        body.read(py, &Limits::default(), |document| {
-            reply_view(&read_reply(document))
-        })
-    })
+    guard(|| body.read(py, |document| reply_view(&read_reply(document))))
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path  # noqa: TC003  # typer reads annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +11,15 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from tokenctx._cli.tables import console
-from tokenctx._estimate.profiles import read_profiles
+from tokenctx._core import profile_of_model
+from tokenctx._estimate.profiles import profile_rows, profile_table
 from tokenctx._models import Dialect  # noqa: TC001
-from tokenctx.reference.profile import Profile, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+Row = dict[str, Any]
 
 
 def profiles_command(
@@ -36,50 +38,43 @@ def profiles_command(
 ) -> None:
     """Show what a model is counted with, or every profile there is."""
     try:
-        table = Table([] if file is None else read_profiles(file))
+        rows = None if file is None else profile_rows(file)
     except (OSError, TypeError, ValueError) as error:
         typer.echo(f"tokenctx: {file}: {error}", err=True)
         raise typer.Exit(1) from None
+    table = profile_table(rows)
     if name is None:
         _show_all(table, as_json=as_json)
-    elif name in table.profiles:
-        _show(table, table.profiles[name], f"profile {name}", as_json=as_json)
+    elif name in table:
+        _show(table[name], f"profile {name}", as_json=as_json)
     else:
-        profile, is_known = table.resolve(name, dialect, provider)
+        profile, is_known = profile_of_model(name, dialect, provider, rows)
         how = "known by its name" if is_known else "not known: the nearest family"
-        _show(table, profile, f"{name} is counted with {profile.name} ({how})", as_json=as_json)
+        _show(table[profile], f"{name} is counted with {profile} ({how})", as_json=as_json)
 
 
-def _show_all(table: Table, *, as_json: bool) -> None:
+def _show_all(table: dict[str, Row], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({name: _fields(table, it) for name, it in table.profiles.items()}))
+        typer.echo(json.dumps(table))
         return
     grid = Grid("profile", "only at", "encoding", "confidence", "date", "models")
-    for name, profile in table.profiles.items():
-        source = table.sources[name]
-        models = ", ".join(table.models[name])
-        at = ", ".join(profile.providers)
-        cells = (name, at, profile.encoding, source["confidence"], source["date"], models)
+    for name, row in table.items():
+        models, at = ", ".join(row["models"]), ", ".join(row["providers"])
+        cells = (name, at, row["encoding"], row["confidence"], row["date"], models)
         grid.add_row(*map(Text, cells))
     console().print(grid)
 
 
-def _show(table: Table, profile: Profile, title: str, *, as_json: bool) -> None:
-    values = _fields(table, profile)
+def _show(row: Row, title: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(values))
+        typer.echo(json.dumps(row))
         return
     screen = console()
     screen.print(Text(title), soft_wrap=True)
     grid = Grid("field", "value")
-    for key, value in _flat(values):
+    for key, value in _flat(row):
         grid.add_row(Text(key), Text(value))
     screen.print(grid)
-
-
-def _fields(table: Table, profile: Profile) -> dict[str, Any]:
-    own = {"models": table.models[profile.name], **asdict(profile)}
-    return {**own, **table.sources[profile.name]}
 
 
 def _flat(values: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

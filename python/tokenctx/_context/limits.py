@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from tokenctx._core import model_name, profile_of_model
+from tokenctx._estimate.profiles import bundled_profiles
 from tokenctx._tables import read_table
-from tokenctx.reference.profile import bundled, model_name
 
 MAX_NAME_CHARACTERS: Final = 500
 """A longer name is no model's."""
@@ -72,14 +73,14 @@ def model_limits(model: str, overrides: Overrides | None = None) -> ModelLimits:
     found = _continued(own)
     if found is not None:
         return found
-    profile, is_known = bundled().resolve(model, "openai-chat", None)
-    window = profile.context_window_tokens if is_known else None
-    return ModelLimits(window, source=f"profile {profile.name}") if window else UNKNOWN_LIMITS
+    profile, is_known = profile_of_model(model, "openai-chat")
+    window = bundled_profiles()[profile]["context_window_tokens"] if is_known else None
+    return ModelLimits(window, source=f"profile {profile}") if window else UNKNOWN_LIMITS
 
 
 def plain_name(model: str) -> str:
     """The model's own name in lower case with `-` for `.` and `_`: no host, region, vendor, tag."""
-    return model_name(model).own.translate(DASHES)
+    return model_name(model).translate(DASHES)
 
 
 def limits_date() -> str:

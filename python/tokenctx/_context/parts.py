@@ -17,8 +17,8 @@ from tokenctx._context.usage import (
     scaled,
 )
 from tokenctx._core import count_tokens_batch
+from tokenctx._estimate.profiles import bundled_profiles
 from tokenctx._models import ClaudeFamilyName, EncodingName
-from tokenctx.reference.profile import bundled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -181,8 +181,8 @@ def _length(piece: Piece) -> int:
 
 def _reasoning_kept_from(outline: Outline, profile_name: str) -> int:
     """The first message whose reasoning is still billed."""
-    profile = bundled().profiles.get(profile_name)
-    keeps = "all" if profile is None else profile.reasoning
+    profile = bundled_profiles().get(profile_name)
+    keeps = "all" if profile is None else profile["reasoning"]
     if keeps == "all":
         return 0
     if keeps == "never":

@@ -12,14 +12,15 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from tokenctx._core import rank_file
+from tokenctx._core import rank_file, split_pattern
+from tokenctx._models import EncodingName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tokenctx._evaluation.chat_form import ChatForm
-    from tokenctx._models import EncodingName
 
+ENCODINGS: Final = get_args(EncodingName)
 PeerName = Literal["litellm", "tiktoken", "langchain", "chars4"]
 
 PEERS: Final[tuple[PeerName, ...]] = get_args(PeerName)
@@ -75,8 +76,6 @@ def _langchain() -> Callable[[ChatForm], int]:
 
 def _tiktoken() -> Callable[[ChatForm], int]:
     tiktoken: Any = importlib.import_module("tiktoken")
-    from tokenctx.reference.bpe import PATTERNS
-
     made: dict[EncodingName, Any] = {}
 
     def encoding(name: EncodingName) -> Any:
@@ -84,7 +83,7 @@ def _tiktoken() -> Callable[[ChatForm], int]:
             lines = (line.split() for line in rank_file(name).splitlines())
             ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
             made[name] = tiktoken.Encoding(
-                name, pat_str=PATTERNS[name], mergeable_ranks=ranks, special_tokens={}
+                name, pat_str=split_pattern(name), mergeable_ranks=ranks, special_tokens={}
             )
         return made[name]
 
@@ -93,7 +92,7 @@ def _tiktoken() -> Callable[[ChatForm], int]:
             name = tiktoken.encoding_name_for_model(form.model)
         except KeyError:
             name = "o200k_base"
-        counter = encoding(name if name in PATTERNS else "o200k_base")
+        counter = encoding(name if name in ENCODINGS else "o200k_base")
         tokens = sum(len(counter.encode_ordinary(text)) for text in texts(form))
         return tokens + TIKTOKEN_MESSAGE_TOKENS * len(form.messages) + TIKTOKEN_REQUEST_TOKENS
 

@@ -195,7 +195,11 @@ class Counter:
         is_forced = self.request.tool_choice.startswith(("required", "tool:"))
         if not self.request.serial or not self.request.tools:
             return 0
-        return self.profile.forced_serial_tokens if is_forced else self.profile.serial_tokens
+        return (
+            self.profile.forced_no_parallel_calls_tokens
+            if is_forced
+            else self.profile.no_parallel_calls_tokens
+        )
 
     def _layout(self, rule: LayoutRule) -> int:
         """Tokens of tools, output schema and options in the OpenAI layout."""

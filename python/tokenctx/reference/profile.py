@@ -103,8 +103,8 @@ class Profile:
     is_rerouted_by_gateways: bool = False
     chat: LayoutRule = LayoutRule()
     responses: LayoutRule = LayoutRule()
-    serial_tokens: int = 0
-    forced_serial_tokens: int = 0
+    no_parallel_calls_tokens: int = 0
+    forced_no_parallel_calls_tokens: int = 0
     reasoning: str = "loop"
     signatures: str = "loop"
     has_think_tags: bool = False

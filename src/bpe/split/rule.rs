@@ -85,6 +85,13 @@ impl SplitRule {
             .map(|(rule, ..)| *rule)
     }
 
+    /// The regular expression of the encoding of this name, as its vendor publishes it.
+    pub fn pattern(encoding: &str) -> Option<&'static str> {
+        let mut rules = RULES.iter();
+        let (.., patterns) = rules.find(|(_, names, _)| names.contains(&encoding))?;
+        patterns.first().copied()
+    }
+
     /// End of the piece that starts at `start`, which is a character of the UTF-8 `text`.
     pub(in crate::bpe) fn end(self, text: &[u8], start: usize) -> usize {
         match self {

@@ -1,0 +1,55 @@
+//! Profiles by name and by model.
+use super::engine::dialect;
+use super::errors::guard;
+use super::object::with_text;
+use crate::profile::table::{ProfileError, Table};
+use crate::request::Dialect;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::borrow::Cow;
+
+impl From<ProfileError> for PyErr {
+    fn from(error: ProfileError) -> PyErr {
+        match error.is_type {
+            true => PyTypeError::new_err(error.to_string()),
+            false => PyValueError::new_err(error.to_string()),
+        }
+    }
+}
+
+/// The table of the package, with `rows` over it.
+pub(super) fn table(rows: Option<&str>) -> PyResult<Cow<'static, Table>> {
+    let bundled = Table::bundled();
+    let with_rows = rows.map(|rows| bundled.with_rows(rows)).transpose()?;
+    Ok(with_rows.map_or(Cow::Borrowed(bundled), Cow::Owned))
+}
+
+#[pyfunction]
+#[pyo3(signature = (rows=None))]
+pub(super) fn profiles(rows: Option<&str>) -> PyResult<String> {
+    guard(|| Ok(table(rows)?.to_json()))
+}
+
+#[pyfunction]
+#[pyo3(signature = (model, dialect, provider=None, rows=None))]
+pub(super) fn profile_of_model(
+    model: &Bound<'_, PyString>,
+    dialect: &str,
+    provider: Option<&str>,
+    rows: Option<&str>,
+) -> PyResult<(String, bool)> {
+    let dialect = self::dialect(Some(dialect))?.unwrap_or(Dialect::OpenAiChat);
+    guard(|| {
+        let table = table(rows)?;
+        with_text(model, |model, _| {
+            let resolved = table.resolve(model, dialect, provider);
+            (resolved.profile.name.clone(), resolved.is_known_model)
+        })
+    })
+}
+
+#[pyfunction]
+pub(super) fn model_name(model: &Bound<'_, PyString>) -> PyResult<String> {
+    guard(|| with_text(model, |model, _| Table::bundled().model_name(model).own))
+}
