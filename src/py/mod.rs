@@ -48,6 +48,6 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        module.add("_debug_build", cfg!(debug_assertions))
+        module.add("_debug_build", env!("TOKENCTX_OPT_LEVEL") == "0")
     }
 }
