@@ -75,10 +75,8 @@ impl PyScale {
     /// A stream whose usage is scaled.
     #[pyo3(signature = (first_input_tokens = None))]
     fn stream(&self, first_input_tokens: Option<u64>) -> PyRewriter {
-        PyRewriter(Mutex::new(Rewriter::new(
-            self.0.clone(),
-            first_input_tokens,
-        )))
+        let rewriter = Rewriter::new(self.0.clone(), first_input_tokens);
+        PyRewriter(Box::new(Mutex::new(rewriter)))
     }
 }
 
@@ -97,7 +95,7 @@ impl PyScale {
 }
 
 #[pyclass(name = "Rewriter", module = "tokenctx._core", frozen)]
-pub(super) struct PyRewriter(Mutex<Rewriter>);
+pub(super) struct PyRewriter(Box<Mutex<Rewriter>>); // its searcher is a vector of 32 bytes
 
 #[pymethods]
 impl PyRewriter {
