@@ -1,6 +1,6 @@
 """Writes `docs/accuracy.md` and the table of README.md, as `tokenctx eval` scores recorded calls.
 
-python3 dev.py accuracy calls.jsonl.gz --compare litellm tiktoken langchain chars4
+python3 dev.py study accuracy calls.jsonl.gz --compare litellm tiktoken langchain chars4
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tokenctx._cli.eval_tables import document, pools
 from tokenctx._evaluation.evaluation import Evaluation, Filter, evaluate
 from tokenctx._evaluation.peers import PEERS, Peer
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 DOCUMENT: Final = ROOT / "docs" / "accuracy.md"
 README: Final = ROOT / "README.md"
 START, END = "<!-- accuracy -->\n", "<!-- end of accuracy -->\n"
