@@ -3,28 +3,17 @@ use super::document::{Body, Interpreter};
 use super::errors::guard;
 use super::models;
 use super::profile::table;
+use super::request;
 use super::vocabulary::{interruptible, vocabularies};
 use crate::engine::{
     About, Answer, Billed, Call, Engine, Estimate, Method, Record, Settings, learn,
 };
 use crate::known::digest::Digest;
-use crate::request::Dialect;
 use learn::Learner;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-
-/// The dialect of this name; `None` to detect it.
-pub(super) fn dialect(name: Option<&str>) -> PyResult<Option<Dialect>> {
-    let Some(name) = name else {
-        return Ok(None);
-    };
-    Dialect::named(name).map(Some).ok_or_else(|| {
-        let known = Dialect::ALL.map(Dialect::name).join(", ");
-        PyValueError::new_err(format!("dialect is {name:?}; it must be one of {known}"))
-    })
-}
 
 #[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
 pub(super) struct PyEngine(Engine);
@@ -109,7 +98,7 @@ impl PyEngine {
         let call = Call {
             tenant,
             model,
-            dialect: self::dialect(dialect)?,
+            dialect: request::dialect(dialect)?,
             provider,
             now_seconds,
             unix_seconds: 0,
@@ -147,7 +136,7 @@ impl PyEngine {
         let call = Call {
             tenant,
             model,
-            dialect: self::dialect(dialect)?,
+            dialect: request::dialect(dialect)?,
             provider,
             now_seconds,
             unix_seconds,
@@ -227,7 +216,7 @@ impl PyEngine {
     ) -> PyResult<Bound<'py, PyAny>> {
         let call = Call {
             model,
-            dialect: self::dialect(dialect)?,
+            dialect: request::dialect(dialect)?,
             provider,
             ..Call::default()
         };

@@ -5,7 +5,7 @@ use super::object::as_bytes;
 use crate::json::{Document, Limits};
 use crate::usage::scale::{Rounding, Scale};
 use crate::usage::sse::Rewriter;
-use crate::usage::{Change, Window, count_changes, readable, response_changes, spliced};
+use crate::usage::{Change, InputSoFar, count_changes, readable, response_changes, spliced};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -90,7 +90,7 @@ impl PyScale {
         };
         let changes = match is_count {
             true => count_changes(document.root(), &self.0),
-            false => response_changes(document.root(), &self.0, &mut Window::default()),
+            false => response_changes(document.root(), &self.0, &mut InputSoFar::default()),
         };
         (Some(spliced(body, &changes)), numbers(&changes))
     }

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent
     from tokenctx._estimate.profiles import Profiles
-    from tokenctx._estimate.vocabularies import TextCounter
-    from tokenctx._models import Dialect, RequestCount
+    from tokenctx._models import Dialect, RequestCount, TextCounter
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
 
@@ -37,8 +36,9 @@ class HybridTokenEstimator:
 
     `estimate` before sending, `record` after the answer; both take raw JSON bytes, a dict, a list
     of messages, or an SDK's objects, of any dialect. Safe to share between threads. It keeps
-    digests and numbers only, at most `capacity_bytes` of them, each for `ttl_seconds` after it was
-    last recorded.
+    digests and numbers only, each for `ttl_seconds` after it was last recorded: known prefixes in
+    at most `capacity_bytes`, and an eighth of that each for recorded bodies and for the shapes that
+    edits are compared with.
 
     `method` says how text is counted:
 
@@ -372,7 +372,9 @@ class HybridTokenEstimator:
             except (KeyError, TypeError, OverflowError):
                 is_taken = False
             if not is_taken:
-                raise ValueError(f"what was learned of {model!r} is no number of wins and finite numbers")
+                raise ValueError(
+                    f"what was learned of {model!r} is no number of wins and finite numbers"
+                )
 
     def reset(self) -> None:
         """Forget every known prefix, the correction factor and all that was learned."""
