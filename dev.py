@@ -35,6 +35,19 @@ CI_STEPS = (
     *("demo", "test --install", "lint", "rust", "fuzz --seconds 60"),  # profile dev
     *("bench", "exactness", "instructions"),  # profile release
 )
+STUDIES = {  # what benches/studies holds, and the extras that each needs
+    "accuracy": ("cli",),
+    "adversarial": (),
+    "bounds": ("cli",),
+    "edits": ("cli",),
+    "gateway_load": ("cli",),
+    "leave_one_out": ("cli",),
+    "model_limits": ("limits",),
+    "peers": ("peers",),
+    "shared_store": ("cli", "test"),
+    "soak": (),
+    "store": (),  # the only one in Rust
+}
 LOG_PERIOD_SECONDS = 20
 CARGO_TOML = (ROOT / "Cargo.toml").read_text("utf-8")
 [LEAST_RUST] = re.findall(r'^rust-version = "(.+)"', CARGO_TOML, re.MULTILINE)
@@ -62,11 +75,18 @@ def progress(title: str, start: float, done: threading.Event) -> None:
         print(f"[dev] {title}: {time.monotonic() - start:.0f} s", end=end, flush=True)
 
 
-def run(title: str, *words: str | Path, advice: str = "", quiet: bool = False) -> None:
-    """Run one step and say how long it took; a quiet step shows its output only if it fails."""
+def run(
+    title: str, *words: str | Path, advice: str = "", quiet: bool = False, imports: str = ""
+) -> None:
+    """Run one step and say how long it took; a quiet step shows its output only if it fails.
+
+    Python finds the modules of the folder `imports`, and the package as it is installed.
+    """
     start, done = time.monotonic(), threading.Event()
     environment = {**os.environ, "PYO3_PYTHON": str(PYTHON)}
     environment.pop("PYTHONPATH", None)  # the installed package is what runs, not the sources
+    if imports:
+        environment["PYTHONPATH"] = imports
     if quiet:
         threading.Thread(target=progress, args=(title, start, done), daemon=True).start()
     else:
@@ -310,29 +330,10 @@ def bench(options: argparse.Namespace) -> None:
     python("floors", "benches/check_floors.py", *BENCH_JSONS)
 
 
-def store(options: argparse.Namespace) -> None:
-    """Measure the store of known prefixes, and memory under new conversations; takes minutes."""
-    cargo("store", "run", "--release", "--locked", "--no-default-features", "--example", "store")
-    setup()
-    python("soak", "benches/soak.py", *options.words)
-
-
-def peers(options: argparse.Namespace) -> None:
-    """Compare with other implementations, which this installs; extra words go to the script."""
-    setup("peers")
-    python("peers", "benches/peers.py", *options.words)
-
-
 def exactness(options: argparse.Namespace) -> None:
     """Compare counts with tiktoken; extra words, such as --nightly, go to the script."""
     setup("cli", "test")
     python("exactness", "benches/exactness.py", *options.words)
-
-
-def adversarial(options: argparse.Namespace) -> None:
-    """Count text that is made to be slow; extra words, such as --search 600, go to the script."""
-    setup()
-    python("adversarial", "benches/adversarial.py", *options.words)
 
 
 def instructions(options: argparse.Namespace) -> None:
@@ -341,47 +342,15 @@ def instructions(options: argparse.Namespace) -> None:
     python("instructions", "benches/instructions.py", *options.words)
 
 
-def shared_store(options: argparse.Namespace) -> None:
-    """Time what a shared store adds to an estimate, with a real redis-server; --count 20000."""
-    setup("cli", "test")
-    redis_server()
-    python("shared store", "benches/shared_store.py", *options.words)
-
-
-def bounds(options: argparse.Namespace) -> None:
-    """Measure the bounds of estimates on recorded calls and sessions; --write makes the table."""
-    setup("cli")
-    python("bounds", "benches/bounds.py", *options.words)
-
-
-def accuracy(options: argparse.Namespace) -> None:
-    """Write docs/accuracy.md and README's table from recorded calls; --compare adds others."""
-    setup("cli")
-    python("accuracy", "benches/accuracy.py", *options.words)
-
-
-def limits(options: argparse.Namespace) -> None:
-    """Compare the table of model limits with the packages that tell them; --write makes it."""
-    setup("limits")
-    python("limits", "benches/model_limits.py", *options.words)
-
-
-def leave_one_out(options: argparse.Namespace) -> None:
-    """Score each project of recorded calls with what the others tell; show what supports what."""
-    setup("cli")
-    python("leave one out", "benches/leave_one_out.py", *options.words)
-
-
-def edits(options: argparse.Namespace) -> None:
-    """Measure estimates of edited conversations on recorded calls and sessions."""
-    setup("cli")
-    python("edits", "benches/edits.py", *options.words)
-
-
-def load(options: argparse.Namespace) -> None:
-    """Replay interleaved conversations as a gateway has them; extra words go to the script."""
-    setup("cli")
-    python("load", "benches/gateway_load.py", *options.words)
+def study(options: argparse.Namespace) -> None:
+    """Run a study of benches/README.md by name; extra words, such as --help, go to it."""
+    if options.name == "store":
+        flags = ("--release", "--locked", "--no-default-features", "--example", "store")
+        cargo("store", "run", *flags, "--", *options.words)
+        return
+    setup(*STUDIES[options.name])
+    script = ROOT / f"benches/studies/{options.name}.py"
+    run(options.name, PYTHON, script, *options.words, imports=str(ROOT / "benches"))
 
 
 def fuzz(options: argparse.Namespace) -> None:
@@ -417,37 +386,23 @@ def clean(_: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
-    takes_words = (
-        lock,
-        test,
-        rust,
-        bench,
-        store,
-        peers,
-        exactness,
-        adversarial,
-        instructions,
-        shared_store,
-        bounds,
-        limits,
-        leave_one_out,
-        edits,
-        load,
-    )
+    takes_words = (lock, test, rust, bench, exactness, instructions, study)
     for function in (demo, lint, *takes_words, fuzz, wheel, ci, clean):
-        target = targets.add_parser(
-            function.__name__, help=function.__doc__, allow_abbrev=False
-        )
+        name, about = function.__name__, function.__doc__
+        target = targets.add_parser(name, help=about, allow_abbrev=False)
         target.set_defaults(function=function, words=[])
         if function is fuzz:
             target.add_argument("--seconds", type=int, default=60)
+        if function is study:
+            target.add_argument("name", choices=STUDIES)
+            target.add_argument("words", nargs=argparse.REMAINDER)
         if function is test:
             target.add_argument("--fast", action="store_true", help="leave out what is marked slow")
             target.add_argument("--install", action="store_true", help="redis-server, the AI SDK")
     options, words = parser.parse_known_args()
     if words and options.function not in takes_words:
         parser.error(f"unknown words: {' '.join(words)}")
-    options.words = words
+    options.words += words
     try:
         options.function(options)
     except StepError as error:

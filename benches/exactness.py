@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import adversarial
+import adversarial_texts
 import corpora
 from counters import ENCODINGS, tiktoken_encoding
 
@@ -208,7 +208,7 @@ def generated(random_: random.Random, number: int) -> Iterator[str]:
 
 def hostile(lengths: Iterable[int]) -> Iterator[str]:
     for length in lengths:
-        yield from (adversarial.make(name, length) for name in adversarial.GENERATORS)
+        yield from (adversarial_texts.make(name, length) for name in adversarial_texts.GENERATORS)
 
 
 def compare(encoding: str, options: argparse.Namespace) -> Comparison:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import tomli
 
-import adversarial
+import adversarial_texts
 from conversations import agent_conversation
 
 if TYPE_CHECKING:
@@ -100,13 +100,13 @@ def json_text() -> str:
 def multilingual() -> str:
     """Made-up words of many scripts, with some that recur."""
     random_ = random.Random(5)
-    return adversarial.words_of_scripts(random_, CORPUS_BYTES)
+    return adversarial_texts.words_of_scripts(random_, CORPUS_BYTES)
 
 
 def hostile() -> str:
     """A part of each adversarial generator."""
-    part = CORPUS_BYTES // len(adversarial.GENERATORS)
-    return "".join(adversarial.make(name, part) for name in adversarial.GENERATORS)
+    part = CORPUS_BYTES // len(adversarial_texts.GENERATORS)
+    return "".join(adversarial_texts.make(name, part) for name in adversarial_texts.GENERATORS)
 
 
 CORPORA: Final[dict[str, Callable[[], str]]] = {

@@ -344,7 +344,7 @@ def test_forked_children_answer_while_threads_are_at_work() -> None:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_memory_stays_while_new_conversations_come() -> None:
     """Without bounds, 300,000 prefixes would take more than is allowed here."""
-    script = Path(__file__).parents[1] / "benches" / "soak.py"
+    script = Path(__file__).parents[1] / "benches/studies/soak.py"
     limits = ("--capacity-bytes", "2000000", "--spare-bytes", "8000000")
     words = [sys.executable, str(script), "--conversations", "150000", *limits]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)

@@ -1,7 +1,7 @@
 //! Bounds of a count: how far the bills of recorded calls were from their counts.
 //!
 //! The table is `bounds.json`: for each profile and stratum what billed over counted was for nine
-//! of ten recorded calls, made by `benches/bounds.py`. It is read on first use.
+//! of ten recorded calls, made by `benches/studies/bounds.py`. It is read on first use.
 use crate::json::{Document, Limits, Value};
 use crate::profile::Profile;
 use crate::request::{Assumptions, MediaKind, Message, Part, Request};

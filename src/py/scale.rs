@@ -75,8 +75,8 @@ impl PyScale {
     /// A stream whose usage is scaled.
     #[pyo3(signature = (first_input_tokens = None))]
     fn stream(&self, first_input_tokens: Option<u64>) -> PyRewriter {
-        let rewriter = Rewriter::new(self.0.clone(), first_input_tokens);
-        PyRewriter(Box::new(Mutex::new(rewriter)))
+        let stream = Rewriter::new(self.0.clone(), first_input_tokens);
+        PyRewriter(Box::new(Mutex::new(stream)))
     }
 }
 
@@ -94,8 +94,9 @@ impl PyScale {
     }
 }
 
+/// Boxed: the searcher of a rewriter has vectors of 32 bytes, and Python's allocator aligns to 16.
 #[pyclass(name = "Rewriter", module = "tokenctx._core", frozen)]
-pub(super) struct PyRewriter(Box<Mutex<Rewriter>>); // its searcher is a vector of 32 bytes
+pub(super) struct PyRewriter(Box<Mutex<Rewriter>>);
 
 #[pymethods]
 impl PyRewriter {

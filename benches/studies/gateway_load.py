@@ -1,8 +1,8 @@
 """A gateway's day in a minute: interleaved conversations that grow, branch and are pruned.
 
-    python3 dev.py load --requests 20000 --workers 2
-    python3 dev.py load --routing random          # a conversation moves between the workers
-    python3 dev.py load --sessions sessions.jsonl.gz
+    python3 dev.py study gateway_load --requests 20000 --workers 2
+    python3 dev.py study gateway_load --routing random          # a conversation moves between the workers
+    python3 dev.py study gateway_load --sessions sessions.jsonl.gz
 
 Each request is estimated and then recorded with its bill and its reply, by one of several worker
 processes, each with an estimator of its own. Popularity is Zipf: the conversation of rank k pauses

@@ -17,7 +17,7 @@ from tokenctx._cli.eval_tables import Grid, document, pools
 from tokenctx._evaluation.evaluation import Evaluation, Filter, evaluate
 from tokenctx._evaluation.peers import PEERS, Peer
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 DOCUMENT: Final = ROOT / "docs" / "accuracy.md"
 README: Final = ROOT / "README.md"
 START, END = "<!-- accuracy -->\n", "<!-- end of accuracy -->\n"

@@ -1,6 +1,6 @@
 """Scores each source project with what the others alone would have told; and counts the support.
 
-    python3 dev.py leave_one_out calls.jsonl.gz
+    python3 dev.py study leave_one_out calls.jsonl.gz
 
 The rules are no fits, so there is little to fit again. What a project can have told alone is the
 numbers of a profile for a stratum that no other project has calls of: without it, those calls are

@@ -1,6 +1,6 @@
 """Compare tokenctx with every other implementation that is installed.
 
-    python benches/peers.py [--encoding o200k_base] [--megabytes 6] [--rounds 3]
+    python3 dev.py study peers [--encoding o200k_base] [--megabytes 6] [--rounds 3]
                             [--json target/peers.json] [--plot target/peers.png]
 
 The extra `peers` installs the others. Times are processor time, so that other work on the machine
@@ -133,7 +133,7 @@ def fault(counter: counters.Counter, encoding: str) -> str:
         "import sys; sys.path.insert(0, sys.argv[1]); import counters as c; print("
         "c.named(sys.argv[2]).load(sys.argv[3], c.vocabulary_folder())('hello world'))"
     )
-    command = [sys.executable, "-c", program, str(WORKER.parent), counter.name, encoding]
+    command = [sys.executable, "-c", program, str(Path(counters.__file__).parent), counter.name, encoding]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 

