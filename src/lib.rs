@@ -4,21 +4,52 @@
 //! [`count`] -> estimate, and the [`engine`] tells it. The crate knows nothing of Python; the binding is
 //! `src/py/`, behind the feature `python`.
 
+#[doc(hidden)]
 pub mod bpe;
+#[doc(hidden)]
 pub mod claude;
+#[doc(hidden)]
 pub mod count;
+#[doc(hidden)]
 pub mod encoding;
+#[doc(hidden)]
 pub mod engine;
 mod error;
+#[doc(hidden)]
 pub mod json;
+#[doc(hidden)]
 pub mod known;
+#[doc(hidden)]
 pub mod layout;
+#[doc(hidden)]
 pub mod media;
+#[doc(hidden)]
 pub mod profile;
+#[doc(hidden)]
 pub mod request;
+#[doc(hidden)]
 pub mod usage;
 
 #[cfg(feature = "python")]
 mod py;
 
+#[doc(inline)]
+pub use bpe::{Ranked, SplitRule};
+#[doc(inline)]
+pub use encoding::Encoding;
+#[doc(inline)]
+pub use engine::{
+    About, Alone, Answer, Billed, Body, Call, Engine, Estimate, Host, Method, Record, RequestCount,
+    Settings, SharedEntry, Source, Statistics, Wanted,
+};
 pub use error::Error;
+#[doc(inline)]
+pub use known::digest::Digest;
+#[doc(inline)]
+pub use profile::Quality;
+#[doc(inline)]
+pub use request::{Assumptions, Dialect};
+#[doc(inline)]
+pub use usage::scale::{Rounding, Scale};
+#[doc(inline)]
+pub use usage::sse::Rewriter;

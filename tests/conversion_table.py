@@ -1,4 +1,4 @@
-"""The table of docs/conversion.md, made by converting one witness of each feature.
+"""The tables of docs/conversion.md, made by converting one witness of each feature.
 
     python tests/conversion_table.py        # says whether the file is as it should be
     python tests/conversion_table.py --write
@@ -24,6 +24,7 @@ from tokenctx.convert.notes import KINDS, Notes
 from tokenctx.convert.rules import Writer
 
 FILE: Final = Path(__file__).parents[1] / "docs" / "conversion.md"
+START, END = "<!-- conversion -->\n", "<!-- end of conversion -->\n"
 DROPPED: Final = frozenset(
     "cache_control citations field option reasoning signature item_id name error_flag "
     "empty_message".split()
@@ -196,17 +197,11 @@ def table() -> str:
 
 
 def page() -> str:
-    """The whole file."""
+    """The whole file: what is written by hand, and the tables between its two marks."""
+    before, rest = FILE.read_text("utf-8").split(START)
+    _, after = rest.split(END)
     kinds = "\n".join(f"| `{kind}` | {meaning} |" for kind, meaning in KINDS.items())
-    return f"""# What a conversion carries over
-
-Made by `python tests/conversion_table.py --write` from the rules of the code; a test compares.
-
-Each row is one feature of the dialect *From*; a dialect that does not have the feature has no row.
-A cell says what becomes of it: *kept*, *dropped*, or *emulated*, with the kind of the loss.
-Whatever is not kept stands in `losses`, with its place. Reasoning, signatures and uploads belong to
-the model or the vendor that made them; through `ai-sdk` they come back to it.
-
+    return f"""{before}{START}
 {table()}
 
 ## Kinds of losses and warnings
@@ -214,7 +209,8 @@ the model or the vendor that made them; through `ai-sdk` they come back to it.
 | Kind | Meaning |
 | --- | --- |
 {kinds}
-"""
+
+{END}{after}"""
 
 
 if __name__ == "__main__":

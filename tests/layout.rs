@@ -1,24 +1,15 @@
 //! The published token counts of OpenAI requests; one that is not met has a reason.
 use std::fs;
-use std::time::Duration;
-use tokenctx::engine::{Engine, Settings};
 use tokenctx::json::{Document, Limits, Value};
-use tokenctx::known::PrefixStore;
-use tokenctx::request::read_request;
+use tokenctx::{Alone, Body, Call, Engine, Settings};
 
 const FILES: [&str; 3] = ["documented", "hmarr", "pamelafox"];
 
 fn count(body: &str) -> u64 {
-    let store = PrefixStore::new(1 << 20, Duration::from_secs(60).as_secs_f64());
-    let engine = Engine::new(&[0; 32], Settings::default(), store);
-    let document = Document::parse(body, &Limits::default()).expect("valid JSON");
-    engine
-        .count(&engine.read(
-            read_request(&document, None, None),
-            None,
-            engine.tenant(None),
-        ))
-        .tokens
+    let engine = Engine::new(&[0; 32], Settings::default());
+    let body = Body::Bytes(body.as_bytes());
+    let count = engine.count(&body, &Call::default(), &Alone);
+    count.expect("valid JSON").tokens
 }
 
 #[test]

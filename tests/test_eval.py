@@ -15,6 +15,7 @@ import accuracy
 import tokenctx
 from tokenctx import HybridTokenEstimator
 from tokenctx._cli.commands import app
+from tokenctx._cli.eval_tables import Grid
 from tokenctx._evaluation import peers as _peers
 from tokenctx._evaluation.chat_form import chat_form
 from tokenctx._evaluation.evaluation import Score, Scores, read_call
@@ -428,9 +429,32 @@ def test_the_table_of_the_readme_is_replaced_between_its_marks() -> None:
     once = accuracy.with_table(before, "new\n")
     assert once == f"a\n{accuracy.START}new\n{accuracy.END}z\n"
     assert accuracy.with_table(once, "new\n") == once
+
+
+def test_the_page_is_replaced_up_to_its_mark() -> None:
+    assert accuracy.with_page("", "# New\n") == f"# New\n\n{accuracy.END}"
+    assert accuracy.with_page(f"old\n{accuracy.END}by hand\n", "new\n") == (
+        f"new\n\n{accuracy.END}by hand\n"
+    )
+
+
+def grid_of(markdown: str) -> Grid:
+    """The first table of pools in a document."""
+    lines = [line for line in markdown.splitlines() if line.startswith("| ")]
+    titles, _, *rows = (tuple(line.strip("| ").split(" | ")) for line in lines)
+    return Grid("", titles, 1, rows[: len([*POOLS, DELTA])])
+
+
+def test_readme_has_six_rows_of_the_table_of_the_page() -> None:
+    page = grid_of(accuracy.DOCUMENT.read_text("utf-8"))
     readme = accuracy.README.read_text("utf-8")
     table = readme.partition(accuracy.START)[2].partition(accuracy.END)[0]
-    assert table.count("\n| ") == len(POOLS) + len(["titles", "rule", "delta"])
+    assert len(accuracy.shortened(page).rows) == len(accuracy.README_POOLS) == 6
+    assert table.endswith(f"\n\n{accuracy.shortened(page).as_markdown()}\n")
+
+
+def test_every_pool_of_the_readme_is_one() -> None:
+    assert set(accuracy.README_POOLS) <= {pool.name for pool in (*POOLS, DELTA)}
 
 
 def test_the_document_is_of_this_version() -> None:

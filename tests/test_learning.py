@@ -166,9 +166,9 @@ def test_what_was_learned_goes_to_another_process(implementation: Any) -> None:
         {},
         {"version": 2, "models": {}},
         {"version": 1, "models": {"m": {}}},
-        {"version": 1, "models": {"m": {"lead": 0, "numbers": [1.0]}}},
-        {"version": 1, "models": {"m": {"lead": 0, "numbers": [float("nan")] * 90}}},
-        {"version": 1, "models": {"m": {"lead": 0, "numbers": ["0"] * 90}}},
+        {"version": 1, "models": {"m": {"wins": 0, "numbers": [1.0]}}},
+        {"version": 1, "models": {"m": {"wins": 0, "numbers": [float("nan")] * 90}}},
+        {"version": 1, "models": {"m": {"wins": 0, "numbers": ["0"] * 90}}},
     ],
 )
 def test_other_things_are_not_taken_over(implementation: Any, learned: Any) -> None:

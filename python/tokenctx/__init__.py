@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from tokenctx._usage.agents import agent_hints
     from tokenctx._usage.normal import SessionUsage, Usage, normalize_usage
     from tokenctx._usage.reader import UsageReader
-    from tokenctx._usage.scaler import ContextWindowScaler, ScaledUsage
+    from tokenctx._usage.scaled import ScaledUsage
+    from tokenctx._usage.scaler import ContextWindowScaler
     from tokenctx.convert import (
         Conversion,
         ConversionError,
@@ -135,7 +136,7 @@ _LOADED_WHEN_USED = {
     "PrunePlan": "_context.plans",
     "RedisPrefixStore": "stores.redis",
     "RetentionPlan": "_context.plans",
-    "ScaledUsage": "_usage.scaler",
+    "ScaledUsage": "_usage.scaled",
     "SessionUsage": "_usage.normal",
     "Threshold": "_context.thresholds",
     "TrimPlan": "_context.plans",

@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, final
 
-from tokenctx._estimate.vocabularies import TextCounter
 from tokenctx._models import (
     ClaudeFamilyName,
     ConversationLookupResult,
@@ -12,10 +11,9 @@ from tokenctx._models import (
     Estimate,
     KnownConversationState,
     RequestCount,
+    TextCounter,
 )
 from tokenctx._models import Source as EstimateSource
-from tokenctx.convert.model import Source as MessageSource
-from tokenctx.convert.rules import Rules
 
 __all__ = [
     "Encoding",
@@ -113,7 +111,7 @@ class Engine:
     def export_known(self, now_seconds: float) -> bytes: ...
     def import_known(self, data: bytes, now_seconds: float) -> int: ...
     def learned(self) -> list[tuple[str, int, list[float]]]: ...
-    def set_learned(self, model: str, lead: int, numbers: list[float]) -> bool: ...
+    def set_learned(self, model: str, wins: int, numbers: list[float]) -> bool: ...
 
 @final
 class Tracker:
@@ -324,7 +322,7 @@ def _json_canonical(body: object) -> str: ...
 def _json_compact(body: object) -> str: ...
 def _panic() -> None: ...
 def _convert_plain(
-    messages: list[Any], source: MessageSource, rules: Rules
+    messages: list[Any], source: str, rules: object
 ) -> tuple[int, list[Any]] | None: ...
 def _is_json(value: object) -> bool: ...
 def _reply_view(body: object) -> str: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 MAX_TOKENS: Final = 2**40
 """What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
@@ -141,3 +141,16 @@ class ConversationLookupResult:
     def new_message_count(self) -> int:
         """Number of messages after the known ones."""
         return len(self.new_message_indices)
+
+
+class TextCounter(Protocol):
+    """Anything that counts the tokens of text, such as an `Encoding`."""
+
+    @property
+    def name(self) -> str:
+        """What results name it by."""
+        ...
+
+    def count(self, text: str, /) -> int:
+        """Number of tokens of `text`."""
+        ...

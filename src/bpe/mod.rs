@@ -10,6 +10,7 @@
 mod encoding;
 mod merge;
 mod pieces;
+pub(crate) mod prefetch;
 #[cfg(test)]
 pub(crate) mod random_texts;
 mod ranked;

@@ -5,7 +5,7 @@
 //! remembered, those that are tokens, the rest, which is merged. What the first rounds leave is written
 //! down for the next without asking, so that no branch depends on a table: a wrong guess of the
 //! processor would cost more than the look-up. And each round first asks for all that it will read, so
-//! that its pieces wait for the memory together: it is what counting new text takes most of its time
+//! that its pieces wait for the memory batch: it is what counting new text takes most of its time
 //! for.
 
 #![allow(
@@ -13,11 +13,13 @@
     reason = "a number of a piece is below 512"
 )]
 
-use crate::bpe::merge::batch::{TOGETHER_BYTES, Together};
+use crate::bpe::merge::batch::{BATCH_CELL_BYTES, MergeBatch};
+use crate::bpe::merge::kernel::MergeKernel;
 use crate::bpe::merge::long::PARTED_BYTES;
-use crate::bpe::merge::long_batch::Waiting;
+use crate::bpe::merge::long_batch::LongCellBatch;
 use crate::bpe::merge::piece;
-use crate::bpe::split::block::{BLOCK, Lanes, prefetch};
+use crate::bpe::prefetch::prefetch;
+use crate::bpe::split::block::{BLOCK, Lanes};
 use crate::bpe::table::key::{Key, SHORT_BYTES};
 use crate::bpe::table::memo::{Hash, Memo, SHORT_PIECE_BYTES};
 use crate::bpe::table::{NONE, Vocabulary, bytes_at};
@@ -79,7 +81,7 @@ pub(super) struct Counting<'a> {
     memo: Memo,
     text: &'a [u8],
     /// Its long cells that are being read.
-    waiting: Waiting<'a>,
+    long_cells: LongCellBatch<'a>,
 }
 
 impl<'a> Counting<'a> {
@@ -89,7 +91,7 @@ impl<'a> Counting<'a> {
             vocabulary,
             memo,
             text,
-            waiting: Waiting::new(),
+            long_cells: LongCellBatch::new(),
         }
     }
 
@@ -114,7 +116,7 @@ pub(super) struct Pieces {
     /// Cells of these.
     cells: [Cell; CELLS],
     /// Cells of earlier pieces that are being merged.
-    together: Together,
+    batch: MergeBatch,
 }
 
 impl Pieces {
@@ -127,7 +129,7 @@ impl Pieces {
             places: [0; ROOM],
             others: [0; ROOM],
             cells: [Cell::NONE; CELLS],
-            together: Together::new(),
+            batch: MergeBatch::new(),
         }
     }
 
@@ -135,7 +137,7 @@ impl Pieces {
     #[inline(always)]
     pub(super) fn restart(&mut self) {
         (self.borders[0], self.found) = (0, 0);
-        self.together.restart();
+        self.batch.restart();
     }
 
     /// Pieces that wait to be counted.
@@ -170,7 +172,7 @@ impl Pieces {
     /// Number of tokens of the pieces, which are forgotten. Some are not counted before the next
     /// call or [`finish`](Self::finish). The first round: what is remembered.
     #[inline(always)]
-    pub(super) fn count<L: Lanes>(&mut self, of: &mut Counting<'_>) -> u64 {
+    pub(super) fn count<L: MergeKernel>(&mut self, of: &mut Counting<'_>) -> u64 {
         let (memo, text) = (of.memo, of.text);
         let borders = self.borders[..=self.found].windows(2);
         for (hash, border) in self.hashes.iter_mut().zip(borders) {
@@ -194,7 +196,7 @@ impl Pieces {
 
     /// The second round, of so many pieces: short tokens.
     #[inline(always)]
-    fn count_unknown<L: Lanes>(&mut self, of: &mut Counting<'_>, unknown: usize) -> u64 {
+    fn count_unknown<L: MergeKernel>(&mut self, of: &mut Counting<'_>, unknown: usize) -> u64 {
         let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
         let unknown = unknown.min(ROOM);
         for at in 0..unknown {
@@ -217,7 +219,7 @@ impl Pieces {
 
     /// The third round, of so many pieces: what is remembered of the long ones, the rest cell by cell.
     #[inline(always)]
-    fn count_others<L: Lanes>(&mut self, of: &mut Counting<'_>, others: usize) -> u64 {
+    fn count_others<L: MergeKernel>(&mut self, of: &mut Counting<'_>, others: usize) -> u64 {
         let (memo, text) = (of.memo, of.text);
         let others = others.min(ROOM);
         for at in 0..others {
@@ -240,7 +242,7 @@ impl Pieces {
     /// Cuts pieces into cells until there is no room for more; returns the tokens of the pieces that are
     /// remembered, and the number of cells.
     #[inline(always)]
-    fn find_cells<L: Lanes>(
+    fn find_cells<L: MergeKernel>(
         &mut self,
         of: &Counting<'_>,
         next: &mut Next,
@@ -290,7 +292,7 @@ impl Pieces {
     /// Number of tokens of so many cells, which are forgotten, or of those before them if they have to
     /// wait. The fourth round: cells that are remembered, or that make a piece be remembered.
     #[inline(always)]
-    fn count_cells<L: Lanes>(&mut self, of: &mut Counting<'_>, cells: usize) -> u64 {
+    fn count_cells<L: MergeKernel>(&mut self, of: &mut Counting<'_>, cells: usize) -> u64 {
         let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
         let (mut tokens, mut unknown, mut left) = (0, [0; CELLS], 0);
         // Tokens of a piece as long as all of its cells are known, else 0.
@@ -327,7 +329,7 @@ impl Pieces {
 
     /// Tokens of a cell, or of those before it if it has to wait. The last round.
     #[inline(always)]
-    fn count_cell<L: Lanes>(&mut self, of: &mut Counting<'_>, cell: Cell) -> u64 {
+    fn count_cell<L: MergeKernel>(&mut self, of: &mut Counting<'_>, cell: Cell) -> u64 {
         let Cell {
             hash, start, end, ..
         } = cell;
@@ -336,12 +338,12 @@ impl Pieces {
             1
         } else if end - start > PARTED_BYTES {
             L::count_long(vocabulary, &text[start..end])
-        } else if end - start > TOGETHER_BYTES {
+        } else if end - start > BATCH_CELL_BYTES {
             let cell = &text[start..end];
-            return of.waiting.push::<L>(vocabulary, memo, hash, cell);
+            return of.long_cells.push::<L>(vocabulary, memo, hash, cell);
         } else {
             let cell = (start, end);
-            return self.together.push::<L>(vocabulary, memo, hash, text, cell);
+            return self.batch.push::<L>(vocabulary, memo, hash, text, cell);
         };
         memo.remember_piece(hash, count);
         count
@@ -349,9 +351,9 @@ impl Pieces {
 
     /// Number of tokens of what still waits.
     #[inline(always)]
-    pub(super) fn finish<L: Lanes>(&mut self, of: &mut Counting<'_>) -> u64 {
+    pub(super) fn finish<L: MergeKernel>(&mut self, of: &mut Counting<'_>) -> u64 {
         let (vocabulary, memo) = (of.vocabulary, of.memo);
-        self.together.finish::<L>(vocabulary, memo) + of.waiting.finish::<L>(vocabulary, memo)
+        self.batch.finish::<L>(vocabulary, memo) + of.long_cells.finish::<L>(vocabulary, memo)
     }
 
     #[inline(always)]

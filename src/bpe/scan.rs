@@ -6,12 +6,13 @@
 
 use std::cell::RefCell;
 
-#[cfg(target_arch = "x86_64")]
-use crate::bpe::merge::avx512::Avx512;
+use crate::bpe::merge::kernel::MergeKernel;
 #[cfg(test)]
 use crate::bpe::merge::piece;
 use crate::bpe::pieces::{Counting, Pieces};
 use crate::bpe::split::Rule;
+#[cfg(target_arch = "x86_64")]
+use crate::bpe::split::avx512::Avx512;
 #[cfg(any(test, not(target_arch = "x86_64")))]
 use crate::bpe::split::block::Portable;
 use crate::bpe::split::block::{BLOCK, Block, Lanes, padded};
@@ -82,7 +83,7 @@ fn count_avx512<R: Rule>(pieces: &mut Pieces, text: Counting<'_>, limit: u64) ->
 }
 
 #[inline(always)]
-fn count_blocks<R: Rule, L: Lanes>(
+fn count_blocks<R: Rule, L: MergeKernel>(
     pieces: &mut Pieces,
     mut counting: Counting<'_>,
     limit: u64,

@@ -10,7 +10,8 @@
 
 use super::counter::Counter;
 use super::entry::Entry;
-use crate::bpe::split::block::{BLOCK, Lanes, prefetch};
+use crate::bpe::prefetch::prefetch;
+use crate::bpe::split::block::{BLOCK, Lanes};
 
 /// Room for cells: so many that a byte is their number, and no place is out of bounds.
 const ROOM: usize = 256;

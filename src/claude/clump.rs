@@ -7,7 +7,7 @@
 use super::character::Character;
 use super::kind;
 use super::layout::{BOW, EOW};
-use super::tiling::{Marked, Written};
+use super::marked::{Marked, Written};
 
 pub(super) const APOSTROPHE: u8 = b'\'';
 

@@ -1,10 +1,12 @@
 //! The tokens of cells: remembered, in the table of entries, or tiled.
 
+use super::batch::TilingBatch;
 use super::clump::MarkedCell;
-use super::encoding::ClaudeFamily;
 use super::entry::Entry;
-use super::tiling::{Tiling, Written};
-use super::together::{SHORT_CELL_BYTES, Together};
+use super::family::ClaudeFamily;
+use super::marked::SHORT_CELL_BYTES;
+use super::marked::Written;
+use super::tiling::Tiling;
 use super::vocabulary::Vocabulary;
 use super::word::Word;
 use crate::bpe::table::bytes_at;
@@ -22,7 +24,7 @@ pub(super) struct Counter {
     vocabulary: &'static Vocabulary,
     marks_capitals: bool,
     memo: Memo,
-    together: Together,
+    batch: TilingBatch,
     tiling: Tiling,
 }
 
@@ -33,7 +35,7 @@ impl Counter {
             vocabulary,
             marks_capitals: family.marks_capitals(),
             memo: Memo::new(FIRST_NUMBER + vocabulary.number as u64),
-            together: Together::new(vocabulary),
+            batch: TilingBatch::new(vocabulary),
             tiling: Tiling::new(vocabulary),
         }
     }
@@ -123,7 +125,7 @@ impl Counter {
 
     /// Tokens of all that waits.
     pub(super) fn finish(&mut self) -> u64 {
-        self.together.count(self.memo, &mut self.tiling)
+        self.batch.count(self.memo, &mut self.tiling)
     }
 
     /// Tokens of a cell, or of those that waited, if it waits.
@@ -134,8 +136,8 @@ impl Counter {
             self.memo.remember_piece(hash, tokens);
             return tokens;
         }
-        cell.write(self.together.push(hash));
-        if self.together.is_full() {
+        cell.write(self.batch.push(hash));
+        if self.batch.is_full() {
             self.finish()
         } else {
             0

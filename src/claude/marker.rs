@@ -19,7 +19,7 @@ use super::cells::Cells;
 use super::character::{Character, ascii_kind};
 use super::clump::{APOSTROPHE, Clump, MarkedCell};
 use super::counter::Counter;
-use super::encoding::ClaudeFamily;
+use super::family::ClaudeFamily;
 use super::kind;
 use super::vocabulary::{Ladder, Vocabulary};
 use super::word::Word;

@@ -24,7 +24,7 @@
 //! one by one, and is never written down. Where the text is ASCII, 64 bytes at a time tell their cells
 //! ([`ascii`]). Cells are counted many at once ([`cells`], [`counter`]): most were counted before and are
 //! remembered by hash, as the pieces of [`bpe`](crate::bpe) are; frequent ones are in a table
-//! ([`entry`]); the others are tiled, four side by side ([`together`]).
+//! ([`entry`]); the others are tiled, four side by side ([`batch`]).
 //!
 //! # Tried and lost
 //!
@@ -42,6 +42,7 @@
 //! as `ctok` sees it, with the exceptions that were measured.
 
 mod ascii;
+mod batch;
 mod cells;
 mod character;
 mod clump;
@@ -49,14 +50,15 @@ mod costs;
 mod counter;
 mod encoding;
 mod entry;
+mod family;
 mod kind;
 mod layout;
+mod marked;
 mod marker;
 mod normal;
 mod scan;
 mod tiling;
-mod together;
 mod vocabulary;
 mod word;
 
-pub use encoding::ClaudeFamily;
+pub use family::ClaudeFamily;

@@ -40,7 +40,7 @@ pub(super) fn exceeds(marker: Marker, limit: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::encoding::ClaudeFamily;
+    use super::super::family::ClaudeFamily;
     use super::*;
     use crate::bpe::random_texts::random_texts;
     use crate::bpe::split::block::Portable;

@@ -11,29 +11,11 @@
 
 use super::character::Character;
 use super::layout::MAX_PIECE_BYTES;
-use super::together::Text;
+use super::marked::{Marked, Text};
 use super::vocabulary::Vocabulary;
 
 /// Positions that are remembered; a power of two above the longest piece.
 const MEMORY: usize = 2 * MAX_PIECE_BYTES;
-
-/// Where a marked text is written to.
-pub(super) trait Marked {
-    /// Appends one of the markers of `layout.rs`, or an ASCII character.
-    fn byte(&mut self, byte: u8);
-
-    /// Appends a character, given where its bytes are.
-    fn character(&mut self, character: Character, text: &[u8], at: usize);
-}
-
-/// What is written as a marked text.
-pub(super) trait Written {
-    /// Length in bytes, without markers.
-    fn length(&self) -> usize;
-
-    /// Appends the marked text.
-    fn write(&self, marked: &mut impl Marked);
-}
 
 /// Tiles one marked text after another.
 pub(super) struct Tiling {
@@ -55,7 +37,7 @@ impl Tiling {
         }
     }
 
-    /// Tokens of a text that was written for [`Together`](super::together::Together).
+    /// Tokens of a text that was written for [`TilingBatch`](super::batch::TilingBatch).
     pub(super) fn text(&mut self, text: &Text) -> u64 {
         for (byte, character) in text.steps() {
             self.state = self.vocabulary.step(self.state, byte);

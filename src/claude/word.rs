@@ -8,7 +8,7 @@
 use super::character::Character;
 use super::kind;
 use super::layout::{BOW, CAPS, EOW, SHIFT, WORD_COST_MASK, WORD_VALUES};
-use super::tiling::{Marked, Written};
+use super::marked::{Marked, Written};
 use super::vocabulary;
 use crate::bpe::table::key::SHORT_BYTES;
 

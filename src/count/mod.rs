@@ -70,15 +70,15 @@ impl Sum {
 }
 
 impl<'p> Counter<'p> {
-    /// A counter for `request` that has counted nothing yet; `own` counts text if there is one.
+    /// A counter for `request` that has counted nothing yet; `custom` counts text if there is one.
     pub fn new(
         profile: &'p Profile,
         request: &Request<'_>,
-        own: Option<&'p dyn TextCounter>,
+        custom: Option<&'p dyn TextCounter>,
     ) -> Counter<'p> {
         let mut counter = Counter {
             profile,
-            vocabulary: Vocabulary::new(profile.encoding.as_str(), own),
+            vocabulary: Vocabulary::new(profile.encoding.as_str(), custom),
             api: profile.api_prices(request.dialect, &request.model),
             prompt: Prompt::new(profile, request),
             reply_schema_tokens: 0,
@@ -120,8 +120,8 @@ impl<'p> Counter<'p> {
     }
 
     /// Whether the user's vocabulary counts text.
-    pub fn has_own_vocabulary(&self) -> bool {
-        self.vocabulary.is_own()
+    pub fn has_custom_vocabulary(&self) -> bool {
+        self.vocabulary.is_custom()
     }
 
     /// Whether the user's vocabulary could not count a text: then what was counted is no answer.
@@ -408,7 +408,7 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        match self.vocabulary.is_own() {
+        match self.vocabulary.is_custom() {
             true => self.vocabulary.count(text),
             false => (self.profile.text_cuts).sum(text, |part| self.vocabulary.count(part)),
         }
@@ -416,7 +416,7 @@ impl<'p> Counter<'p> {
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.
     fn scaled(&self, tokens: u64) -> u64 {
-        if self.vocabulary.is_own() {
+        if self.vocabulary.is_custom() {
             return tokens;
         }
         (tokens * self.profile.text_numerator).div_ceil(self.profile.text_denominator.get())

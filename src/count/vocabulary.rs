@@ -55,18 +55,18 @@ impl Vocabularies {
 pub(super) enum Vocabulary<'p> {
     Encoding(Encoding),
     Characters,
-    Own {
+    Custom {
         counter: &'p dyn TextCounter,
         has_failed: Cell<bool>,
     },
 }
 
 impl<'p> Vocabulary<'p> {
-    /// `own` if there is one, else the encoding of this name, else characters.
-    pub(super) fn new(name: &str, own: Option<&'p dyn TextCounter>) -> Vocabulary<'p> {
-        if let Some(counter) = own {
+    /// `custom` if there is one, else the encoding of this name, else characters.
+    pub(super) fn new(name: &str, custom: Option<&'p dyn TextCounter>) -> Vocabulary<'p> {
+        if let Some(counter) = custom {
             let has_failed = Cell::new(false);
-            return Vocabulary::Own {
+            return Vocabulary::Custom {
                 counter,
                 has_failed,
             };
@@ -78,7 +78,7 @@ impl<'p> Vocabulary<'p> {
         match self {
             Vocabulary::Encoding(encoding) => encoding.name(),
             Vocabulary::Characters => "characters",
-            Vocabulary::Own { counter, .. } => counter.name(),
+            Vocabulary::Custom { counter, .. } => counter.name(),
         }
     }
 
@@ -87,8 +87,8 @@ impl<'p> Vocabulary<'p> {
         match self {
             Vocabulary::Encoding(encoding) => encoding.count(text),
             Vocabulary::Characters => text.chars().count() as u64,
-            Vocabulary::Own { has_failed, .. } if has_failed.get() => 0,
-            Vocabulary::Own {
+            Vocabulary::Custom { has_failed, .. } if has_failed.get() => 0,
+            Vocabulary::Custom {
                 counter,
                 has_failed,
             } => counter.count(text).unwrap_or_else(|| {
@@ -98,11 +98,11 @@ impl<'p> Vocabulary<'p> {
         }
     }
 
-    pub(super) fn is_own(&self) -> bool {
-        matches!(self, Vocabulary::Own { .. })
+    pub(super) fn is_custom(&self) -> bool {
+        matches!(self, Vocabulary::Custom { .. })
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        matches!(self, Vocabulary::Own { has_failed, .. } if has_failed.get())
+        matches!(self, Vocabulary::Custom { has_failed, .. } if has_failed.get())
     }
 }

@@ -1,7 +1,8 @@
-//! Estimates by difference: the total of the nearest known conversation, less what left, plus
-//! what came.
-use super::{Engine, FAILED_VOCABULARY, Known, Reading, signed};
+//! Estimates by difference: the total of the nearest known conversation, less what was
+//! removed, plus what was added.
+use super::{Engine, Known, Reading};
 use crate::count::{Counter, has_results, last_user_index};
+use crate::engine::answer::{FAILED_VOCABULARY, signed};
 use crate::engine::bounds::{Bounds, Scope, Stratum};
 use crate::engine::estimate::{self, Count, Edit};
 use crate::engine::learn::{Features, Learner};
@@ -18,12 +19,12 @@ struct Near<'k> {
     shape: &'k Shape,
     overlap: Overlap,
     has_other_context: bool,
-    /// Tokens that need no count, less those that left.
+    /// Tokens that need no count, less those that were removed.
     gain: i64,
 }
 
 impl<'k> Near<'k> {
-    /// `None` if part of the known prefix is not in `shape`, or more left than need no count.
+    /// `None` if part of the known prefix is not in `shape`, or if more was removed than needs no count.
     fn new(reading: &Reading<'_>, shape: &'k Shape, start: usize) -> Option<Near<'k>> {
         let messages = &reading.request.messages;
         let overlap = shape.overlap(&reading.digests, start, |index| {
@@ -35,7 +36,7 @@ impl<'k> Near<'k> {
             (false, 0) => shape.context_tokens,
             (false, _) => 0,
         };
-        let gain = signed(overlap.kept.tokens) - signed(overlap.left.tokens) + context;
+        let gain = signed(overlap.kept.tokens) - signed(overlap.removed.tokens) + context;
         let least = if start > 0 {
             signed(LEAST_GAIN_TOKENS)
         } else {
@@ -53,8 +54,8 @@ impl<'k> Near<'k> {
     /// What is not billed yet if all beyond `prefix` is counted.
     fn beyond(&self, counted: &Counted, prefix: Option<KnownPrefix>) -> (Scope, Stratum, u64) {
         let kept = self.overlap.kept;
-        let tokens = counted.came.tokens + kept.tokens;
-        let stratum = counted.came.stratum.max(kept.stratum);
+        let tokens = counted.added.tokens + kept.tokens;
+        let stratum = counted.added.stratum.max(kept.stratum);
         if let Some(prefix) = prefix {
             return (Scope::New, stratum, tokens + prefix.total.derived_tokens);
         }
@@ -63,17 +64,19 @@ impl<'k> Near<'k> {
         (Scope::Whole, stratum, tokens.saturating_add_signed(context))
     }
 
-    /// The answer by difference; what left is corrected as text by what was learned.
+    /// The answer by difference; what was removed is corrected as text by what was learned.
     fn count(&self, counted: &Counted, learner: Option<&Learner>) -> (Edit, Count) {
-        let (total, left, came) = (self.shape.total, self.overlap.left, counted.came);
+        let (total, removed, added) = (self.shape.total, self.overlap.removed, counted.added);
         let features = |sum: Sum| Features {
             text_tokens: sum.tokens,
             messages: sum.messages,
             ..Features::default()
         };
-        let left_tokens = match learner {
-            Some(learner) if left.messages > 0 => learner.corrected(&features(left), left.tokens),
-            _ => left.tokens,
+        let removed_tokens = match learner {
+            Some(learner) if removed.messages > 0 => {
+                learner.corrected(&features(removed), removed.tokens)
+            }
+            _ => removed.tokens,
         };
         let then = self.shape.context_tokens;
         let now = counted.context_tokens.unwrap_or(then);
@@ -85,15 +88,15 @@ impl<'k> Near<'k> {
         let known = KnownTotal {
             tokens: total
                 .tokens
-                .saturating_sub(left_tokens)
+                .saturating_sub(removed_tokens)
                 .saturating_add_signed(context.saturating_add(reasoning)),
             derived_tokens: total
                 .derived_tokens
-                .saturating_add(left_tokens + uncertain + reasoning.unsigned_abs())
+                .saturating_add(removed_tokens + uncertain + reasoning.unsigned_abs())
                 .max(1),
             options: total.options,
         };
-        let messages = came.stratum.max(left.stratum);
+        let messages = added.stratum.max(removed.stratum);
         let edit = Edit {
             stratum: match self.has_other_context {
                 true => messages.max(counted.context_stratum),
@@ -101,29 +104,29 @@ impl<'k> Near<'k> {
             },
             has_other_history: self.has_other_history(),
             has_other_context: self.has_other_context,
-            is_learned: left_tokens != left.tokens,
+            is_learned: removed_tokens != removed.tokens,
         };
         let count = Count {
             known,
-            tokens: came.tokens.saturating_add_signed(new_context),
-            new_message_count: usize::try_from(came.messages).unwrap_or(usize::MAX),
-            features: features(came),
+            tokens: added.tokens.saturating_add_signed(new_context),
+            new_message_count: usize::try_from(added.messages).unwrap_or(usize::MAX),
+            features: features(added),
             ..Count::default()
         };
         (edit, count)
     }
 
-    /// Whether messages left or came between others.
+    /// Whether messages were removed or added between others.
     fn has_other_history(&self) -> bool {
         let places = self.overlap.places.iter().take(self.shape.messages.len());
         let in_place = places.zip(0..).all(|(place, index)| *place == Some(index));
-        self.overlap.left.messages > 0 || !in_place
+        self.overlap.removed.messages > 0 || !in_place
     }
 }
 
 /// What the difference of a request and a known conversation is counted as.
 struct Counted {
-    came: Sum,
+    added: Sum,
     /// What stands before the messages, if it may cost another number of tokens now.
     context_tokens: Option<i64>,
     /// Of what stands before the messages, then and now.
@@ -146,7 +149,7 @@ impl Engine {
     /// What changed against the nearest known conversation; `None` if there is none, or if it is
     /// not expected to be nearer to the bill than a count of all beyond the known prefix.
     ///
-    /// Two things must hold: fewer tokens come and leave than would be counted, and the bounds of
+    /// Two things must hold: fewer tokens are added and removed than would be counted, and the bounds of
     /// the difference are no wider than those of the count.
     pub(super) fn difference<'r>(
         &'r self,
@@ -163,7 +166,7 @@ impl Engine {
             *tokens -= self.options_tokens(reading);
         }
         if Stratum::is_guessed(&estimate::assumptions(reading, &counter)) {
-            counted.came.stratum = Stratum::Undetermined;
+            counted.added.stratum = Stratum::Undetermined;
             counted.context_stratum = Stratum::Undetermined;
         }
         // What is not counted well may be what changed.
@@ -193,21 +196,21 @@ impl Engine {
     }
 }
 
-/// Counts what came, and what else costs another number of tokens now.
+/// Counts what was added, and what else costs another number of tokens now.
 fn counted(reading: &Reading<'_>, near: &Near<'_>, counter: &mut Counter<'_>) -> Counted {
     let (request, places) = (&reading.request, &near.overlap.places);
     let is_new = |index: usize| places[index].is_none();
     // Some contexts depend on whether a system message comes first.
     let is_recounted = near.has_other_context || places.first() != Some(&Some(0));
     let context_tokens = is_recounted.then(|| signed(counter.context(request)));
-    let mut came = Sum::default();
+    let mut added = Sum::default();
     for (index, message) in request.messages.iter().enumerate() {
         if is_new(index) {
-            came.messages += 1;
-            came.stratum = came.stratum.max(Stratum::of_message(message));
+            added.messages += 1;
+            added.stratum = added.stratum.max(Stratum::of_message(message));
         }
     }
-    came.tokens = counter.messages_where(&request.messages, is_new).sum();
+    added.tokens = counter.messages_where(&request.messages, is_new).sum();
     let mut reasoning_tokens = 0;
     if reading.profile.drops_reasoning() {
         let now = last_user_index(&request.messages);
@@ -223,7 +226,7 @@ fn counted(reading: &Reading<'_>, near: &Near<'_>, counter: &mut Counter<'_>) ->
     }
     let own = Stratum::of_context(request);
     Counted {
-        came,
+        added,
         context_tokens,
         context_stratum: own.max(near.shape.context_stratum),
         reasoning_tokens,

@@ -1,14 +1,14 @@
 //! What is answered: tokens, where they come from, how good they are.
 use crate::count::{Counter, Tally};
-use crate::engine::Reading;
 use crate::engine::bounds::{Bounds, Scope, Stratum};
 use crate::engine::learn::Features;
+use crate::engine::reading::Reading;
 use crate::known::KnownTotal;
 use crate::profile::Quality;
-use crate::request::{Assumptions, Part, Request};
+use crate::request::{Assumptions, Dialect, Part, Request};
 
 /// Beginnings of the assumptions that make a count a guess.
-const GUESSES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
+const GUESS_PREFIXES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
 
 /// Where an estimate comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,30 @@ impl Source {
             Source::Exact => "exact",
             Source::Delta => "delta",
             Source::Estimated => "estimated",
+        }
+    }
+}
+
+/// What a request is, as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The format of the body.
+    pub dialect: Dialect,
+    /// The model as the body or the caller names it.
+    pub model: String,
+    /// The profile that it is counted with.
+    pub profile: String,
+    /// Largest input and output of the model, if known.
+    pub context_window_tokens: Option<u64>,
+}
+
+impl About {
+    pub(super) fn of(reading: &Reading<'_>) -> About {
+        About {
+            dialect: reading.request.dialect,
+            model: reading.request.model.clone().into_owned(),
+            profile: reading.profile.name.clone(),
+            context_window_tokens: reading.profile.context_window_tokens,
         }
     }
 }
@@ -53,6 +77,8 @@ pub struct Estimate {
     pub high: u64,
     /// What had to be guessed.
     pub assumptions: Assumptions,
+    /// What was read.
+    pub about: About,
 }
 
 /// A request counted here part by part.
@@ -70,6 +96,8 @@ pub struct RequestCount {
     pub quality: Quality,
     /// What had to be guessed.
     pub assumptions: Assumptions,
+    /// What was read.
+    pub about: About,
 }
 
 /// What was counted beyond a known prefix, or against a known conversation.
@@ -92,18 +120,18 @@ pub(crate) struct Count {
 /// How a request differs from a known conversation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edit {
-    /// Of what left and of what came.
+    /// Of what was removed and of what was added.
     pub stratum: Stratum,
-    /// Whether messages left or came between others.
+    /// Whether messages were removed or added between others.
     pub has_other_history: bool,
     /// Whether what stands before the messages is another.
     pub has_other_context: bool,
-    /// Whether what left was corrected by what was learned.
+    /// Whether what was removed was corrected by what was learned.
     pub is_learned: bool,
 }
 
 impl Edit {
-    /// Whose bounds it has: those of a whole request, if what stands around it is another.
+    /// The bounds that apply: those of a whole request, if what stands around it is another.
     pub(crate) fn scope(self) -> Scope {
         match self.has_other_context {
             true => Scope::Whole,
@@ -112,7 +140,7 @@ impl Edit {
     }
 }
 
-pub(crate) fn features(
+pub(super) fn features(
     request: &Request<'_>,
     has_context: bool,
     start: usize,
@@ -139,7 +167,7 @@ pub(crate) fn features(
     }
 }
 
-pub(crate) fn estimate(
+pub(super) fn estimate(
     reading: &Reading<'_>,
     counter: &Counter<'_>,
     source: Source,
@@ -171,6 +199,7 @@ pub(crate) fn estimate(
         low,
         high,
         assumptions,
+        about: About::of(reading),
     }
 }
 
@@ -204,12 +233,12 @@ fn bounds(
     if count.edit.is_none() {
         return (low, high);
     }
-    // Replies are among what left, and the least is known of what they are billed for.
+    // Replies are among what was removed, and the least is known of what they are billed for.
     let reply = interval(Scope::Reply);
     (low.min(reply.0), high.max(reply.1))
 }
 
-pub(crate) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {
+pub(super) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {
     let mut all = reading.request.assumptions.clone();
     all.extend(counter.assumptions());
     if !reading.is_known_model {
@@ -221,15 +250,15 @@ pub(crate) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assum
     all
 }
 
-pub(crate) fn quality(
+pub(super) fn quality(
     reading: &Reading<'_>,
     counter: &Counter<'_>,
     assumptions: &Assumptions,
 ) -> Quality {
-    let is_guess = |name: &&str| GUESSES.iter().any(|guess| name.starts_with(guess));
+    let is_guess = |name: &&str| GUESS_PREFIXES.iter().any(|it| name.starts_with(it));
     match reading.profile.quality {
         _ if assumptions.iter().any(is_guess) => Quality::Heuristic,
-        Quality::Exact if !counter.counted_only_text() || counter.has_own_vocabulary() => {
+        Quality::Exact if !counter.counted_only_text() || counter.has_custom_vocabulary() => {
             Quality::Calibrated
         }
         quality => quality,

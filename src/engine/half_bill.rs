@@ -2,8 +2,9 @@
 //!
 //! OpenAI and Azure now and then bill a short request to Responses half, rounded down. The same request is
 //! billed in whole too, and so is the next turn: 12 recorded calls of 5 projects, 2026-11.
-use super::{Engine, KnownPrefix, Reading};
+use super::{Engine, Reading};
 use crate::engine::estimate;
+use crate::known::KnownPrefix;
 use crate::profile::Layout;
 use crate::request::{Dialect, Message};
 

@@ -3,7 +3,7 @@
 //! A [`Lesson`] is one recorded call: what was counted, by feature, and by how much the bill
 //! differs. A [`Learner`] explains the differences by one correction for each feature, with
 //! recursive least squares. The corrections start at 0 with a prior spread, an outlier moves them
-//! no further than [`MAX_SURPRISE`] says, and what is old is forgotten, since providers change how
+//! no further than [`OUTLIER_SIGMA`] says, and what is old is forgotten, since providers change how
 //! they count. Nothing is corrected until corrected counts have been nearer to the bill than plain
 //! ones; so a model whose constants are right is left alone.
 //!
@@ -19,16 +19,16 @@ pub const FEATURE_COUNT: usize = 9;
 const PRIOR_SPREAD: [f64; FEATURE_COUNT] = [20.0, 0.15, 3.0, 0.3, 150.0, 8.0, 15.0, 0.5, 0.5];
 
 /// A surprise counts for at most so many standard deviations.
-const MAX_SURPRISE: f64 = 3.0;
+const OUTLIER_SIGMA: f64 = 3.0;
 
 /// What is known of a correction after one more call, as a share of what was known before.
-const MEMORY: f64 = 0.98;
+const FORGETTING: f64 = 0.98;
 
 /// What no constant explains: a token, shares of what was counted and of what is not billed yet.
 const NOISE: (f64, f64, f64) = (1.0, 0.01, 0.02);
 
 /// Wins over the plain count, less losses, are kept up to this number.
-const MAX_LEAD: i32 = 8;
+const MAX_WINS: i32 = 8;
 
 /// Models that are remembered; the least recently used goes first.
 const MODELS: NonZeroUsize = NonZeroUsize::new(1024).expect("not 0");
@@ -90,8 +90,8 @@ pub struct Lesson {
     pub billed: u64,
     /// Tokens of the known prefix that were not billed as input when they became known.
     pub derived: u64,
-    /// Calls by which plain counts lead before anything is recorded.
-    pub handicap: i32,
+    /// Comparisons that corrected counts have lost before anything is recorded.
+    pub prior_losses: i32,
 }
 
 /// The corrections of one model.
@@ -99,22 +99,22 @@ pub struct Lesson {
 pub struct Learner {
     corrections: [f64; FEATURE_COUNT],
     covariance: [[f64; FEATURE_COUNT]; FEATURE_COUNT],
-    lead: i32,
+    wins: i32,
 }
 
 impl Learner {
-    /// A learner that knows nothing, its corrections `handicap` calls behind the plain counts.
-    pub fn new(handicap: i32) -> Learner {
+    /// A learner that knows nothing, and whose corrections have lost so many comparisons.
+    pub fn new(prior_losses: i32) -> Learner {
         Learner {
             corrections: [0.0; FEATURE_COUNT],
             covariance: prior(),
-            lead: -handicap,
+            wins: -prior_losses,
         }
     }
 
     /// `counted` tokens after correction: at least a quarter, at most four times and 1,000 more.
     pub fn corrected(&self, features: &Features, counted: u64) -> u64 {
-        match self.lead > 0 {
+        match self.wins > 0 {
             true => bounded(counted, self.surplus(&features.vector())),
             false => counted,
         }
@@ -131,14 +131,14 @@ impl Learner {
         let corrected = bounded(lesson.counted, surplus).abs_diff(lesson.billed);
         let plain = lesson.counted.abs_diff(lesson.billed);
         let won = i32::from(corrected < plain) - i32::from(corrected > plain);
-        self.lead = (self.lead + won).clamp(-MAX_LEAD, MAX_LEAD);
+        self.wins = (self.wins + won).clamp(-MAX_WINS, MAX_WINS);
 
         let spread: [f64; FEATURE_COUNT] =
             std::array::from_fn(|row| dot(&self.covariance[row], &features));
         let (token, counted, derived) = NOISE;
         let noise = token + counted * lesson.counted as f64 + derived * lesson.derived as f64;
         let variance = dot(&features, &spread) + noise * noise;
-        let limit = MAX_SURPRISE * variance.sqrt();
+        let limit = OUTLIER_SIGMA * variance.sqrt();
         let surprise = lesson.billed as f64 - lesson.counted as f64 - surplus;
         let surprise = surprise.clamp(-limit, limit);
         let prior = prior();
@@ -147,7 +147,8 @@ impl Learner {
             self.corrections[row] += gain * surprise;
             for column in 0..FEATURE_COUNT {
                 let known = self.covariance[row][column] - gain * spread[column];
-                self.covariance[row][column] = MEMORY * known + (1.0 - MEMORY) * prior[row][column];
+                self.covariance[row][column] =
+                    FORGETTING * known + (1.0 - FORGETTING) * prior[row][column];
             }
         }
     }
@@ -160,18 +161,18 @@ impl Learner {
     pub fn export(&self) -> (i32, Vec<f64>) {
         let covariance = self.covariance.iter().flatten();
         let numbers = self.corrections.iter().chain(covariance).copied();
-        (self.lead, numbers.collect())
+        (self.wins, numbers.collect())
     }
 
     /// What [`Learner::export`] gave; `None` if the numbers cannot be such.
-    pub fn import(lead: i32, numbers: &[f64]) -> Option<Learner> {
+    pub fn import(wins: i32, numbers: &[f64]) -> Option<Learner> {
         let (corrections, covariance) = numbers.split_at_checked(FEATURE_COUNT)?;
         let is_sane = |number: &f64| number.abs() <= MAX_NUMBER;
         if covariance.len() != FEATURE_COUNT * FEATURE_COUNT || !numbers.iter().all(is_sane) {
             return None;
         }
         let mut learner = Learner::new(0);
-        learner.lead = lead.clamp(-MAX_LEAD, MAX_LEAD);
+        learner.wins = wins.clamp(-MAX_WINS, MAX_WINS);
         learner.corrections.copy_from_slice(corrections);
         for (row, numbers) in covariance.chunks(FEATURE_COUNT).enumerate() {
             learner.covariance[row].copy_from_slice(numbers);
@@ -201,7 +202,7 @@ impl Learners {
 
     /// Learns from one call.
     pub fn learn(&mut self, lesson: &Lesson) {
-        let new = || Learner::new(lesson.handicap);
+        let new = || Learner::new(lesson.prior_losses);
         let learner = self.0.get_or_insert_mut(lesson.model.clone(), new);
         learner.learn(lesson);
     }
@@ -264,7 +265,7 @@ mod tests {
             counted,
             billed: bill(text, messages),
             derived: 0,
-            handicap: 0,
+            prior_losses: 0,
         }
     }
 
@@ -313,8 +314,8 @@ mod tests {
     fn a_copy_goes_on_as_the_original() {
         let mut learner = Learner::new(2);
         learner.learn(&lesson(10, 1, |_, _| 77));
-        let (lead, numbers) = learner.export();
-        assert_eq!(Learner::import(lead, &numbers), Some(learner));
+        let (wins, numbers) = learner.export();
+        assert_eq!(Learner::import(wins, &numbers), Some(learner));
         assert_eq!(Learner::import(0, &numbers[1..]), None);
         assert_eq!(Learner::import(0, &[f64::NAN; 90]), None);
     }

@@ -1,149 +1,74 @@
-//! The engine: body -> request -> digests -> known prefix -> counts -> estimate.
+//! The engine: what a request will cost, and what a billed call tells about the next one.
 //!
-//! An [`Engine`] has no clock and no randomness: time and secret come from the caller. Its steps
-//! are separate, so that a caller can do the long ones ([`Engine::read`], [`Engine::answer`])
-//! without any lock and the short one ([`Engine::known`]) in between.
+//! [`Engine::estimate`] and [`Engine::record`] are the whole story, in order. A body becomes a document, a
+//! request, and one digest for each prefix of its messages. The deepest prefix whose total was billed is
+//! looked up; what stands behind it is counted; both together are the estimate. A record looks up what was
+//! known before, estimates as if for the first time, and keeps the billed total at the end of the request and
+//! at the end of its reply.
+//!
+//! An engine has no clock and no randomness: time and secret come from the caller. What runs it says how
+//! locks are taken and long work is done ([`Host`]).
+mod answer;
 pub mod bounds;
 mod difference;
 pub mod estimate;
 mod half_bill;
+mod input;
 pub mod learn;
-mod recorded;
-pub mod resume;
+mod lesson;
+mod lookup;
+mod reading;
+mod resume;
 mod rounds;
+mod settings;
 pub mod shape;
 mod shared;
+mod statistics;
 
-use crate::count::{Counter, Vocabularies, last_user_index};
-use crate::engine::bounds::Stratum;
-use crate::engine::estimate::{Count, Estimate, RequestCount, Source};
-use crate::engine::learn::{Learner, Learners};
-use crate::engine::resume::{Start, Starts};
-use crate::engine::shape::{Shape, Shapes};
-use crate::known::digest::{Digest, Digester};
+pub use estimate::{About, Estimate, RequestCount, Source};
+pub use input::{Alone, Body, Call, Host};
+pub use lesson::Billed;
+pub use settings::{Method, Settings};
+pub use shared::{SharedEntry, Wanted};
+pub use statistics::Statistics;
+
+use crate::Error;
+use crate::count::{Counter, Vocabularies};
+use crate::json::{Document, Limits};
+use crate::known::digest::Digester;
 use crate::known::export::{self, ExportError};
 use crate::known::sealed::Sealer;
 use crate::known::tenant::Tenant;
-use crate::known::{Boundary, KnownOptions, KnownPrefix, KnownTotal, PrefixStore};
-use crate::profile::Profile;
+use crate::known::{Boundary, PrefixStore};
 use crate::profile::table::Table;
-use crate::request::{Message, Part, Request};
-pub use recorded::Recorded;
+use crate::request::{Message, read_reply};
+use learn::{Learner, Learners};
+use lesson::{CallLesson, Reply};
+use lookup::Known;
+use reading::Reading;
+use resume::{BodyPrefix, BodyPrefixes};
+use shape::Shapes;
+use statistics::Counters;
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-/// Beginnings of the assumptions about what the request does not hold.
-const UNTOLD: [&str; 3] = ["remote_", "unreadable_", "server_"];
-
-/// Assumed if the user's vocabulary could not count.
-const FAILED_VOCABULARY: &str = "failed_vocabulary";
-
-/// Nothing is learned about a model whose name is longer.
-const MAX_MODEL_BYTES: usize = 200;
-
-/// How text is counted.
-#[derive(Clone, Debug)]
-pub enum Method {
-    /// By the profile of the model.
-    Profile,
-    /// The token counting strategy: o200k_base for all, 4 per message.
-    Universal,
-    /// RFC 006: characters over characters per token, times a factor.
-    Characters {
-        /// Characters per 1,000 tokens.
-        milli_characters_per_token: u64,
-        /// The same for single providers.
-        milli_by_provider: Vec<(String, u64)>,
-        /// 1,100 to be conservative, 1,000 not to be.
-        factor_permille: u64,
-    },
-}
-
-/// A request, what it is counted with, and its prefix digests.
-#[derive(Debug)]
-pub struct Reading<'d> {
-    /// What was read.
-    pub request: Request<'d>,
-    /// Whose it is.
-    pub tenant: Tenant,
-    /// What it is counted with.
-    pub profile: Cow<'d, Profile>,
-    pub(crate) is_known_model: bool,
-    pub(crate) prefixes: Vec<Digest>,
-    /// One for each message.
-    digests: Vec<Digest>,
-    /// Identity of what counts depend on.
-    family: u64,
-    options: u64,
-    /// Reasoning in messages that were left out behind the first one.
-    left_out_reasoning: u64,
-}
-
-/// Billed tokens of a call. `reasoning` is part of `output`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Billed {
-    /// All input, cached too.
-    pub input_tokens: u64,
-    /// All output, reasoning too; 0 if unknown.
-    pub output_tokens: u64,
-    /// Reasoning in the output.
-    pub reasoning_tokens: u64,
-}
-
-/// The identity of an answer as it comes back in the next request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
-    digests: Vec<Digest>,
-    strata: Vec<Stratum>,
-    has_reasoning: bool,
-}
-
-/// What is known of a request before it is counted.
-#[derive(Clone, Debug, Default)]
-pub struct Known {
-    /// Its deepest known prefix.
-    pub prefix: Option<KnownPrefix>,
-    /// What was learned about its model.
-    pub learner: Option<Learner>,
-    /// Known conversations that it may be a branch or an edit of.
-    pub near: Vec<Arc<Shape>>,
-}
-
-/// How an [`Engine`] counts.
-pub struct Settings {
-    /// How text is counted.
-    pub method: Method,
-    /// Count text where there is one for the model. If one cannot count a text, the request is
-    /// counted as if it were not there, and `failed_vocabulary` is assumed.
-    pub vocabularies: Vocabularies,
-    /// Whether recorded calls teach; only with [`Method::Profile`].
-    pub is_learning: bool,
-    /// The profiles.
-    pub table: Cow<'static, Table>,
-    /// Memory for the beginnings of recorded bodies.
-    pub starts_bytes: usize,
-    /// Memory for the shapes of recorded calls, by which edits are known.
-    pub shapes_bytes: usize,
-    /// How long shapes are kept.
-    pub ttl_seconds: f64,
-}
-
-impl Default for Settings {
-    /// By the profile of the model, without learning.
-    fn default() -> Settings {
-        Settings {
-            method: Method::Profile,
-            vocabularies: Vocabularies::default(),
-            is_learning: false,
-            table: Cow::Borrowed(Table::bundled()),
-            starts_bytes: 1 << 20,
-            shapes_bytes: 1 << 20,
-            ttl_seconds: 86_400.0,
-        }
-    }
-}
-
-/// Estimates and records.
+/// Estimates and records. Safe to share between threads.
+///
+/// ```
+/// use tokenctx::{Alone, Answer, Billed, Body, Call, Engine, Settings, Source};
+///
+/// let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let call = Call::default();
+/// let Answer::Estimate(first) = engine.estimate(&body, &call, 0, &Alone)? else { unreachable!() };
+/// assert_eq!((first.tokens, first.source), (8, Source::Estimated));
+///
+/// let billed = Billed { input_tokens: 9, output_tokens: 5, ..Billed::default() };
+/// engine.record(&body, billed, None, &call, &Alone)?;
+/// let Answer::Estimate(again) = engine.estimate(&body, &call, 0, &Alone)? else { unreachable!() };
+/// assert_eq!((again.tokens, again.source), (9, Source::Exact));
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 pub struct Engine {
     digester: Digester,
     sealer: Sealer,
@@ -153,13 +78,37 @@ pub struct Engine {
     table: Cow<'static, Table>,
     store: PrefixStore,
     learners: Mutex<Learners>,
-    starts: Mutex<Starts>,
+    body_prefixes: Mutex<BodyPrefixes>,
     shapes: Mutex<Shapes>,
+    counters: Counters,
+}
+
+/// What an engine says of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// What it will cost.
+    Estimate(Estimate),
+    /// Others may know more than this process: what to ask them for.
+    Wanted(Wanted),
+}
+
+/// A recorded call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What the request would have been estimated at before.
+    pub expected_tokens: u64,
+    /// Where that came from.
+    pub source: Source,
+    /// The profile that the request is counted with.
+    pub profile: String,
+    /// What other processes may take over.
+    pub entries: Vec<SharedEntry>,
 }
 
 impl Engine {
     /// An engine that knows nothing; engines of equal `secret` make equal digests.
-    pub fn new(secret: &[u8], settings: Settings, store: PrefixStore) -> Engine {
+    pub fn new(secret: &[u8], settings: Settings) -> Engine {
+        let (ttl, shapes_bytes) = (settings.ttl_seconds, settings.shapes_bytes);
         Engine {
             digester: Digester::new(secret),
             sealer: Sealer::new(secret),
@@ -167,462 +116,260 @@ impl Engine {
             method: settings.method,
             vocabularies: settings.vocabularies,
             table: settings.table,
-            store,
+            store: PrefixStore::new(settings.capacity_bytes, ttl),
             learners: Mutex::default(),
-            starts: Mutex::new(Starts::new(settings.starts_bytes)),
-            shapes: Mutex::new(Shapes::new(settings.shapes_bytes, settings.ttl_seconds)),
+            body_prefixes: Mutex::new(BodyPrefixes::new(settings.body_prefixes_bytes)),
+            shapes: Mutex::new(Shapes::new(shapes_bytes, ttl)),
+            counters: Counters::default(),
         }
     }
 
-    /// Packs known totals for elsewhere.
-    pub fn sealer(&self) -> &Sealer {
-        &self.sealer
-    }
-
-    /// What is known.
-    pub fn store(&self) -> &PrefixStore {
-        &self.store
-    }
-
-    /// What is known as bytes; see [`export::export`].
-    pub fn export(&self, now_seconds: f64, locked: impl Fn(&mut dyn FnMut())) -> Vec<u8> {
-        export::export(&self.store, &self.digester, now_seconds, locked)
-    }
-
-    /// Takes over what another engine of the same secret has exported; see [`export::import`].
-    pub fn import(
+    /// The input tokens that `body` will be billed for; or, if another process may know more, what to ask
+    /// for: at most `wanted` prefixes. Linear in the body; what is known of it is not counted.
+    ///
+    /// Fails for text that is no JSON or beyond a limit; no content of a JSON value fails.
+    pub fn estimate<H: Host>(
         &self,
-        bytes: &[u8],
-        now_seconds: f64,
-        locked: impl Fn(&mut dyn FnMut()),
-    ) -> Result<usize, ExportError> {
-        export::import(&self.store, &self.digester, bytes, now_seconds, locked)
+        body: &Body<'_>,
+        call: &Call<'_>,
+        wanted: usize,
+        host: &H,
+    ) -> Result<Answer, Error> {
+        let tenant = self.tenant(call.tenant);
+        // 1. A body that begins as a recorded one is read from where it goes on.
+        let resumed = self.resumed_estimate(body, call, &tenant, wanted, host);
+        let answer = match resumed {
+            Some(estimate) => Answer::Estimate(estimate),
+            None => host.detached(body.byte_count(), || {
+                body.read(|document| {
+                    // 2. The request, and the digests of its prefixes.
+                    let reading = self.read(document, call, &tenant);
+                    // 3. The deepest prefix whose total is known here, or what to ask others for.
+                    let known = H::locked(|| self.known(&reading, call.now_seconds));
+                    match self.wanted(&reading, &known, wanted) {
+                        Some(wanted) => Answer::Wanted(wanted),
+                        // 4. The known total, and a count of what is beyond it.
+                        None => Answer::Estimate(self.answer(&reading, &known)),
+                    }
+                })
+            })?,
+        };
+        if let Answer::Estimate(estimate) = &answer {
+            self.counters.count(estimate.source);
+        }
+        Ok(answer)
     }
 
-    /// The tenant of this name; all who name none are one.
-    pub fn tenant(&self, name: Option<&[u8]>) -> Tenant {
-        Tenant::new(&self.digester, name)
+    /// Remembers that `body` was `billed`, and `reply` its answer: the next turn begins there.
+    ///
+    /// `None` if it tells nothing: no input was billed, or there is no message. Linear in both. Fails as
+    /// [`Engine::estimate`]; then nothing is remembered.
+    pub fn record<H: Host>(
+        &self,
+        body: &Body<'_>,
+        billed: Billed,
+        reply: Option<&Body<'_>>,
+        call: &Call<'_>,
+        host: &H,
+    ) -> Result<Option<Record>, Error> {
+        let (tenant, now) = (self.tenant(call.tenant), call.now_seconds);
+        // 1. The answer as it will come back in the next request.
+        let read_reply = |reply: &Body<'_>| {
+            let read = || reply.read(|document| self.read_reply(&tenant, &read_reply(document)));
+            host.detached(reply.byte_count(), read)
+        };
+        let reply: Reply = reply.map(read_reply).transpose()?.unwrap_or_default();
+        let (root, expected, lesson, prefix) = host.detached(body.byte_count(), || {
+            body.read(|document| {
+                // 2. The request, and what it would have been estimated at.
+                let reading = self.read(document, call, &tenant);
+                let known = H::locked(|| self.peek_known(&reading, now));
+                let expected = self.answer(&reading, &known);
+                // 3. What the call tells beyond what was known before: prefixes, shape, lesson.
+                let known = H::locked(|| self.known_before(&reading, now));
+                let lesson = self.lesson_of(&reading, &known, billed, &reply);
+                let prefix = body.bytes().and_then(|it| self.body_prefix(it, &reading));
+                // 4. From here on its total is known.
+                H::locked(|| self.keep(&reading, &lesson.boundaries, now));
+                (reading.root(), expected, lesson, prefix)
+            })
+        })?;
+        let is_known = !lesson.boundaries.is_empty();
+        let entries = self.shared_entries(root, &lesson.boundaries, call.unix_seconds);
+        // 5. What makes later requests quicker to read, and their counts nearer to the bills.
+        H::locked(|| {
+            if let (Some(bytes), Some(prefix), true) = (body.bytes(), prefix, is_known) {
+                self.with_body_prefixes(|all| all.record(&tenant.digester, bytes, prefix));
+            }
+            self.learn_from(lesson, now);
+        });
+        if !is_known {
+            return Ok(None);
+        }
+        self.counters.count_record();
+        Ok(Some(Record {
+            expected_tokens: expected.tokens,
+            source: expected.source,
+            profile: expected.about.profile,
+            entries,
+        }))
     }
 
-    /// Runs `action` on what was learned, alone.
-    pub fn with_learners<T>(&self, action: impl FnOnce(&mut Learners) -> T) -> T {
-        action(&mut self.learners.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The whole of `body` counted here, message by message, whatever is known of it. Fails as
+    /// [`Engine::estimate`].
+    pub fn count<H: Host>(
+        &self,
+        body: &Body<'_>,
+        call: &Call<'_>,
+        host: &H,
+    ) -> Result<RequestCount, Error> {
+        let tenant = self.tenant(call.tenant);
+        host.detached(body.byte_count(), || {
+            body.read(|document| self.count_read(&self.read(document, call, &tenant)))
+        })
     }
 
-    /// Runs `action` on the beginnings of recorded bodies, alone.
-    fn with_starts<T>(&self, action: impl FnOnce(&mut Starts) -> T) -> T {
-        action(&mut self.starts.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Runs `action` on the shapes of recorded calls, alone.
-    pub fn with_shapes<T>(&self, action: impl FnOnce(&mut Shapes) -> T) -> T {
-        action(&mut self.shapes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Beginnings of recorded bodies of `tenant` that `body` may share, the longest first.
-    pub fn starts(&self, tenant: &Tenant, body: &[u8]) -> Vec<Start> {
-        self.with_starts(|starts| starts.candidates(&tenant.digester, body))
-    }
-
-    /// `body` without known messages, if it begins as `start` of `tenant` says. Linear in `body`.
-    pub fn short(&self, tenant: &Tenant, start: &Start, body: &[u8]) -> Option<Vec<u8>> {
-        start.short(&tenant.digester, body)
+    /// The estimate for a body that begins as a recorded one; `None` if it must be read in whole.
+    fn resumed_estimate<H: Host>(
+        &self,
+        body: &Body<'_>,
+        call: &Call<'_>,
+        tenant: &Tenant,
+        wanted: usize,
+        host: &H,
+    ) -> Option<Estimate> {
+        let limits = Limits::default();
+        let bytes = body.bytes().filter(|it| it.len() <= limits.max_bytes)?;
+        let find = |all: &mut BodyPrefixes| all.candidates(&tenant.digester, bytes);
+        let prefixes = H::locked(|| self.with_body_prefixes(find));
+        if prefixes.is_empty() {
+            return None;
+        }
+        let estimate = |prefix: &BodyPrefix| {
+            let shortened_body = prefix.shortened(&tenant.digester, bytes)?;
+            let document = Document::from_bytes(&shortened_body, &limits).ok()?;
+            let reading = self.read_shortened(&document, call, tenant, prefix)?;
+            let known = H::locked(|| self.known(&reading, call.now_seconds));
+            known.prefix.filter(|_| known.near.is_empty())?;
+            match self.wanted(&reading, &known, wanted) {
+                Some(_) => None,
+                None => Some(self.answer(&reading, &known)),
+            }
+        };
+        let found = host.detached(bytes.len(), || prefixes.iter().find_map(estimate))?;
+        self.counters.count_resumed();
+        Some(found)
     }
 
     /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
-    pub fn start(&self, body: &[u8], reading: &Reading<'_>) -> Option<Start> {
+    fn body_prefix(&self, body: &[u8], reading: &Reading<'_>) -> Option<BodyPrefix> {
         let request = &reading.request;
         let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
         if !request.assumptions.is_empty() || has_later_tools {
             return None;
         }
-        let (messages, prefixes) = (&request.messages, &reading.prefixes);
         let new = |counter: &mut Counter<'_>| {
-            let reasoning = |message: &Message<'_>| counter.reasoning(message);
-            Start::new(
+            BodyPrefix::new(
                 &reading.tenant.digester,
                 body,
                 request.dialect,
-                messages,
-                prefixes,
-                reasoning,
+                &request.messages,
+                &reading.prefixes,
+                |message: &Message<'_>| counter.reasoning(message),
             )
         };
         self.counted(reading, new).0
     }
 
-    /// Remembers the beginning of `body`, recorded by `tenant`.
-    pub fn record_start(&self, tenant: &Tenant, body: &[u8], start: Start) {
-        self.with_starts(|starts| starts.record(&tenant.digester, body, start));
+    /// Makes the totals at `boundaries` of what was read known.
+    fn keep(&self, reading: &Reading<'_>, boundaries: &[Boundary], now_seconds: f64) {
+        let (tenant, prefixes) = (reading.tenant.number, &reading.prefixes);
+        self.store.record(tenant, prefixes, boundaries, now_seconds);
+    }
+
+    /// Remembers the shape of a call, and what it teaches about its model.
+    fn learn_from(&self, lesson: CallLesson, now_seconds: f64) {
+        if let Some(shape) = lesson.shape {
+            self.with_shapes(|shapes| shapes.record(shape, now_seconds));
+        }
+        if let Some(lesson) = lesson.lesson {
+            self.with_learners(|learners| learners.learn(&lesson));
+        }
+    }
+
+    /// The tenant of this name; all who name none are one.
+    fn tenant(&self, name: Option<&[u8]>) -> Tenant {
+        Tenant::new(&self.digester, name)
+    }
+
+    /// Number of known prefixes.
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether no prefix is known.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
-        self.with_starts(Starts::clear);
+        self.with_body_prefixes(BodyPrefixes::clear);
         self.with_shapes(Shapes::clear);
         self.store.clear();
         self.with_learners(Learners::clear);
     }
 
-    /// The profile and prefix digests of `request` of `tenant`, asked of `provider` if that is known.
-    /// Linear in the request.
-    pub fn read<'d>(
-        &'d self,
-        request: Request<'d>,
-        provider: Option<&str>,
-        tenant: Tenant,
-    ) -> Reading<'d> {
-        let resolved = self
-            .table
-            .resolve(&request.model, request.dialect, provider);
-        let is_known_model = resolved.is_known_model;
-        let profile = self.profile(resolved.profile);
-        let family = self.family(&request, &profile, is_known_model);
-        let digester = &tenant.digester;
-        let digests: Vec<_> = digester.messages(&request.messages).collect();
-        let context = digester.context(&family, &request);
-        let prefixes = digester.chain(context, digests.iter().copied());
-        let options = digester.options(&request, profile.hides_tools(&request));
-        let family = digester.bytes(family.as_bytes()).word();
-        Reading {
-            request,
-            tenant,
-            profile,
-            is_known_model,
-            prefixes,
-            digests,
-            family,
-            options,
-            left_out_reasoning: 0,
-        }
+    /// What was asked so far, and what is kept.
+    pub fn statistics(&self) -> Statistics {
+        let kept = (
+            self.with_shapes(|it| it.len()),
+            self.with_learners(|it| it.iter().count()),
+        );
+        self.counters.statistics(self.store.stats(), kept)
     }
 
-    /// As [`Engine::read`], for the request in what [`Engine::short`] gave; `None` if what stands
-    /// around the messages is not the same.
-    ///
-    /// The digest of one message stands for all that were left out behind the first one.
-    pub fn read_short<'d>(
-        &'d self,
-        request: Request<'d>,
-        provider: Option<&str>,
-        tenant: Tenant,
-        start: &Start,
-    ) -> Option<Reading<'d>> {
-        let dialect = request.dialect;
-        let mut reading = self.read(request, provider, tenant);
-        let is_same = dialect == start.dialect && reading.prefixes[0] == start.context;
-        let new = reading.digests.get(1..).filter(|_| is_same)?;
-        let digester = &reading.tenant.digester;
-        let rest = digester.chain(start.prefix, new.iter().copied());
-        reading.left_out_reasoning = start.reasoning_tokens;
-        reading.prefixes.truncate(1);
-        reading.prefixes.extend(rest);
-        Some(reading)
+    /// What is known as bytes; see [`export::export`].
+    pub fn export<H: Host>(&self, now_seconds: f64) -> Vec<u8> {
+        let locked = |step: &mut dyn FnMut()| H::locked(step);
+        export::export(&self.store, &self.digester, now_seconds, locked)
     }
 
-    /// What is known of what was read.
-    pub fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
-        let prefix = self.store.deepest(&reading.prefixes, now_seconds);
-        self.known_from(reading, prefix, now_seconds)
+    /// Takes over what another engine of the same secret has exported; see [`export::import`].
+    pub fn import<H: Host>(&self, bytes: &[u8], now_seconds: f64) -> Result<usize, ExportError> {
+        let locked = |step: &mut dyn FnMut()| H::locked(step);
+        export::import(&self.store, &self.digester, bytes, now_seconds, locked)
     }
 
-    /// As [`Engine::known`], in no statistics.
-    pub fn known_uncounted(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
-        let prefix = self.store.find(&reading.prefixes, now_seconds);
-        self.known_from(reading, prefix, now_seconds)
+    /// What was learned, by model.
+    pub fn learned(&self) -> Vec<(String, Learner)> {
+        let row = |(model, learner): (&str, &Learner)| (model.to_owned(), learner.clone());
+        self.with_learners(|learners| learners.iter().map(row).collect())
     }
 
-    fn known_from(
-        &self,
-        reading: &Reading<'_>,
-        prefix: Option<KnownPrefix>,
-        now_seconds: f64,
-    ) -> Known {
-        let model = self.model(reading);
-        let start = prefix.map_or(0, |prefix| prefix.message_count);
-        Known {
-            prefix,
-            learner: model.and_then(|model| self.with_learners(|learners| learners.get(&model))),
-            near: self.near(reading, start, now_seconds),
-        }
+    /// Sets what was learned about a model.
+    pub fn set_learned(&self, model: String, learner: Learner) {
+        self.with_learners(|learners| learners.set(model, learner));
     }
 
-    /// What is known of what was read before it is recorded: its prefix, and its shape so far.
-    pub fn known_before(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
-        let prefix = self.store.deepest(&reading.prefixes, now_seconds);
-        let digests = prefix.map(|prefix| &reading.digests[..prefix.message_count]);
-        let (family, context) = (reading.family, reading.prefixes[0]);
-        let shape = digests.and_then(|digests| {
-            self.with_shapes(|shapes| shapes.beginning(family, context, digests))
-        });
-        Known {
-            prefix,
-            learner: None,
-            near: shape.into_iter().collect(),
-        }
+    /// Runs `action` on what was learned, alone.
+    fn with_learners<T>(&self, action: impl FnOnce(&mut Learners) -> T) -> T {
+        action(&mut self.learners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Remembers the shape of a recorded call.
-    pub fn record_shape(&self, shape: Shape, now_seconds: f64) {
-        self.with_shapes(|shapes| shapes.record(shape, now_seconds));
+    /// Runs `action` on the beginnings of recorded bodies, alone.
+    fn with_body_prefixes<T>(&self, action: impl FnOnce(&mut BodyPrefixes) -> T) -> T {
+        action(
+            &mut self
+                .body_prefixes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
-    /// The estimate for what was read, `known` of it known already. Linear in what is not known.
-    pub fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
-        let difference = self.difference(reading, known);
-        let (count, counter) =
-            difference.unwrap_or_else(|| self.count_beyond(reading, known.prefix));
-        let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
-        let counted = match &known.learner {
-            Some(learner) if is_learned => learner.corrected(&count.features, count.tokens),
-            _ => count.tokens,
-        };
-        let is_known = count.new_message_count == 0 && !count.has_other_options;
-        let is_exact = is_known && count.known.is_billed();
-        let source = match (known.prefix, count.edit) {
-            (_, Some(_)) => Source::Delta,
-            (None, None) => Source::Estimated,
-            (Some(_), None) if is_exact => Source::Exact,
-            (Some(_), None) => Source::Delta,
-        };
-        let mut estimate = estimate::estimate(reading, &counter, source, &count, counted);
-        if counted != count.tokens || count.edit.is_some_and(|edit| edit.is_learned) {
-            estimate.assumptions.insert("learned_correction");
-        }
-        if count.edit.is_some_and(|edit| edit.has_other_history) {
-            estimate.assumptions.insert("edited_history");
-        }
-        if count.edit.is_some_and(|edit| edit.has_other_context) {
-            estimate.assumptions.insert("changed_context");
-        }
-        if count.has_other_options {
-            estimate.assumptions.insert("changed_options");
-        }
-        estimate
-    }
-
-    /// What is beyond `prefix`, counted: all, if there is none. Linear in what it counts.
-    fn count_beyond<'r>(
-        &'r self,
-        reading: &'r Reading<'_>,
-        prefix: Option<KnownPrefix>,
-    ) -> (Count, Counter<'r>) {
-        let request = &reading.request;
-        let start = prefix.map_or(0, |prefix| prefix.message_count);
-        let without_rounds = prefix.and_then(|_| rounds::without_rounds(&request.messages, start));
-        let ((context_tokens, messages, tally, dropped, new_tokens), counter) =
-            self.counted(reading, |counter| {
-                let context = match prefix {
-                    None => counter.context(request),
-                    Some(_) => 0,
-                };
-                let messages: Vec<u64> = counter.messages(&request.messages, start).collect();
-                let tally = counter.tally();
-                let dropped = dropped_reasoning(reading, counter, start);
-                let new_tokens = match &without_rounds {
-                    Some((all, start)) => counter.messages(all, *start).sum::<u64>(),
-                    None => messages.iter().sum(),
-                };
-                (context, messages, tally, dropped, new_tokens)
-            });
-        let tokens = context_tokens + new_tokens;
-        let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
-        if let Some(prefix) = prefix.filter(|prefix| prefix.message_count < request.messages.len())
-        {
-            let unbilled = self.unbilled_tokens(reading, prefix);
-            known.tokens = known.tokens.saturating_add(unbilled);
-            known.derived_tokens = known.derived_tokens.saturating_add(unbilled);
-        }
-        known.tokens = known.tokens.saturating_sub(dropped);
-        let mut has_other_options = false;
-        if prefix.is_some() {
-            (known, has_other_options) = self.with_options(reading, known);
-        }
-        let count = Count {
-            known,
-            tokens,
-            context_tokens,
-            messages,
-            new_message_count: request.messages.len() - start,
-            features: estimate::features(request, prefix.is_none(), start, tokens, tally),
-            has_other_options,
-            edit: None,
-        };
-        (count, counter)
-    }
-
-    /// `known` under the options of what was read, and whether they are others.
-    fn with_options(&self, reading: &Reading<'_>, mut known: KnownTotal) -> (KnownTotal, bool) {
-        let has_other_options = known.options.digest != reading.options;
-        if has_other_options {
-            let more = self.options_tokens(reading) - known.options.tokens;
-            known.tokens = known.tokens.saturating_add_signed(more);
-            known.derived_tokens = known
-                .derived_tokens
-                .saturating_add(more.unsigned_abs().max(1));
-        }
-        (known, has_other_options)
-    }
-
-    /// What tool choice, output schema and thinking add to the count of the context.
-    fn options_tokens(&self, reading: &Reading<'_>) -> i64 {
-        if reading.options == 0 {
-            return 0;
-        }
-        let without = reading.request.context_without_options();
-        let count = |request| self.counted(reading, |counter| counter.context(request)).0;
-        let (with, without) = (count(&reading.request), count(&without));
-        i64::try_from(with).unwrap_or(i64::MAX) - i64::try_from(without).unwrap_or(i64::MAX)
-    }
-
-    /// What was read, counted here without what is known.
-    pub fn count(&self, reading: &Reading<'_>) -> RequestCount {
-        let ((context_tokens, message_tokens), counter) = self.counted(reading, |counter| {
-            let context = counter.context(&reading.request);
-            let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
-            (context, messages)
-        });
-        let assumptions = estimate::assumptions(reading, &counter);
-        RequestCount {
-            tokens: context_tokens + message_tokens.iter().sum::<u64>(),
-            context_tokens,
-            message_tokens,
-            encoding: counter.encoding().to_owned(),
-            quality: estimate::quality(reading, &counter, &assumptions),
-            assumptions,
-        }
-    }
-
-    /// What `work` counts, and the counter that it used: with the user's vocabulary for the model
-    /// if there is one that does not fail.
-    fn counted<'r, T>(
-        &'r self,
-        reading: &'r Reading<'_>,
-        work: impl Fn(&mut Counter<'r>) -> T,
-    ) -> (T, Counter<'r>) {
-        let (profile, request) = (&*reading.profile, &reading.request);
-        let own = self.vocabularies.of(&request.model, profile);
-        let mut counter = Counter::new(profile, request, own);
-        let counted = work(&mut counter);
-        if !counter.has_failed() {
-            return (counted, counter);
-        }
-        let mut counter = Counter::new(profile, request, None);
-        counter.assume(FAILED_VOCABULARY);
-        (work(&mut counter), counter)
-    }
-
-    /// The identity of an answer by `tenant`. Linear in its size.
-    pub fn read_reply(&self, tenant: &Tenant, messages: &[Message<'_>]) -> Reply {
-        let is_reasoning = |part: &Part<'_>| match part {
-            Part::ToolCall(call) => call.signature_bytes > 0,
-            part => matches!(part, Part::Reasoning { .. }),
-        };
-        Reply {
-            digests: tenant.digester.messages(messages).collect(),
-            strata: messages.iter().map(Stratum::of_message).collect(),
-            has_reasoning: messages
-                .iter()
-                .flat_map(|message| &message.parts)
-                .any(is_reasoning),
-        }
-    }
-
-    /// The boundaries that a billed call makes known: the request, and the request with its reply.
-    ///
-    /// None for an input of 0 tokens (a failed call) and for a request without messages.
-    pub fn boundaries(
-        &self,
-        reading: &Reading<'_>,
-        billed: Billed,
-        reply: &Reply,
-    ) -> Vec<Boundary> {
-        let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
-            return Vec::new();
-        };
-        if billed.input_tokens == 0 {
-            return Vec::new();
-        }
-        let options = KnownOptions {
-            digest: reading.options,
-            tokens: self.options_tokens(reading),
-        };
-        let request = Boundary {
-            message_count: reading.prefixes.len() - 1,
-            digest: last,
-            total: KnownTotal {
-                tokens: billed.input_tokens,
-                derived_tokens: 0,
-                options,
-            },
-        };
-        if reply.digests.is_empty() || billed.output_tokens == 0 {
-            return vec![request];
-        }
-        let link = |prefix, &digest| reading.tenant.digester.link(prefix, digest);
-        let derived_tokens = reply_tokens(&reading.profile, billed, reply);
-        let with_reply = Boundary {
-            message_count: request.message_count + reply.digests.len(),
-            digest: reply.digests.iter().fold(last, link),
-            total: KnownTotal {
-                tokens: billed.input_tokens.saturating_add(derived_tokens),
-                derived_tokens,
-                options,
-            },
-        };
-        vec![request, with_reply]
-    }
-
-    /// Remembers what [`Engine::boundaries`] gave for what was read in whole.
-    pub fn record(&self, reading: &Reading<'_>, boundaries: &[Boundary], now_seconds: f64) {
-        let number = reading.tenant.number;
-        self.store
-            .record(number, &reading.prefixes, boundaries, now_seconds);
-    }
-
-    /// What shares its constants; `None` if nothing is learned.
-    fn model(&self, reading: &Reading<'_>) -> Option<String> {
-        let name = Table::bundled().model_name(&reading.request.model).own;
-        let is_name = name.len() <= MAX_MODEL_BYTES;
-        let own = self
-            .vocabularies
-            .of(&reading.request.model, &reading.profile);
-        let own = own.map(|own| format!("/{}", own.name()));
-        let own = own.unwrap_or_default();
-        let suffix = &reading.tenant.suffix;
-        let profile = &reading.profile.name;
-        (self.is_learning && is_name).then(|| format!("{profile}/{name}{own}{suffix}"))
-    }
-
-    fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {
-        let universal = || Table::bundled().named("universal");
-        match &self.method {
-            Method::Profile => Cow::Borrowed(profile),
-            Method::Universal => Cow::Owned(profile.universal(universal())),
-            Method::Characters {
-                milli_characters_per_token,
-                milli_by_provider,
-                factor_permille,
-            } => {
-                let mut overrides = milli_by_provider.iter();
-                let found = overrides.find(|(provider, _)| *provider == profile.provider);
-                let milli = found.map_or(*milli_characters_per_token, |(_, milli)| *milli);
-                Cow::Owned(profile.characters(universal(), milli, *factor_permille))
-            }
-        }
-    }
-
-    /// What shares known totals: all models of a profile, or one model of unknown profile.
-    fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
-        let mut family = profile.name.clone();
-        if !matches!((&self.method, is_known_model), (Method::Profile, true)) {
-            family.push('/');
-            family.push_str(&Table::bundled().model_name(&request.model).own);
-        }
-        if request.is_raw {
-            family.push_str(" raw");
-        }
-        family
+    /// Runs `action` on the shapes of recorded calls, alone.
+    fn with_shapes<T>(&self, action: impl FnOnce(&mut Shapes) -> T) -> T {
+        action(&mut self.shapes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -632,34 +379,4 @@ impl std::fmt::Debug for Engine {
             .field("method", &self.method)
             .finish_non_exhaustive()
     }
-}
-
-/// Reasoning that the known total holds and that a new turn of the user drops.
-fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: usize) -> u64 {
-    let all = &reading.request.messages;
-    let (then, now) = (last_user_index(&all[..known]), last_user_index(all));
-    if !reading.profile.drops_reasoning() || now <= then {
-        return 0;
-    }
-    let start = then.map_or(0, |turn| turn + 1);
-    let left_out = match start {
-        0 | 1 => reading.left_out_reasoning,
-        _ => 0,
-    };
-    let kept = all[start..known].iter();
-    left_out + kept.map(|message| counter.reasoning(message)).sum::<u64>()
-}
-
-fn signed(tokens: u64) -> i64 {
-    i64::try_from(tokens).unwrap_or(i64::MAX)
-}
-
-/// What an answer costs as input: the output, less the reasoning that does not come back.
-fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
-    let hidden = match reply.has_reasoning {
-        true => 0,
-        false => billed.reasoning_tokens,
-    };
-    let output_tokens = billed.output_tokens.saturating_sub(hidden);
-    output_tokens.saturating_add(profile.reply_tokens).max(1)
 }

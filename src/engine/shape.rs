@@ -3,14 +3,14 @@
 //! A [`Shape`] is what was billed for a recorded call, and for each of its messages 40 bits of the
 //! digest and what it was counted as: 8 bytes a message, no text. A request that shares most of
 //! its messages with a shape, in whatever order, is estimated by difference: the known total,
-//! less what left, plus what came.
+//! less what was removed, plus what was added.
 //!
 //! [`Shapes`] finds them by MinHash: each is filed under the [`KEYS`] of its messages that have
 //! the smallest digests, wherever they stand. An edit that takes away a share x of the messages
 //! hides it with the chance x^8. A message that many conversations share (a system prompt, a few
 //! shots) is full after [`PLACES`] of them, and the next is filed under others.
 //!
-//! Tried in thought: to file under the last messages only (an edited last turn hides it), under
+//! Considered, not measured: to file under the last messages only (an edited last turn hides it), under
 //! all messages (half of the memory), bits for single tokens (an edit is a message).
 use crate::engine::bounds::Stratum;
 use crate::known::KnownTotal;
@@ -96,7 +96,7 @@ pub struct Overlap {
     /// For each message of the request, its place in the shape.
     pub places: Vec<Option<usize>>,
     /// Messages of the shape that the request has not, and what they were counted as.
-    pub left: Sum,
+    pub removed: Sum,
     /// Messages that both have, beyond the known prefix of the request.
     pub kept: Sum,
 }
@@ -159,7 +159,7 @@ impl Shape {
         }
         for (seen, is_kept) in self.messages.iter().zip(is_kept) {
             if !is_kept {
-                overlap.left.add(*seen);
+                overlap.removed.add(*seen);
             }
         }
         overlap
@@ -485,9 +485,9 @@ mod tests {
         let overlap = shape.overlap(&digests([2, 3, 2, 2, 5, 1].into_iter()), 1, |_| false);
         let places = [Some(1), Some(2), Some(3), None, None, Some(0)];
         assert_eq!(overlap.places, places);
-        assert_eq!((overlap.left.messages, overlap.left.tokens), (1, 100));
+        assert_eq!((overlap.removed.messages, overlap.removed.tokens), (1, 100));
         assert_eq!((overlap.kept.messages, overlap.kept.tokens), (3, 300));
-        assert_eq!(overlap.left.stratum, Stratum::Tools);
+        assert_eq!(overlap.removed.stratum, Stratum::Tools);
         let behind = shape.overlap(&digests([1, 3, 2].into_iter()), 0, |index| index == 1);
         assert_eq!(behind.places, [Some(0), None, Some(3)]);
     }

@@ -1,10 +1,31 @@
 //! What an engine asks of a store that several processes share, and what it takes from one.
-use crate::engine::{Engine, Known, Reading};
+use super::{Engine, Known, Reading};
+use crate::known::Boundary;
 use crate::known::digest::Digest;
-use crate::known::tenant::Tenant;
+use crate::known::sealed::Entry;
 
 /// Nothing is kept longer.
 const MAX_AGE_SECONDS: u64 = 2 * 365 * 24 * 3600;
+
+/// What to ask other processes for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// What all requests of the conversation share.
+    pub root: Digest,
+    /// Prefixes at which another process may know a total, the deepest last.
+    pub prefixes: Vec<Digest>,
+}
+
+/// A known total as another process takes it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedEntry {
+    /// What all requests of the conversation share.
+    pub root: Digest,
+    /// The prefix.
+    pub prefix: Digest,
+    /// Its total, bound to it.
+    pub sealed: Vec<u8>,
+}
 
 impl Engine {
     /// The root of the conversation and the last `limit` prefixes, deepest last, at which another
@@ -13,12 +34,12 @@ impl Engine {
     ///
     /// What was recorded ends with a request or with its reply, so only the borders of the
     /// assistant's messages are asked for. Without one beyond the known prefix nothing is.
-    pub fn wanted(
+    pub(super) fn wanted(
         &self,
         reading: &Reading<'_>,
         known: &Known,
         limit: usize,
-    ) -> Option<(Digest, Vec<Digest>)> {
+    ) -> Option<Wanted> {
         let messages = &reading.request.messages;
         let known = known.prefix.map_or(0, |prefix| prefix.message_count);
         let is_answer = |index: usize| messages[index].role == "assistant";
@@ -28,33 +49,58 @@ impl Engine {
         }
         let is_border = |end: &usize| *end == count || is_answer(*end) != is_answer(*end - 1);
         let ends = (known.max(1)..=count).rev().filter(|end| *end != known);
-        let mut digests: Vec<_> = ends
+        let mut prefixes: Vec<_> = ends
             .filter(is_border)
             .take(limit)
             .map(|end| reading.prefixes[end])
             .collect();
-        digests.reverse();
-        Some((reading.root(), digests))
+        prefixes.reverse();
+        Some(Wanted {
+            root: reading.root(),
+            prefixes,
+        })
+    }
+
+    /// The totals at `boundaries` for other processes.
+    pub(super) fn shared_entries(
+        &self,
+        root: Digest,
+        boundaries: &[Boundary],
+        unix_seconds: u64,
+    ) -> Vec<SharedEntry> {
+        let sealed = |boundary: &Boundary| {
+            let entry = Entry {
+                total: boundary.total,
+                recorded_seconds: unix_seconds,
+            };
+            SharedEntry {
+                root,
+                prefix: boundary.digest,
+                sealed: self.sealer.seal(boundary.digest, &entry).to_vec(),
+            }
+        };
+        boundaries.iter().map(sealed).collect()
     }
 
     /// Takes over a total that another process has recorded for `tenant`. `false` unless `sealed` is
     /// what was sealed for `digest` under the same secret.
     pub fn insert(
         &self,
-        tenant: &Tenant,
+        tenant: Option<&[u8]>,
         digest: Digest,
         sealed: &[u8],
         now_seconds: f64,
         unix_seconds: u64,
     ) -> bool {
-        let Some(entry) = self.sealer().open(digest, sealed) else {
+        let tenant = self.tenant(tenant);
+        let Some(entry) = self.sealer.open(digest, sealed) else {
             return false;
         };
         let age_seconds = unix_seconds.saturating_sub(entry.recorded_seconds);
         #[allow(clippy::cast_precision_loss)] // two years
         let age_seconds = age_seconds.min(MAX_AGE_SECONDS) as f64;
         let recorded_seconds = now_seconds - age_seconds;
-        self.store()
+        self.store
             .insert(tenant.number, digest, entry.total, recorded_seconds);
         true
     }
@@ -63,7 +109,7 @@ impl Engine {
 impl Reading<'_> {
     /// What all requests of a conversation share, and few others: the prefix that ends with the
     /// user's first message. Without messages, the context.
-    pub fn root(&self) -> Digest {
+    pub(super) fn root(&self) -> Digest {
         let messages = &self.request.messages;
         let first = messages.iter().position(|message| message.role == "user");
         let end = first.map_or(messages.len().min(1), |index| index + 1);

@@ -1,10 +1,6 @@
-//! The document and how it is read.
-use super::decode::decode_body;
-use super::parser::parse;
+//! The document, and its values.
+use super::Anomalies;
 use super::tape::{Children, Node, Span, Tape};
-use super::write::{Style, write};
-use super::{Anomalies, Limits};
-use crate::Error;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -17,37 +13,6 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// The document in `body`, which may have a byte order mark and may be invalid UTF-8.
-    ///
-    /// Linear in the body. Fails if it is not one JSON value, if it is UTF-16 or UTF-32, or
-    /// beyond a limit.
-    pub fn from_bytes(body: &'a [u8], limits: &Limits) -> Result<Document<'a>, Error> {
-        check_size(body.len(), limits)?;
-        let (text, anomalies) = decode_body(body)?;
-        Document::from_text(text, anomalies, limits)
-    }
-
-    /// The document in `text`; see [`from_bytes`](Document::from_bytes).
-    pub fn parse(text: &'a str, limits: &Limits) -> Result<Document<'a>, Error> {
-        check_size(text.len(), limits)?;
-        Document::from_text(Cow::Borrowed(text), Anomalies::default(), limits)
-    }
-
-    /// The document in `text`, of which `anomalies` are known from decoding it.
-    fn from_text(
-        text: Cow<'a, str>,
-        anomalies: Anomalies,
-        limits: &Limits,
-    ) -> Result<Document<'a>, Error> {
-        let (bytes, limit) = (text.len(), Span::MAX);
-        if bytes > limit {
-            return Err(Error::TooLarge { bytes, limit });
-        }
-        let mut tape = parse(&text, limits)?;
-        tape.anomalies |= anomalies;
-        Ok(Document::new(text, tape))
-    }
-
     pub(super) fn new(text: Cow<'a, str>, tape: Tape) -> Document<'a> {
         Document { text, tape }
     }
@@ -82,14 +47,6 @@ impl<'a> Document<'a> {
             document: self,
             index,
         }
-    }
-}
-
-fn check_size(bytes: usize, limits: &Limits) -> Result<(), Error> {
-    let limit = limits.max_bytes;
-    match bytes > limit {
-        true => Err(Error::TooLarge { bytes, limit }),
-        false => Ok(()),
     }
 }
 
@@ -232,23 +189,6 @@ impl<'d> Value<'d> {
         self.members()
             .find(|(name, _)| *name == key)
             .map(|(_, value)| value)
-    }
-
-    /// Appends what Python's `json.dumps(value, ensure_ascii=False, separators=(",", ":"))`
-    /// gives. Bytes become a padded base64 string.
-    pub fn write_compact(self, out: &mut String) {
-        write(self, Style::COMPACT, out);
-    }
-
-    /// Appends the compact form with the keys of each object in the order of their code points
-    /// (`sort_keys=True`), so that equal values have equal texts.
-    pub fn write_canonical(self, out: &mut String) {
-        write(self, Style::CANONICAL, out);
-    }
-
-    /// Appends the value with Python's default separators, `", "` and `": "`.
-    pub fn write_spaced(self, out: &mut String) {
-        write(self, Style::SPACED, out);
     }
 
     pub(super) fn node(self) -> Node {

@@ -28,8 +28,27 @@ impl Style {
     };
 }
 
+impl Value<'_> {
+    /// Appends what Python's `json.dumps(value, ensure_ascii=False, separators=(",", ":"))`
+    /// gives. Bytes become a padded base64 string.
+    pub fn write_compact(self, out: &mut String) {
+        write(self, Style::COMPACT, out);
+    }
+
+    /// Appends the compact form with the keys of each object in the order of their code points
+    /// (`sort_keys=True`), so that equal values have equal texts.
+    pub fn write_canonical(self, out: &mut String) {
+        write(self, Style::CANONICAL, out);
+    }
+
+    /// Appends the value with Python's default separators, `", "` and `": "`.
+    pub fn write_spaced(self, out: &mut String) {
+        write(self, Style::SPACED, out);
+    }
+}
+
 /// Appends `value` to `out`.
-pub(super) fn write(value: Value<'_>, style: Style, out: &mut String) {
+fn write(value: Value<'_>, style: Style, out: &mut String) {
     let mut writer = Writer {
         style,
         out,

@@ -1,4 +1,4 @@
-//! Whose conversations a request is among.
+//! The tenants of a gateway: none finds what another has recorded.
 use crate::known::digest::Digester;
 
 /// One tenant, or all who name none. Neither prefixes nor what was learned is shared by two.

@@ -4,6 +4,7 @@
 //! them to the token: 3.x declares functions as the published template of FunctionGemma does, 2.5 as
 //! Python functions ([`python`](super::python)), and 2.0 and Vertex AI are billed for the names and
 //! texts of a request alone, as the vendor's own local tokenizer counts them.
+use super::reference::{definitions, reference_name, spaced};
 use super::{GeminiForm, MAX_DEPTH, list, properties, python, string};
 use crate::json::{Document, Kind, Limits, Value};
 use crate::request::{Data, Tool, ToolCall};
@@ -117,13 +118,6 @@ pub(crate) fn result(form: GeminiForm, name: &str, json: &str) -> Marked {
         }
     }
     out
-}
-
-/// The JSON text of `value` with a space behind each comma and colon.
-pub(super) fn spaced(value: Value<'_>) -> String {
-    let mut text = String::new();
-    value.write_spaced(&mut text);
-    text
 }
 
 /// A call or response between markers.
@@ -324,23 +318,6 @@ fn value_texts(value: Option<Value<'_>>, depth: usize, out: &mut Marked) {
     for item in value.items() {
         value_texts(Some(item), depth + 1, out);
     }
-}
-
-/// What a schema defines for its references.
-pub(super) fn definitions(root: Value<'_>) -> HashMap<&str, Value<'_>> {
-    let mut found = HashMap::new();
-    for key in ["$defs", "definitions"] {
-        for (name, item) in root.get(key).into_iter().flat_map(Value::members) {
-            found.entry(name).or_insert(item);
-        }
-    }
-    found
-}
-
-/// The name of the definition that `schema` refers to.
-pub(super) fn reference_name(schema: Value<'_>) -> Option<&str> {
-    let target = schema.get("$ref").and_then(Value::as_str)?;
-    target.rsplit('/').next()
 }
 
 fn compact(value: Value<'_>) -> String {

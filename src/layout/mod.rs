@@ -12,6 +12,7 @@ mod function;
 mod gemini;
 mod markup;
 mod python;
+mod reference;
 mod schema;
 mod schema_2023;
 

@@ -34,7 +34,7 @@ impl ImageRuleName {
 impl FieldValue for ImageRuleName {
     fn assign(&mut self, value: Value<'_>) -> Result<(), Fault> {
         let name = text(value)?;
-        if image_rule_names().all(|known| known != name) {
+        if !name.is_empty() && image_rule_names().all(|known| known != name) {
             return Err(none_of(value, image_rule_names()));
         }
         self.0 = name.to_owned();

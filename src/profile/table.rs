@@ -407,7 +407,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_as_the_same() {
         let bundled = Table::bundled();
-        let rows = Document::parse(&bundled.to_json(), &Limits::default()).expect("JSON");
+        let json = bundled.to_json();
+        let rows = Document::parse(&json, &Limits::default()).expect("JSON");
         let rows: Vec<_> = rows.root().members().map(|(_, row)| row).collect();
         let mut again = Table::default();
         rows.iter()

@@ -7,6 +7,7 @@ use super::object::{
     Replacement, as_bytes, is_mapping, iterate, members, replacement, unless_raised, with_text,
 };
 use crate::Error;
+use crate::engine::{self, Host};
 use crate::json::{Anomalies, Builder, Document, Limits, write_float};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
@@ -43,41 +44,41 @@ impl<'py> FromPyObject<'_, 'py> for Body<'py> {
 }
 
 impl Body<'_> {
-    /// The JSON text, if it came as bytes.
-    pub(super) fn as_bytes(&self) -> Option<&[u8]> {
+    /// What `work` makes of it as the core takes it. Objects are read here, attached.
+    pub(super) fn with<T>(
+        &self,
+        work: impl FnOnce(&engine::Body<'_>) -> PyResult<T>,
+    ) -> PyResult<T> {
         match self {
-            Body::Bytes(bytes) => Some(bytes.as_bytes()),
-            _ => None,
+            Body::Bytes(bytes) => work(&engine::Body::Bytes(bytes.as_bytes())),
+            Body::Text(text) => with_text(text, |text, anomalies| {
+                work(&engine::Body::Text(text, anomalies))
+            })?,
+            Body::Object(object) => work(&engine::Body::Document(from_object(object)?)),
         }
     }
 
     /// What `work` makes of the document. Parsing and `work` run detached from the interpreter,
-    /// unless the body is small; objects are read attached.
+    /// unless the body is small.
     pub(super) fn read<T: Send>(
         &self,
         py: Python<'_>,
-        limits: &Limits,
         work: impl FnOnce(&Document<'_>) -> T + Send,
     ) -> PyResult<T> {
-        match self {
-            Body::Bytes(bytes) => {
-                let bytes = bytes.as_bytes();
-                let parse = || Ok(work(&Document::from_bytes(bytes, limits)?));
-                detached(py, bytes.len(), parse)
-            }
-            Body::Text(text) => with_text(text, |text, anomalies| {
-                let parse = || {
-                    let mut document = Document::parse(text, limits)?;
-                    document.flag(anomalies);
-                    Ok(work(&document))
-                };
-                detached(py, text.len(), parse)
-            })?,
-            Body::Object(object) => {
-                let document = from_object(object, limits)?;
-                Ok(detached(py, document.byte_count(), || work(&document)))
-            }
-        }
+        self.with(|body| Ok(Interpreter(py).detached(body.byte_count(), || body.read(work))?))
+    }
+}
+
+/// The interpreter as what runs an engine: it forks only while a thread is attached to it.
+pub(super) struct Interpreter<'py>(pub(super) Python<'py>);
+
+impl Host for Interpreter<'_> {
+    fn locked<T>(step: impl FnOnce() -> T) -> T {
+        Python::attach(|_| step())
+    }
+
+    fn detached<T: Send>(&self, byte_count: usize, work: impl FnOnce() -> T + Send) -> T {
+        detached(self.0, byte_count, work)
     }
 }
 
@@ -96,10 +97,11 @@ pub(super) fn detached<T: Send>(
 ///
 /// What cannot be read becomes null and is flagged, so that this fails only by a limit, or
 /// with an exception that is no `Exception` (`KeyboardInterrupt`).
-fn from_object(object: &Bound<'_, PyAny>, limits: &Limits) -> PyResult<Document<'static>> {
+fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Document<'static>> {
+    let limits = Limits::default();
     let mut reader = Reader {
         py: object.py(),
-        builder: Builder::new(limits),
+        builder: Builder::new(&limits),
         max_values: limits.max_values,
         pending: vec![Pending::Value(object.clone())],
     };
@@ -321,7 +323,7 @@ fn digits(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
 #[pyfunction(name = "_json_compact")]
 pub(super) fn json_compact(py: Python<'_>, body: Body<'_>) -> PyResult<String> {
     guard(|| {
-        body.read(py, &Limits::default(), |document| {
+        body.read(py, |document| {
             let mut text = String::new();
             document.root().write_compact(&mut text);
             text
@@ -333,7 +335,7 @@ pub(super) fn json_compact(py: Python<'_>, body: Body<'_>) -> PyResult<String> {
 #[pyfunction(name = "_json_canonical")]
 pub(super) fn json_canonical(py: Python<'_>, body: Body<'_>) -> PyResult<String> {
     guard(|| {
-        body.read(py, &Limits::default(), |document| {
+        body.read(py, |document| {
             let mut text = String::new();
             document.root().write_canonical(&mut text);
             text
@@ -344,9 +346,5 @@ pub(super) fn json_canonical(py: Python<'_>, body: Body<'_>) -> PyResult<String>
 /// Names of what was odd about `body`; for tests.
 #[pyfunction(name = "_json_anomalies")]
 pub(super) fn json_anomalies(py: Python<'_>, body: Body<'_>) -> PyResult<Vec<&'static str>> {
-    guard(|| {
-        body.read(py, &Limits::default(), |document| {
-            document.anomalies().names().collect()
-        })
-    })
+    guard(|| body.read(py, |document| document.anomalies().names().collect()))
 }

@@ -1,93 +1,32 @@
 //! Estimates, records, counts.
-use super::document::Body;
+use super::document::{Body, Interpreter};
 use super::errors::guard;
 use super::models;
 use super::profile::table;
+use super::request;
 use super::vocabulary::{interruptible, vocabularies};
-use crate::engine::estimate::{Estimate, Source};
-use crate::engine::learn::Learner;
-use crate::engine::{Billed, Engine, Method, Reading, Reply, Settings};
-use crate::json::{Document, Limits};
+use crate::engine::{
+    About, Answer, Billed, Call, Engine, Estimate, Method, Record, Settings, learn,
+};
 use crate::known::digest::Digest;
-use crate::known::sealed::Entry;
-use crate::known::tenant::Tenant;
-use crate::known::{Boundary, PrefixStore};
-use crate::request::{Dialect, read_reply, read_request};
+use learn::Learner;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The dialect of this name; `None` to detect it.
-pub(super) fn dialect(name: Option<&str>) -> PyResult<Option<Dialect>> {
-    let Some(name) = name else {
-        return Ok(None);
-    };
-    Dialect::named(name).map(Some).ok_or_else(|| {
-        let known: Vec<_> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
-        let known = known.join(", ");
-        PyValueError::new_err(format!("dialect is {name:?}; it must be one of {known}"))
-    })
-}
-
-/// What the body says beside the numbers.
-struct About {
-    dialect: &'static str,
-    model: String,
-    profile: String,
-    context_window_tokens: Option<u64>,
-}
-
-impl About {
-    fn new(reading: &Reading<'_>) -> About {
-        About {
-            dialect: reading.request.dialect.name(),
-            model: reading.request.model.clone().into_owned(),
-            profile: reading.profile.name.clone(),
-            context_window_tokens: reading.profile.context_window_tokens,
-        }
-    }
-}
 
 #[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
-pub(super) struct PyEngine(Engine, Counters);
-
-/// An estimate, or the root and the prefixes to ask others for.
-enum Answer {
-    Estimate((Estimate, About)),
-    Wanted(Digest, Vec<Digest>),
-}
+pub(super) struct PyEngine(Engine);
 
 /// Root, prefix and sealed total of what was recorded.
-type Recorded<'py> = (
+type Entry<'py> = (
     Bound<'py, PyBytes>,
     Bound<'py, PyBytes>,
     Bound<'py, PyBytes>,
 );
 
 /// Tokens, source and profile of the estimate before a record, and what was recorded.
-type Event<'py> = (u64, &'static str, String, Vec<Recorded<'py>>);
-
-/// What an engine was asked for.
-#[derive(Default)]
-struct Counters {
-    exact: AtomicU64,
-    delta: AtomicU64,
-    estimated: AtomicU64,
-    resumed: AtomicU64,
-    recorded: AtomicU64,
-}
-
-impl Counters {
-    fn of(&self, source: Source) -> &AtomicU64 {
-        match source {
-            Source::Exact => &self.exact,
-            Source::Delta => &self.delta,
-            Source::Estimated => &self.estimated,
-        }
-    }
-}
+type Event<'py> = (u64, &'static str, String, Vec<Entry<'py>>);
 
 #[pymethods]
 impl PyEngine {
@@ -120,22 +59,21 @@ impl PyEngine {
                 )));
             }
         };
-        let store = PrefixStore::new(capacity_bytes, ttl_seconds);
         let settings = Settings {
             method,
             vocabularies: vocabularies(named_vocabularies)?,
             is_learning,
             table: guard(|| table(profile_rows))?,
-            starts_bytes: capacity_bytes / 8,
+            capacity_bytes,
+            body_prefixes_bytes: capacity_bytes / 8,
             shapes_bytes: capacity_bytes / 8,
             ttl_seconds,
         };
-        let engine = Engine::new(secret, settings, store);
-        Ok(PyEngine(engine, Counters::default()))
+        Ok(PyEngine(Engine::new(secret, settings)))
     }
 
     fn __len__(&self) -> usize {
-        self.0.store().len()
+        self.0.len()
     }
 
     fn clear(&self) {
@@ -157,58 +95,25 @@ impl PyEngine {
         now_seconds: f64,
         wanted: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let dialect = self::dialect(dialect)?;
-        let tenant = self.0.tenant(tenant);
-        let answer = interruptible(|| {
-            if let Some(found) = self.short(
-                py,
-                &body,
-                model,
-                dialect,
-                provider,
-                &tenant,
-                now_seconds,
-                wanted,
-            ) {
-                return Ok(Answer::Estimate(found));
-            }
-            body.read(py, &Limits::default(), |document| {
-                let request = read_request(document, model, dialect);
-                let reading = self.0.read(request, provider, tenant.clone());
-                // The store is locked only while attached, so that no fork can copy it locked.
-                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                match self.0.wanted(&reading, &known, wanted) {
-                    Some((root, digests)) => Answer::Wanted(root, digests),
-                    None => {
-                        Answer::Estimate((self.0.answer(&reading, &known), About::new(&reading)))
-                    }
-                }
-            })
-        })?;
-        let (estimate, about) = match answer {
-            Answer::Estimate(found) => found,
-            Answer::Wanted(root, digests) => {
-                let all = std::iter::once(root).chain(digests);
-                let all: Vec<_> = all.map(|digest| PyBytes::new(py, &digest.0)).collect();
-                return all.into_bound_py_any(py);
-            }
+        let call = Call {
+            tenant,
+            model,
+            dialect: request::dialect(dialect)?,
+            provider,
+            now_seconds,
+            unix_seconds: 0,
         };
-        self.1.of(estimate.source).fetch_add(1, Ordering::Relaxed);
-        let arguments = (
-            estimate.tokens,
-            estimate.source.name(),
-            estimate.known_tokens,
-            estimate.estimated_tokens,
-            estimate.new_message_count,
-            estimate.quality.name(),
-            estimate.low,
-            estimate.high,
-            models::names(py, &estimate.assumptions)?,
-            about.dialect,
-            about.model,
-            about.profile,
-        );
-        models::estimate(py, arguments, about.context_window_tokens)
+        let answer = interruptible(|| {
+            body.with(|body| Ok(self.0.estimate(body, &call, wanted, &Interpreter(py))?))
+        })?;
+        match answer {
+            Answer::Estimate(estimate) => self::estimate(py, estimate),
+            Answer::Wanted(wanted) => {
+                let all = std::iter::once(wanted.root).chain(wanted.prefixes);
+                let all: Vec<_> = all.map(|digest| PyBytes::new(py, &digest.0)).collect();
+                all.into_bound_py_any(py)
+            }
+        }
     }
 
     /// Tokens, source and profile of the estimate before this call; `None` if it was not recorded.
@@ -228,61 +133,28 @@ impl PyEngine {
         now_seconds: f64,
         unix_seconds: u64,
     ) -> PyResult<Option<Event<'py>>> {
-        let dialect = self::dialect(dialect)?;
-        let limits = Limits::default();
+        let call = Call {
+            tenant,
+            model,
+            dialect: request::dialect(dialect)?,
+            provider,
+            now_seconds,
+            unix_seconds,
+        };
         let billed = Billed {
             input_tokens,
             output_tokens,
             reasoning_tokens,
         };
-        let bytes = body.as_bytes();
-        let tenant = self.0.tenant(tenant);
-        let (root, recorded, start, expected) = guard(|| {
-            let reply = match reply {
-                Some(reply) => reply.read(py, &limits, |document| {
-                    self.0.read_reply(&tenant, &read_reply(document))
-                })?,
-                None => Reply::default(),
-            };
-            body.read(py, &limits, |document| {
-                let request = read_request(document, model, dialect);
-                let reading = self.0.read(request, provider, tenant.clone());
-                let known = Python::attach(|_| self.0.known_uncounted(&reading, now_seconds));
-                let expected = self.0.answer(&reading, &known);
-                let known = Python::attach(|_| self.0.known_before(&reading, now_seconds));
-                let start = bytes.and_then(|bytes| self.0.start(bytes, &reading));
-                let recorded = self.0.recorded(&reading, &known, billed, &reply);
-                Python::attach(|_| self.0.record(&reading, &recorded.boundaries, now_seconds));
-                let profile = reading.profile.name.clone();
-                let expected = (expected.tokens, expected.source.name(), profile);
-                (reading.root(), recorded, start, expected)
+        let host = Interpreter(py);
+        let record = guard(|| {
+            body.with(|body| match &reply {
+                Some(reply) => reply
+                    .with(|reply| Ok(self.0.record(body, billed, Some(reply), &call, &host)?)),
+                None => Ok(self.0.record(body, billed, None, &call, &host)?),
             })
         })?;
-        let is_known = !recorded.boundaries.is_empty();
-        if let (Some(bytes), Some(start), true) = (bytes, start, is_known) {
-            self.0.record_start(&tenant, bytes, start);
-        }
-        if is_known {
-            self.1.recorded.fetch_add(1, Ordering::Relaxed);
-        }
-        if let Some(shape) = recorded.shape {
-            self.0.record_shape(shape, now_seconds);
-        }
-        if let Some(lesson) = recorded.lesson {
-            self.0.with_learners(|learners| learners.learn(&lesson));
-        }
-        let sealed = |boundary: &Boundary| {
-            let entry = Entry {
-                total: boundary.total,
-                recorded_seconds: unix_seconds,
-            };
-            let value = self.0.sealer().seal(boundary.digest, &entry);
-            let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
-            (bytes(&root.0), bytes(&boundary.digest.0), bytes(&value))
-        };
-        let (tokens, source, profile) = expected;
-        let entries = recorded.boundaries.iter().map(sealed).collect();
-        Ok(is_known.then_some((tokens, source, profile, entries)))
+        Ok(record.map(|record| event(py, record)))
     }
 
     /// Takes over what another process has sealed for `digest`; `False` if it has not.
@@ -294,76 +166,44 @@ impl PyEngine {
         now_seconds: f64,
         unix_seconds: u64,
     ) -> bool {
-        let tenant = self.0.tenant(tenant);
         let digest = Digest(digest);
         self.0
-            .insert(&tenant, digest, sealed, now_seconds, unix_seconds)
+            .insert(tenant, digest, sealed, now_seconds, unix_seconds)
     }
 
     /// Names and numbers: answers by source, those that read only what was new, recorded calls,
     /// and what is kept.
     fn stats(&self) -> Vec<(&'static str, u64)> {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let store = self.0.store().stats();
-        vec![
-            ("exact", count(&self.1.exact)),
-            ("delta", count(&self.1.delta)),
-            ("estimated", count(&self.1.estimated)),
-            ("resumed", count(&self.1.resumed)),
-            ("recorded", count(&self.1.recorded)),
-            (
-                "known_shapes",
-                self.0.with_shapes(|shapes| shapes.len()) as u64,
-            ),
-            (
-                "learned_models",
-                self.0.with_learners(|it| it.iter().count()) as u64,
-            ),
-            ("known_prefixes", store.entries as u64),
-            ("used_bytes", store.used_bytes as u64),
-            ("capacity_bytes", store.capacity_bytes as u64),
-            ("lookup_hits", store.hits),
-            ("lookup_misses", store.misses),
-            ("superseded", store.superseded),
-            ("evicted", store.evicted),
-            ("expired", store.expired),
-        ]
+        self.0.statistics().0.to_vec()
     }
 
     /// What is known, for an engine of the same secret.
     fn export_known<'py>(&self, py: Python<'py>, now_seconds: f64) -> Bound<'py, PyBytes> {
-        let locked = |step: &mut dyn FnMut()| Python::attach(|_| step());
-        let bytes = py.detach(|| self.0.export(now_seconds, locked));
+        let bytes = py.detach(|| self.0.export::<Interpreter<'_>>(now_seconds));
         PyBytes::new(py, &bytes)
     }
 
     /// Number of prefixes that were not known before.
     fn import_known(&self, py: Python<'_>, data: &[u8], now_seconds: f64) -> PyResult<usize> {
-        let locked = |step: &mut dyn FnMut()| Python::attach(|_| step());
-        let count = py.detach(|| self.0.import(data, now_seconds, locked));
+        let count = py.detach(|| self.0.import::<Interpreter<'_>>(data, now_seconds));
         count.map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// Lead, corrections and covariance by model.
+    /// Wins, corrections and covariance by model.
     fn learned(&self) -> Vec<(String, i32, Vec<f64>)> {
-        let row = |(model, learner): (&str, &Learner)| {
-            let (lead, numbers) = learner.export();
-            (model.to_owned(), lead, numbers)
+        let row = |(model, learner): (String, Learner)| {
+            let (wins, numbers) = learner.export();
+            (model, wins, numbers)
         };
-        self.0
-            .with_learners(|learners| learners.iter().map(row).collect())
+        self.0.learned().into_iter().map(row).collect()
     }
 
     /// Sets what was learned about a model; `False` if the numbers cannot be such.
-    fn set_learned(&self, model: String, lead: i32, numbers: Vec<f64>) -> bool {
-        match Learner::import(lead, &numbers) {
-            Some(learner) => {
-                self.0
-                    .with_learners(|learners| learners.set(model, learner));
-                true
-            }
-            None => false,
-        }
+    fn set_learned(&self, model: String, wins: i32, numbers: Vec<f64>) -> bool {
+        let learner = Learner::import(wins, &numbers);
+        learner
+            .map(|learner| self.0.set_learned(model, learner))
+            .is_some()
     }
 
     fn count<'py>(
@@ -374,21 +214,27 @@ impl PyEngine {
         dialect: Option<&str>,
         provider: Option<&str>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let dialect = self::dialect(dialect)?;
-        let (count, about) = interruptible(|| {
-            body.read(py, &Limits::default(), |document| {
-                let request = read_request(document, model, dialect);
-                let reading = self.0.read(request, provider, self.0.tenant(None));
-                (self.0.count(&reading), About::new(&reading))
-            })
-        })?;
+        let call = Call {
+            model,
+            dialect: request::dialect(dialect)?,
+            provider,
+            ..Call::default()
+        };
+        let count =
+            interruptible(|| body.with(|body| Ok(self.0.count(body, &call, &Interpreter(py))?)))?;
+        let About {
+            dialect,
+            model,
+            profile,
+            ..
+        } = count.about;
         let arguments = (
             count.tokens,
             count.context_tokens,
             models::numbers(py, &count.message_tokens)?,
-            about.dialect,
-            about.model,
-            about.profile,
+            dialect.name(),
+            model,
+            profile,
             count.encoding,
             count.quality.name(),
             models::names(py, &count.assumptions)?,
@@ -397,43 +243,37 @@ impl PyEngine {
     }
 }
 
-impl PyEngine {
-    /// The estimate for a body that begins as a recorded one; `None` if it must be read in whole.
-    #[allow(clippy::too_many_arguments)]
-    fn short(
-        &self,
-        py: Python<'_>,
-        body: &Body<'_>,
-        model: Option<&str>,
-        dialect: Option<Dialect>,
-        provider: Option<&str>,
-        tenant: &Tenant,
-        now_seconds: f64,
-        wanted: usize,
-    ) -> Option<(Estimate, About)> {
-        let limits = Limits::default();
-        let is_allowed = |bytes: &&[u8]| bytes.len() <= limits.max_bytes;
-        let bytes = body.as_bytes().filter(is_allowed)?;
-        let starts = self.0.starts(tenant, bytes);
-        if starts.is_empty() {
-            return None;
-        }
-        py.detach(|| {
-            starts.iter().find_map(|start| {
-                let short = self.0.short(tenant, start, bytes)?;
-                let document = Document::from_bytes(&short, &limits).ok()?;
-                let request = read_request(&document, model, dialect);
-                let reading = self
-                    .0
-                    .read_short(request, provider, tenant.clone(), start)?;
-                let known = Python::attach(|_| self.0.known(&reading, now_seconds));
-                known.prefix.filter(|_| known.near.is_empty())?;
-                if self.0.wanted(&reading, &known, wanted).is_some() {
-                    return None;
-                }
-                self.1.resumed.fetch_add(1, Ordering::Relaxed);
-                Some((self.0.answer(&reading, &known), About::new(&reading)))
-            })
-        })
-    }
+fn estimate(py: Python<'_>, estimate: Estimate) -> PyResult<Bound<'_, PyAny>> {
+    let About {
+        dialect,
+        model,
+        profile,
+        context_window_tokens,
+    } = estimate.about;
+    let arguments = (
+        estimate.tokens,
+        estimate.source.name(),
+        estimate.known_tokens,
+        estimate.estimated_tokens,
+        estimate.new_message_count,
+        estimate.quality.name(),
+        estimate.low,
+        estimate.high,
+        models::names(py, &estimate.assumptions)?,
+        dialect.name(),
+        model,
+        profile,
+    );
+    models::estimate(py, arguments, context_window_tokens)
+}
+
+fn event(py: Python<'_>, record: Record) -> Event<'_> {
+    let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+    let entries = record.entries.iter().map(|entry| {
+        let (root, prefix) = (bytes(&entry.root.0), bytes(&entry.prefix.0));
+        (root, prefix, bytes(&entry.sealed))
+    });
+    let entries = entries.collect();
+    let source = record.source.name();
+    (record.expected_tokens, source, record.profile, entries)
 }

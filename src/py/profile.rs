@@ -1,7 +1,7 @@
 //! Profiles by name and by model.
-use super::engine::dialect;
 use super::errors::guard;
 use super::object::with_text;
+use super::request;
 use crate::profile::table::{ProfileError, Table};
 use crate::request::Dialect;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -39,7 +39,7 @@ pub(super) fn profile_of_model(
     provider: Option<&str>,
     rows: Option<&str>,
 ) -> PyResult<(String, bool)> {
-    let dialect = self::dialect(Some(dialect))?.unwrap_or(Dialect::OpenAiChat);
+    let dialect = request::dialect(Some(dialect))?.unwrap_or(Dialect::OpenAiChat);
     guard(|| {
         let table = table(rows)?;
         with_text(model, |model, _| {

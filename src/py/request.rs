@@ -1,10 +1,20 @@
 //! Requests and replies as the core reads them; for tests.
 use super::document::Body;
 use super::errors::guard;
-use crate::json::Limits;
 use crate::request::{Dialect, read_reply, read_request, reply_view, request_view};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+/// The dialect of this name; `None` to detect it.
+pub(super) fn dialect(name: Option<&str>) -> PyResult<Option<Dialect>> {
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    Dialect::named(name).map(Some).ok_or_else(|| {
+        let known = Dialect::ALL.map(Dialect::name).join(", ");
+        PyValueError::new_err(format!("dialect is {name:?}; it must be one of {known}"))
+    })
+}
 
 /// The neutral request in `body` as JSON text; for tests.
 #[pyfunction(name = "_request_view", signature = (body, *, model=None, dialect=None))]
@@ -12,13 +22,11 @@ pub(super) fn view_request(
     py: Python<'_>,
     body: Body<'_>,
     model: Option<String>,
-    dialect: Option<String>,
+    dialect: Option<&str>,
 ) -> PyResult<String> {
-    let unknown = || PyValueError::new_err("unknown dialect");
-    let named = |name: String| Dialect::named(&name).ok_or_else(unknown);
-    let dialect = dialect.map(named).transpose()?;
+    let dialect = self::dialect(dialect)?;
     guard(|| {
-        body.read(py, &Limits::default(), |document| {
+        body.read(py, |document| {
             request_view(&read_request(document, model.as_deref(), dialect))
         })
     })
@@ -27,9 +35,5 @@ pub(super) fn view_request(
 /// The messages of the reply in `body` as JSON text; for tests.
 #[pyfunction(name = "_reply_view")]
 pub(super) fn view_reply(py: Python<'_>, body: Body<'_>) -> PyResult<String> {
-    guard(|| {
-        body.read(py, &Limits::default(), |document| {
-            reply_view(&read_reply(document))
-        })
-    })
+    guard(|| body.read(py, |document| reply_view(&read_reply(document))))
 }

@@ -2,7 +2,6 @@
 use super::document::Body;
 use super::errors::guard;
 use super::models;
-use crate::json::Limits;
 use crate::known::PrefixStore;
 use crate::known::digest::Digest;
 use crate::known::tracker::{Conversation, Tracker};
@@ -15,7 +14,7 @@ pub(super) struct PyTracker(Tracker);
 impl PyTracker {
     fn read(&self, py: Python<'_>, messages: &Body<'_>, family: &str) -> PyResult<Conversation> {
         guard(|| {
-            messages.read(py, &Limits::default(), |document| {
+            messages.read(py, |document| {
                 self.0.read(family, &read_request(document, Some(""), None))
             })
         })

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from tokenctx import __version__
 from tokenctx._cli.context import context_command
 from tokenctx._cli.eval import eval_command
 from tokenctx._cli.inputs import Count, Kind, Options, counts, kind_of, read_input
@@ -30,6 +29,7 @@ from tokenctx._cli.tables import (
     total_line,
     turn_table,
 )
+from tokenctx._core import __version__
 from tokenctx._errors import Error
 from tokenctx._estimate.estimator import Method  # noqa: TC001
 from tokenctx._evaluation.recordings import (

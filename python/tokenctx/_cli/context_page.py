@@ -5,7 +5,6 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from tokenctx import __version__
 from tokenctx._cli.context_picture import (
     COLOURS,
     Plans,
@@ -16,6 +15,7 @@ from tokenctx._cli.context_picture import (
     plan_lines,
     segments,
 )
+from tokenctx._core import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

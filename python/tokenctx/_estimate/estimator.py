@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent
     from tokenctx._estimate.profiles import Profiles
-    from tokenctx._estimate.vocabularies import TextCounter
-    from tokenctx._models import Dialect, RequestCount
+    from tokenctx._models import Dialect, RequestCount, TextCounter
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
 
@@ -353,7 +352,7 @@ class HybridTokenEstimator:
     def learned(self) -> dict[str, Any]:
         """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
         rows = self._engine.learned()
-        models = {model: {"lead": lead, "numbers": numbers} for model, lead, numbers in rows}
+        models = {model: {"wins": wins, "numbers": numbers} for model, wins, numbers in rows}
         return {"version": LEARNED_VERSION, "models": models}
 
     def learn(self, learned: Mapping[str, Any]) -> None:
@@ -368,11 +367,13 @@ class HybridTokenEstimator:
             )
         for model, row in learned["models"].items():
             try:
-                is_taken = self._engine.set_learned(model, row["lead"], row["numbers"])
+                is_taken = self._engine.set_learned(model, row["wins"], row["numbers"])
             except (KeyError, TypeError, OverflowError):
                 is_taken = False
             if not is_taken:
-                raise ValueError(f"what was learned of {model!r} is no lead and finite numbers")
+                raise ValueError(
+                    f"what was learned of {model!r} is no number of wins and finite numbers"
+                )
 
     def reset(self) -> None:
         """Forget every known prefix, the correction factor and all that was learned."""

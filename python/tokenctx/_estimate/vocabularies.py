@@ -5,27 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from tokenctx._models import TextCounter
+
 MAX_FILE_BYTES: Final = 256 << 20
 """Largest vocabulary file that is read; that of Gemma 3 has 33 MB."""
-
-
-class TextCounter(Protocol):
-    """Anything that counts the tokens of text, such as an `Encoding`."""
-
-    @property
-    def name(self) -> str:
-        """What results name it by."""
-        ...
-
-    def count(self, text: str, /) -> int:
-        """Number of tokens of `text`."""
-        ...
 
 
 def named_vocabularies(

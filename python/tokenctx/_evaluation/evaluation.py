@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from tokenctx._estimate.vocabularies import TextCounter
     from tokenctx._evaluation.peers import Peer
     from tokenctx._evaluation.strata import Stratum
-    from tokenctx._models import Dialect, Estimate
+    from tokenctx._models import Dialect, Estimate, TextCounter
 
 Json = dict[str, Any]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, overload
 
 from tokenctx._core import Scale
 from tokenctx._usage.normal import Usage, normalize_usage
+from tokenctx._usage.scaled import ScaledUsage, Status
 from tokenctx._usage.streams import AsyncScaledStream, ScaledStream, usage_of_numbers
 
 if TYPE_CHECKING:
@@ -18,39 +19,11 @@ if TYPE_CHECKING:
 
 Rounding = Literal["floor", "nearest", "ceil"]
 Strategy = Literal["fixed", "piecewise"]
-Status = Literal["scaled", "exempt", "unknown_window", "larger_window", "equal_window"]
 
 DEFAULT_ASSUMED_WINDOW: Final = 200_000
 DEFAULT_EXEMPT_MODELS: Final = ("gpt-4o-mini",)
 """Of the adapter that this comes from: its agent shall see the small window as it is."""
 UNSCALED: Final = [(1, 1)]
-
-
-@dataclass(frozen=True, slots=True)
-class ScaledUsage:
-    """What was billed, and what an agent is told, side by side.
-
-    Attributes:
-        real: As the provider reported it: for logs, bills, `record`.
-        adjusted: In the measure of the assumed window, and marked as scaled.
-        status: `scaled`, or why the numbers are equal: the model is `exempt`, its window is not
-            known (`unknown_window`), as large as the assumed one (`equal_window`) or larger.
-        model: As the caller named it.
-        real_window_tokens: None if it is not known.
-        assumed_window_tokens: What the agent believes in.
-    """
-
-    real: Usage
-    adjusted: Usage
-    status: Status
-    model: str
-    real_window_tokens: int | None
-    assumed_window_tokens: int
-
-    @property
-    def normal_usage(self) -> Usage:
-        """The real one: what `normalize_usage` and `record` take this for."""
-        return self.real
 
 
 class _ScaledBody:

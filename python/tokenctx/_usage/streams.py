@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
     from tokenctx._core import Rewriter
-    from tokenctx._usage.scaler import ScaledUsage
+    from tokenctx._usage.scaled import ScaledUsage
 
 Numbers = list[tuple[str, int, int]]
 """Path in a usage object, real and scaled number."""

@@ -18,7 +18,7 @@ Entries = list[tuple[str, str]]
 
 
 class Outbox:
-    """Entries by key, bounded, with one writer at a time, who may get stuck and is replaced then.
+    """Entries by key, bounded, with one writer at a time; a stuck writer is replaced.
 
     The newest are written first: after an outage it is their conversations that go on.
     """

@@ -1,4 +1,4 @@
-"""Threads that may be left stuck in a call."""
+"""Threads that are left behind if a call does not return."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-//! Blocks and merges by AVX-512: 64 bytes of text, or sixteen cells, at once.
+//! Merges by AVX-512: sixteen cells at once.
 //!
-//! What is computed is defined by [`block`](crate::bpe::split::block) and [`batch`](crate::bpe::merge::batch), whose
-//! portable code the tests compare with this.
+//! What is computed is defined by [`batch`](crate::bpe::merge::batch), whose portable code the tests compare with
+//! this.
 #![allow(
     unsafe_code,
     reason = "instructions that the compiler may not assume to be there"
@@ -18,18 +18,19 @@
 
 use std::arch::x86_64::*;
 
-use crate::bpe::merge::batch::{LANES, NO_PAIR, POSITION_BITS, POSITIONS, Row, Texts, Together};
+use crate::bpe::merge::batch::{
+    BATCH_CELLS, BatchKernel, MergeBatch, NO_PAIR, POSITION_BITS, POSITIONS, Row, Texts,
+};
 use crate::bpe::merge::gather::{self, slots_in};
+use crate::bpe::merge::kernel::MergeKernel;
 use crate::bpe::merge::long;
-use crate::bpe::merge::long_batch::Waiting;
+use crate::bpe::merge::long_batch::{LongCellBatch, LongCellKernel};
 use crate::bpe::merge::window::{CANDIDATES, Candidates, LookUp};
-use crate::bpe::split::block::{BLOCK, Block, Lanes, Window};
-use crate::bpe::split::characters;
-use crate::bpe::split::simd::Avx2;
+use crate::bpe::split::avx512::Avx512;
 use crate::bpe::table::Vocabulary;
 use crate::bpe::table::key;
 
-const _: () = assert!(LANES == 16);
+const _: () = assert!(BATCH_CELLS == 16);
 
 /// The last position.
 const LAST: i32 = POSITIONS as i32 - 1;
@@ -37,98 +38,31 @@ const LAST: i32 = POSITIONS as i32 - 1;
 /// Longest pair that is looked up in all lanes at once.
 const SHORT: i32 = key::SHORT_BYTES as i32;
 
-/// Sixty-four bytes. Only to be used where [`is_detected`](Avx512::is_detected) says so.
-#[derive(Clone, Copy)]
-pub(in crate::bpe) struct Avx512(__m512i);
-
-impl Avx512 {
-    /// True if this machine has all that is used here.
-    #[inline]
-    pub(in crate::bpe) fn is_detected() -> bool {
-        Avx2::is_detected()
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512cd")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vbmi")
-            && is_x86_feature_detected!("avx512vbmi2")
-            && is_x86_feature_detected!("avx512vl")
-    }
-}
-
 // SAFETY of every block: functions of this type are reached only through `count_avx512` of
 // `scan.rs`, after detection.
-impl Lanes for Avx512 {
-    const WIDTH: usize = 64;
-
-    #[inline(always)]
-    fn load(window: &Window, _part: usize) -> Self {
-        // SAFETY: a window has 64 bytes, and the load needs no alignment.
-        Self(unsafe { _mm512_loadu_si512(window.as_ptr().cast()) })
-    }
-
-    #[inline(always)]
-    fn wide(self) -> u64 {
-        // SAFETY: see above.
-        unsafe { _mm512_movepi8_mask(self.0) }
-    }
-
-    #[inline(always)]
-    fn equal(self, byte: u8) -> u64 {
-        // SAFETY: see above.
-        unsafe { _mm512_cmpeq_epi8_mask(self.0, _mm512_set1_epi8(byte.cast_signed())) }
-    }
-
-    #[inline(always)]
-    fn within(self, first: u8, last: u8) -> u64 {
-        // SAFETY: see above.
-        unsafe {
-            let above = _mm512_sub_epi8(self.0, _mm512_set1_epi8(first.cast_signed()));
-            _mm512_cmple_epu8_mask(above, _mm512_set1_epi8((last - first).cast_signed()))
-        }
-    }
-
-    const CHARACTERS: bool = true;
+impl MergeKernel for Avx512 {
     const WHOLE_BYTES: usize = 24; // measured: 16 is slower in translations, 31 no faster
-
-    #[inline(always)]
-    fn characters(window: &Window, block: &mut Block) {
-        // SAFETY: see above.
-        unsafe { characters::set(window, block) }
-    }
-
-    #[inline(always)]
-    fn spread(bits: u64, places: u64) -> u64 {
-        if places == u64::MAX {
-            bits
-        } else {
-            // SAFETY: see above.
-            unsafe { _pdep_u64(bits, places) }
-        }
-    }
 
     #[inline(always)]
     fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
         // SAFETY: see above.
         unsafe { count_long(vocabulary, cell) }
     }
+}
 
+impl BatchKernel for Avx512 {
     #[inline(always)]
-    fn places(start: usize, bits: u64, places: &mut [usize; BLOCK]) {
+    fn join(batch: &mut MergeBatch, vocabulary: &Vocabulary) {
         // SAFETY: see above.
-        unsafe { self::places(start, bits, places) }
+        unsafe { join(batch, vocabulary) }
     }
+}
 
+impl LongCellKernel for Avx512 {
     #[inline(always)]
-    fn join(together: &mut Together, vocabulary: &Vocabulary) {
+    fn read(long_cells: &mut LongCellBatch<'_>, vocabulary: &Vocabulary) {
         // SAFETY: see above.
-        unsafe { join(together, vocabulary) }
-    }
-
-    #[inline(always)]
-    fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-        // SAFETY: see above.
-        unsafe { read(waiting, vocabulary) }
+        unsafe { read(long_cells, vocabulary) }
     }
 }
 
@@ -140,32 +74,6 @@ impl LookUp for Avx512 {
     }
 }
 
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi2,popcnt")]
-fn places(start: usize, bits: u64, places: &mut [usize; BLOCK]) {
-    let numbers: [u8; BLOCK] = std::array::from_fn(|number| number as u8 + 1);
-    // SAFETY: as many bytes.
-    let numbers = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
-    let mut numbers = _mm512_maskz_compress_epi8(bits, numbers);
-    let start = _mm512_set1_epi64(start as i64);
-    let mut left = bits.count_ones();
-    for places in places.as_chunks_mut::<16>().0 {
-        let bytes = _mm512_castsi512_si128(numbers);
-        let low = _mm512_add_epi64(_mm512_cvtepu8_epi64(bytes), start);
-        let high = _mm512_add_epi64(_mm512_cvtepu8_epi64(_mm_bsrli_si128::<8>(bytes)), start);
-        // SAFETY: there are sixteen.
-        unsafe {
-            _mm512_storeu_si512(places.as_mut_ptr().cast(), low);
-            _mm512_storeu_si512(places.as_mut_ptr().add(8).cast(), high);
-        }
-        if left <= 16 {
-            break;
-        }
-        left -= 16;
-        numbers = _mm512_alignr_epi32::<4>(numbers, numbers);
-    }
-}
-
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
 fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
@@ -174,32 +82,32 @@ fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
 
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,bmi1,bmi2,lzcnt,popcnt")]
-fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-    waiting.read::<Avx512>(vocabulary);
+fn read(long_cells: &mut LongCellBatch<'_>, vocabulary: &Vocabulary) {
+    long_cells.read::<Avx512>(vocabulary);
 }
 
 /// Cells that are as fast one after the other: a step of vectors takes as long for one as for all.
-const FEW: u32 = LANES as u32 / 4;
+const FEW: u32 = BATCH_CELLS as u32 / 4;
 
-/// [`Together::join`], a lane of the vectors for each cell.
+/// [`MergeBatch::join`], a lane of the vectors for each cell.
 #[inline(never)]
 #[target_feature(
     enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vbmi,avx512vl,bmi1,bmi2,lzcnt,popcnt"
 )]
-fn join(together: &mut Together, vocabulary: &Vocabulary) {
-    if together.busy.count_ones() <= FEW {
-        together.join_lanes(vocabulary);
-        set_lowest(together);
+fn join(batch: &mut MergeBatch, vocabulary: &Vocabulary) {
+    if batch.busy.count_ones() <= FEW {
+        batch.join_lanes(vocabulary);
+        set_lowest(batch);
         return;
     }
     // SAFETY: both have sixteen words.
     let (lowest, starts) = unsafe {
         (
-            _mm512_loadu_si512(together.lowest.as_ptr().cast()),
-            _mm512_loadu_si512(together.starts.as_ptr().cast()),
+            _mm512_loadu_si512(batch.lowest.as_ptr().cast()),
+            _mm512_loadu_si512(batch.starts.as_ptr().cast()),
         )
     };
-    let lanes = together.busy as u16;
+    let lanes = batch.busy as u16;
     let at = _mm512_and_si512(lowest, _mm512_set1_epi32(LAST));
     let one = _mm512_set1_epi32(1);
     let bit = _mm512_sllv_epi32(one, at);
@@ -214,14 +122,14 @@ fn join(together: &mut Together, vocabulary: &Vocabulary) {
     let has_previous = lanes & _mm512_test_epi32_mask(before, before);
     let [end, next, previous] = [end, next, before].map(|bits| highest(bits));
     let previous_bit = _mm512_sllv_epi32(one, previous);
-    // All is asked for before the first answer is used, so that the lanes wait for the memory together.
-    let texts = Registers::load(&together.texts);
+    // All is asked for before the first answer is used, so that the lanes wait for the memory batch.
+    let texts = Registers::load(&batch.texts);
     let [low, high] = Pairs::all(&texts, has_next, at, next);
     let [low_before, high_before] = Pairs::all(&texts, has_previous, previous, end);
     let pairs = [low, high, low_before, high_before];
     let buckets = pairs.map(|pairs| pairs.buckets(vocabulary));
     let lowest = least(
-        &together.words,
+        &batch.words,
         _mm512_andnot_si512(_mm512_or_si512(bit, previous_bit), starts),
     );
     let [low, high, low_before, high_before] =
@@ -231,27 +139,27 @@ fn join(together: &mut Together, vocabulary: &Vocabulary) {
     let lowest = _mm512_min_epi32(lowest, _mm512_min_epi32(made, made_before));
     // SAFETY: both have sixteen words.
     unsafe {
-        _mm512_storeu_si512(together.lowest.as_mut_ptr().cast(), lowest);
-        _mm512_storeu_si512(together.starts.as_mut_ptr().cast(), starts);
+        _mm512_storeu_si512(batch.lowest.as_mut_ptr().cast(), lowest);
+        _mm512_storeu_si512(batch.starts.as_mut_ptr().cast(), starts);
     }
-    set(together, lanes, at, made);
-    set(together, has_previous, previous, made_before);
+    set(batch, lanes, at, made);
+    set(batch, has_previous, previous, made_before);
     let long = (long(has_next, at, next), long(has_previous, previous, end));
     if long.0 | long.1 != 0 {
-        set_long(together, vocabulary, long.0, at, next);
-        set_long(together, vocabulary, long.1, previous, end);
+        set_long(batch, vocabulary, long.0, at, next);
+        set_long(batch, vocabulary, long.1, previous, end);
     }
 }
 
 /// Finds the lowest word of each lane.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn set_lowest(together: &mut Together) {
+fn set_lowest(batch: &mut MergeBatch) {
     // SAFETY: both have sixteen words.
     unsafe {
-        let starts = _mm512_loadu_si512(together.starts.as_ptr().cast());
-        let lowest = least(&together.words, starts);
-        _mm512_storeu_si512(together.lowest.as_mut_ptr().cast(), lowest);
+        let starts = _mm512_loadu_si512(batch.starts.as_ptr().cast());
+        let lowest = least(&batch.words, starts);
+        _mm512_storeu_si512(batch.lowest.as_mut_ptr().cast(), lowest);
     }
 }
 
@@ -333,11 +241,14 @@ fn words(low: (__m256i, __mmask8), high: (__m256i, __mmask8), at: __m512i) -> __
 /// Sets the words at a position of some lanes.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn set(together: &mut Together, lanes: __mmask16, at: __m512i, words: __m512i) {
+fn set(batch: &mut MergeBatch, lanes: __mmask16, at: __m512i, words: __m512i) {
     let row = _mm512_and_si512(at, _mm512_set1_epi32(LAST));
-    let place = _mm512_or_si512(_mm512_slli_epi32::<{ LANES.ilog2() }>(row), lane_numbers());
-    let base = together.words.as_mut_ptr().cast();
-    // SAFETY: a place is below POSITIONS * LANES.
+    let place = _mm512_or_si512(
+        _mm512_slli_epi32::<{ BATCH_CELLS.ilog2() }>(row),
+        lane_numbers(),
+    );
+    let base = batch.words.as_mut_ptr().cast();
+    // SAFETY: a place is below POSITIONS * BATCH_CELLS.
     unsafe { _mm512_mask_i32scatter_epi32::<4>(base, lanes, place, words) }
 }
 
@@ -353,21 +264,21 @@ fn long(lanes: __mmask16, from: __m512i, to: __m512i) -> __mmask16 {
 #[inline(never)]
 #[target_feature(enable = "avx512f")]
 fn set_long(
-    together: &mut Together,
+    batch: &mut MergeBatch,
     vocabulary: &Vocabulary,
     mut lanes: __mmask16,
     from: __m512i,
     to: __m512i,
 ) {
-    let (mut starts, mut ends) = ([0_u32; LANES], [0_u32; LANES]);
+    let (mut starts, mut ends) = ([0_u32; BATCH_CELLS], [0_u32; BATCH_CELLS]);
     // SAFETY: both have room for sixteen numbers.
     unsafe {
         _mm512_storeu_si512(starts.as_mut_ptr().cast(), from);
         _mm512_storeu_si512(ends.as_mut_ptr().cast(), to);
     }
     while lanes != 0 {
-        let lane = lanes.trailing_zeros() as usize % LANES;
-        together.set_long(vocabulary, lane, starts[lane] as usize, ends[lane] as usize);
+        let lane = lanes.trailing_zeros() as usize % BATCH_CELLS;
+        batch.set_long(vocabulary, lane, starts[lane] as usize, ends[lane] as usize);
         lanes &= lanes - 1;
     }
 }

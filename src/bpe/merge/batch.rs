@@ -2,7 +2,7 @@
 //!
 //! A step of a merge waits more than it computes: the lowest pair tells which two byte strings to
 //! look up, their ranks tell the next lowest pair, and tables of megabytes are seldom near. So
-//! [`LANES`] cells take each step together: first all ask the memory for what they will read, then all
+//! [`BATCH_CELLS`] cells take each step batch: first all ask the memory for what they will read, then all
 //! read it. A lane whose cell is merged takes the next cell, also of a later piece, so that lanes are
 //! seldom idle before the text ends. A cell that is already in a lane takes no other: texts repeat their
 //! words, and a sixth to a third of what comes here is such a word.
@@ -24,26 +24,27 @@
 //!   near, no difference in a text. Storing by scalar code instead of three scatters, or asking for all
 //!   buckets, then for all words, before they are gathered: 6 and 17 % slower where all is near.
 //! - Moving the last cells of a text to the first half of the lanes, so that steps skip the other: no
-//!   difference. The last four one after the other instead ([`Together::join_lanes`]): messages 2 to 4 %
+//!   difference. The last four one after the other instead ([`MergeBatch::join_lanes`]): messages 2 to 4 %
 //!   faster; eight or twelve: no gain.
 //! - Joining first, in one step, all pairs of bytes that no other join can come before, by two bounds for every
 //!   two bytes made at build time: half of all joins, but the steps that are left wait as long. Looked up
 //!   in vectors, from all new cells, messages were 2 to 6 % faster, other scripts and English 3 to 5 %
 //!   slower, base64 11 to 15 %; looked up one by one, all was 2 to 14 % slower.
 
-use crate::bpe::split::block::{Lanes, prefetch};
+use crate::bpe::prefetch::prefetch;
+use crate::bpe::split::block::Lanes;
 use crate::bpe::table::key::{Key, SHORT_BYTES};
 use crate::bpe::table::memo::{Hash, Memo};
 use crate::bpe::table::{NONE, Vocabulary, bytes_at};
 
 /// Longest cell that is merged here; [`merge`](crate::bpe::merge::cell) has the longer ones.
-pub(in crate::bpe) const TOGETHER_BYTES: usize = (1 << POSITION_BITS) - 1;
+pub(in crate::bpe) const BATCH_CELL_BYTES: usize = (1 << POSITION_BITS) - 1;
 
 /// Cells that are merged side by side.
-pub(in crate::bpe) const LANES: usize = 16;
+pub(in crate::bpe) const BATCH_CELLS: usize = 16;
 
 /// Bit set of all lanes.
-const ALL: u32 = u32::MAX >> (32 - LANES);
+const ALL: u32 = u32::MAX >> (32 - BATCH_CELLS);
 
 /// Low bits of a word, which hold a position.
 pub(in crate::bpe) const POSITION_BITS: u32 = 5;
@@ -58,7 +59,7 @@ pub(in crate::bpe) const POSITIONS: usize = 1 << POSITION_BITS;
 type Text = [u8; POSITIONS + 16];
 
 /// The texts of all lanes, one after the other, the even ones before the odd ones in each half.
-pub(in crate::bpe) type Texts = [u8; LANES * POSITIONS + 16];
+pub(in crate::bpe) type Texts = [u8; BATCH_CELLS * POSITIONS + 16];
 
 /// Where the text of a lane starts.
 #[inline(always)]
@@ -67,35 +68,41 @@ fn text_start(lane: usize) -> usize {
 }
 
 /// A word of every lane.
-pub(in crate::bpe) type Row = [i32; LANES];
+pub(in crate::bpe) type Row = [i32; BATCH_CELLS];
+
+/// How a batch is merged by the instructions that classify the text.
+pub(crate) trait BatchKernel: Lanes {
+    /// [`MergeBatch::join`], compiled for these instructions.
+    fn join(batch: &mut MergeBatch, vocabulary: &Vocabulary);
+}
 
 /// Cells that are being merged.
 #[repr(align(64))]
-pub(crate) struct Together {
+pub(crate) struct MergeBatch {
     /// For each position and lane, the rank of the pair that starts there, above the position. Where no
     /// span starts any more it is [`NO_PAIR`] or, by AVX-512, which asks `starts`, what it was.
     pub(in crate::bpe) words: [Row; POSITIONS],
     /// The lowest word of each lane.
     pub(in crate::bpe) lowest: Row,
     /// Starts of spans in each cell, and the end of the last.
-    pub(in crate::bpe) starts: [u32; LANES],
+    pub(in crate::bpe) starts: [u32; BATCH_CELLS],
     pub(in crate::bpe) texts: Texts,
-    hashes: [Hash; LANES],
+    hashes: [Hash; BATCH_CELLS],
     /// How often each cell occurred since it was taken.
-    times: [u64; LANES],
+    times: [u64; BATCH_CELLS],
     /// Bit set of the lanes that have a cell.
     pub(in crate::bpe) busy: u32,
 }
 
-impl Together {
-    pub(in crate::bpe) const fn new() -> Together {
-        Together {
-            words: [[NO_PAIR; LANES]; POSITIONS],
-            lowest: [NO_PAIR; LANES],
-            starts: [0; LANES],
-            texts: [0; LANES * POSITIONS + 16],
-            hashes: [Hash::NONE; LANES],
-            times: [0; LANES],
+impl MergeBatch {
+    pub(in crate::bpe) const fn new() -> MergeBatch {
+        MergeBatch {
+            words: [[NO_PAIR; BATCH_CELLS]; POSITIONS],
+            lowest: [NO_PAIR; BATCH_CELLS],
+            starts: [0; BATCH_CELLS],
+            texts: [0; BATCH_CELLS * POSITIONS + 16],
+            hashes: [Hash::NONE; BATCH_CELLS],
+            times: [0; BATCH_CELLS],
             busy: 0,
         }
     }
@@ -104,14 +111,14 @@ impl Together {
     #[inline(always)]
     pub(in crate::bpe) fn restart(&mut self) {
         if self.busy != 0 {
-            *self = Together::new();
+            *self = MergeBatch::new();
         }
     }
 
-    /// Takes the cell `text[start..end]`, of 2 to [`TOGETHER_BYTES`]; returns the tokens of cells
+    /// Takes the cell `text[start..end]`, of 2 to [`BATCH_CELL_BYTES`]; returns the tokens of cells
     /// that are merged now.
     #[inline(always)]
-    pub(in crate::bpe) fn push<L: Lanes>(
+    pub(in crate::bpe) fn push<L: BatchKernel>(
         &mut self,
         vocabulary: &Vocabulary,
         memo: Memo,
@@ -126,22 +133,22 @@ impl Together {
         }
         let same = self.lanes_of(hash);
         if same != 0 {
-            self.times[same.trailing_zeros() as usize % LANES] += 1;
+            self.times[same.trailing_zeros() as usize % BATCH_CELLS] += 1;
             return 0;
         }
-        let lane = self.busy.trailing_ones() as usize % LANES;
+        let lane = self.busy.trailing_ones() as usize % BATCH_CELLS;
         self.busy |= 1 << lane;
         self.hashes[lane] = hash;
         self.times[lane] = 1;
         let length = end - start;
-        self.starts[lane] = u32::MAX >> (TOGETHER_BYTES - length);
+        self.starts[lane] = u32::MAX >> (BATCH_CELL_BYTES - length);
         let cell = &mut self.texts[text_start(lane)..][..POSITIONS];
         cell[..16].copy_from_slice(&bytes_at(text, start));
         if length > 16 {
             cell[16..].copy_from_slice(&bytes_at(text, start + 16));
         }
         let mut lowest = NO_PAIR;
-        for at in 0..(length - 1).min(TOGETHER_BYTES) {
+        for at in 0..(length - 1).min(BATCH_CELL_BYTES) {
             let word = word(vocabulary.pair_rank([cell[at], cell[at + 1]]), at);
             self.words[at][lane] = word;
             lowest = lowest.min(word);
@@ -172,7 +179,11 @@ impl Together {
 
     /// Tokens of all cells that are left.
     #[inline(always)]
-    pub(in crate::bpe) fn finish<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+    pub(in crate::bpe) fn finish<L: BatchKernel>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        memo: Memo,
+    ) -> u64 {
         let mut tokens = 0;
         while self.busy != 0 {
             tokens += self.step::<L>(vocabulary, memo);
@@ -182,7 +193,7 @@ impl Together {
 
     /// A step of every cell; returns the tokens of those that are merged.
     #[inline(always)]
-    fn step<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+    fn step<L: BatchKernel>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
         L::join(self, vocabulary);
         self.free(memo)
     }
@@ -198,7 +209,7 @@ impl Together {
         self.busy &= !merged;
         let mut tokens = 0;
         while merged != 0 {
-            let lane = merged.trailing_zeros() as usize % LANES;
+            let lane = merged.trailing_zeros() as usize % BATCH_CELLS;
             let count = u64::from(self.starts[lane].count_ones() - 1);
             memo.remember_piece(self.hashes[lane], count);
             tokens += count * self.times[lane];
@@ -211,7 +222,7 @@ impl Together {
     #[inline(always)]
     pub(in crate::bpe) fn join(&mut self, vocabulary: &Vocabulary) {
         self.join_lanes(vocabulary);
-        let mut lowest = [NO_PAIR; LANES];
+        let mut lowest = [NO_PAIR; BATCH_CELLS];
         for row in &self.words {
             for (lowest, word) in lowest.iter_mut().zip(row) {
                 *lowest = (*lowest).min(*word);
@@ -223,16 +234,16 @@ impl Together {
     /// The same, but `lowest` stays as it was.
     ///
     /// First all lanes ask for what they have to look up, then they look it up, so that they wait for
-    /// the memory together.
+    /// the memory batch.
     #[inline(always)]
     pub(in crate::bpe) fn join_lanes(&mut self, vocabulary: &Vocabulary) {
-        let mut pairs = [[Pair::default(); 2]; LANES];
+        let mut pairs = [[Pair::default(); 2]; BATCH_CELLS];
         let mut lanes = self.busy;
         for pairs in &mut pairs {
             if lanes == 0 {
                 break;
             }
-            let lane = lanes.trailing_zeros() as usize % LANES;
+            let lane = lanes.trailing_zeros() as usize % BATCH_CELLS;
             lanes &= lanes - 1;
             *pairs = self.join_lane(vocabulary, lane);
         }
@@ -241,7 +252,7 @@ impl Together {
             if lanes == 0 {
                 break;
             }
-            let lane = lanes.trailing_zeros() as usize % LANES;
+            let lane = lanes.trailing_zeros() as usize % BATCH_CELLS;
             lanes &= lanes - 1;
             for pair in pairs {
                 let rank = pair.rank(vocabulary, self.text(lane));
@@ -253,7 +264,7 @@ impl Together {
     /// The text of a lane's cell.
     #[inline(always)]
     fn text(&self, lane: usize) -> &Text {
-        let rest = &self.texts[text_start(lane % LANES)..];
+        let rest = &self.texts[text_start(lane % BATCH_CELLS)..];
         rest.first_chunk().unwrap_or(&[0; POSITIONS + 16])
     }
 
@@ -328,7 +339,7 @@ impl Pair {
     #[inline(always)]
     fn rank(&self, vocabulary: &Vocabulary, text: &Text) -> u32 {
         let length = self.to.wrapping_sub(self.from);
-        if length.wrapping_sub(SHORT_BYTES + 1) < TOGETHER_BYTES - SHORT_BYTES {
+        if length.wrapping_sub(SHORT_BYTES + 1) < BATCH_CELL_BYTES - SHORT_BYTES {
             return vocabulary.candidate_rank(text, self.from, self.to);
         }
         vocabulary.rank_at(self.place, self.key)

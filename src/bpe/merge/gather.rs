@@ -136,8 +136,8 @@ fn bucket_bits(hash: __m512i) -> __m256i {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpe::merge::avx512::Avx512;
     use crate::bpe::merge::window::{LookUp, OneByOne};
+    use crate::bpe::split::avx512::Avx512;
     use crate::bpe::table::{CL100K, O200K, R50K};
 
     #[test]

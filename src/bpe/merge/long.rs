@@ -4,8 +4,8 @@
 //! part until what both have read fits together, by the lemma of [`windows`]; mostly that is soon. In a run
 //! it would be at its end, so that no part starts within one.
 
-use crate::bpe::merge::window::LookUp;
-use crate::bpe::merge::windows::{Reader, TOGETHER, Windows, run_before, step};
+use crate::bpe::merge::window::{LookUp, WINDOWS_AT_ONCE};
+use crate::bpe::merge::windows::{Reader, Windows, run_before, step};
 use crate::bpe::table::Vocabulary;
 
 /// Shortest part that has a reader of its own.
@@ -15,7 +15,7 @@ const PART: usize = 512;
 const BEYOND: usize = 64;
 
 /// Longest cell that is not read in parts if others can be read beside it.
-pub(in crate::bpe) const PARTED_BYTES: usize = PART * TOGETHER;
+pub(in crate::bpe) const PARTED_BYTES: usize = PART * WINDOWS_AT_ONCE;
 
 /// Bytes of long cells that are worth fetching all joins for.
 pub(in crate::bpe) const FETCH_BYTES: usize = 8 << 10;
@@ -71,7 +71,7 @@ fn read<'a, L: LookUp>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a
 
 /// Where the parts of a cell start: not within a run, whose tokens depend on where it starts.
 fn part_starts(cell: &[u8]) -> Vec<usize> {
-    let number = (cell.len() / PART).clamp(1, TOGETHER);
+    let number = (cell.len() / PART).clamp(1, WINDOWS_AT_ONCE);
     let (length, mut starts) = (cell.len() / number, vec![0]);
     for start in (1..number).map(|part| part * length) {
         let before = starts[starts.len() - 1];
@@ -86,7 +86,7 @@ fn part_starts(cell: &[u8]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpe::merge::window::{Narrow, OneByOne};
+    use crate::bpe::merge::window::{OneByOne, SmallWindow};
     use crate::bpe::merge::windows::stay_apart;
     use crate::bpe::merge::{piece, tree_window, window};
     use crate::bpe::steps;
@@ -180,8 +180,8 @@ mod tests {
                         spans.iter().map(|&(_, token)| token).collect()
                     };
                     assert_eq!(merged(&spans), expected, "{text:?}");
-                    if length <= Narrow::BYTES {
-                        let mut window = Narrow::EMPTY;
+                    if length <= SmallWindow::BYTES {
+                        let mut window = SmallWindow::EMPTY;
                         window.set(vocabulary, text);
                         window::merge::<OneByOne, _>(vocabulary, std::slice::from_mut(&mut window));
                         let spans: Vec<_> = window.spans().collect();

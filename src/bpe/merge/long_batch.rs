@@ -1,33 +1,39 @@
 //! Long cells that wait, to be read side by side.
 
 use crate::bpe::merge::long::FETCH_BYTES;
-use crate::bpe::merge::window::LookUp;
-use crate::bpe::merge::windows::{Reader, TOGETHER, Windows, step};
+use crate::bpe::merge::window::{LookUp, WINDOWS_AT_ONCE};
+use crate::bpe::merge::windows::{Reader, Windows, step};
 use crate::bpe::split::block::Lanes;
 use crate::bpe::table::Vocabulary;
 use crate::bpe::table::memo::{Hash, Memo};
 
 /// Bit set of all lanes.
-const ALL: u32 = u32::MAX >> (32 - TOGETHER);
+const ALL: u32 = u32::MAX >> (32 - WINDOWS_AT_ONCE);
+
+/// How long cells are read by the instructions that classify the text.
+pub(crate) trait LongCellKernel: Lanes {
+    /// [`LongCellBatch::read`], compiled for these instructions.
+    fn read(cells: &mut LongCellBatch<'_>, vocabulary: &Vocabulary);
+}
 
 /// Cells that are being read. Memory is taken with the first cell.
-pub(crate) struct Waiting<'a> {
+pub(crate) struct LongCellBatch<'a> {
     readers: Vec<Reader<'a>>,
     windows: Windows,
-    hashes: [Hash; TOGETHER],
+    hashes: [Hash; WINDOWS_AT_ONCE],
     /// Bit set of the readers that have a cell.
     busy: u32,
     /// Bytes of all cells so far.
     bytes: usize,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> LongCellBatch<'a> {
     #[inline(always)]
-    pub(in crate::bpe) fn new() -> Waiting<'a> {
-        Waiting {
+    pub(in crate::bpe) fn new() -> LongCellBatch<'a> {
+        LongCellBatch {
             readers: Vec::new(),
             windows: Windows::new(),
-            hashes: [Hash::NONE; TOGETHER],
+            hashes: [Hash::NONE; WINDOWS_AT_ONCE],
             busy: 0,
             bytes: 0,
         }
@@ -35,7 +41,7 @@ impl<'a> Waiting<'a> {
 
     /// Takes a cell; returns the tokens of cells that are read now.
     #[inline(never)]
-    pub(in crate::bpe) fn push<L: Lanes>(
+    pub(in crate::bpe) fn push<L: LongCellKernel>(
         &mut self,
         vocabulary: &Vocabulary,
         memo: Memo,
@@ -63,7 +69,11 @@ impl<'a> Waiting<'a> {
 
     /// Tokens of all cells that are left.
     #[inline(always)]
-    pub(in crate::bpe) fn finish<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+    pub(in crate::bpe) fn finish<L: LongCellKernel>(
+        &mut self,
+        vocabulary: &Vocabulary,
+        memo: Memo,
+    ) -> u64 {
         let mut tokens = 0;
         while self.busy != 0 {
             tokens += self.step::<L>(vocabulary, memo);
@@ -73,7 +83,7 @@ impl<'a> Waiting<'a> {
 
     /// A step of every reader; returns the tokens of those that are done, which are free then.
     #[inline(always)]
-    fn step<L: Lanes>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+    fn step<L: LongCellKernel>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
         L::read(self, vocabulary);
         let mut tokens = 0;
         for (lane, reader) in self.readers.iter().enumerate() {

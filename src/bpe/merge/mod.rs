@@ -11,6 +11,7 @@ mod cell;
 #[cfg(target_arch = "x86_64")]
 mod gather;
 mod guess;
+pub(super) mod kernel;
 pub(in crate::bpe) mod long;
 pub(in crate::bpe) mod long_batch;
 pub(in crate::bpe) mod piece;

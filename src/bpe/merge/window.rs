@@ -21,11 +21,13 @@
 //! - A window that starts with all pairs joined that have a lower rank than any join that one of their
 //!   bytes may have, a third of all: as many look-ups, 1.05 times the time.
 
-use crate::bpe::merge::windows::TOGETHER;
 use crate::bpe::table::{NONE, NOTHING, Vocabulary};
 
+/// Windows that take a step at once, and so the readers that do.
+pub(in crate::bpe) const WINDOWS_AT_ONCE: usize = 8;
+
 /// A window that is merged beside others.
-pub(crate) type Narrow = Window<128>;
+pub(crate) type SmallWindow = MergeWindow<128>;
 
 /// Low bits of a word, which hold a place.
 const PLACE_BITS: u32 = 8;
@@ -34,7 +36,7 @@ const PLACE_BITS: u32 = 8;
 const NO_PAIR: i32 = i32::MAX;
 
 /// Pairs that are looked up at once: two for each window.
-pub(in crate::bpe) const CANDIDATES: usize = 2 * TOGETHER;
+pub(in crate::bpe) const CANDIDATES: usize = 2 * WINDOWS_AT_ONCE;
 
 /// Pairs of tokens that the steps of all windows make: each may have a join.
 pub(crate) struct Candidates {
@@ -96,11 +98,11 @@ impl LookUp for OneByOne {
     }
 }
 
-/// Merges all `windows`, at most [`TOGETHER`].
+/// Merges all `windows`, at most [`WINDOWS_AT_ONCE`].
 #[inline(always)]
 pub(in crate::bpe) fn merge<L: LookUp, const PLACES: usize>(
     vocabulary: &Vocabulary,
-    windows: &mut [Window<PLACES>],
+    windows: &mut [MergeWindow<PLACES>],
 ) {
     loop {
         let (mut asked, mut busy) = (Candidates::NONE, false);
@@ -131,7 +133,7 @@ pub(in crate::bpe) fn merge<L: LookUp, const PLACES: usize>(
 /// a place for nothing.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub(crate) struct Window<const PLACES: usize> {
+pub(crate) struct MergeWindow<const PLACES: usize> {
     /// Rank of the pair that starts at each place, above the place itself.
     words: [i32; PLACES],
     /// Token of the span that starts at each place.
@@ -142,11 +144,11 @@ pub(crate) struct Window<const PLACES: usize> {
     length: usize,
 }
 
-impl<const PLACES: usize> Window<PLACES> {
+impl<const PLACES: usize> MergeWindow<PLACES> {
     /// Bytes of the widest.
     pub(in crate::bpe) const BYTES: usize = PLACES - 2;
 
-    pub(in crate::bpe) const EMPTY: Window<PLACES> = Window {
+    pub(in crate::bpe) const EMPTY: MergeWindow<PLACES> = MergeWindow {
         words: [NO_PAIR; PLACES],
         tokens: [NOTHING; PLACES],
         next: [0; PLACES],

@@ -34,12 +34,9 @@
 
 use crate::bpe::merge::guess::{Followers, guess};
 use crate::bpe::merge::tree_window;
-use crate::bpe::merge::window::{self, LookUp, Narrow, Window};
+use crate::bpe::merge::window::{self, LookUp, MergeWindow, SmallWindow, WINDOWS_AT_ONCE};
 use crate::bpe::table::key::MAX_TOKEN_BYTES;
 use crate::bpe::table::{NONE, Vocabulary};
-
-/// Readers that take a step at once.
-pub(in crate::bpe) const TOGETHER: usize = 8;
 
 /// Bytes that a window shares with what is done.
 const OVERLAP: usize = 4;
@@ -48,7 +45,7 @@ const OVERLAP: usize = 4;
 const STEP: usize = 64;
 
 /// Bytes that a window shares at most, unless one did not fit: a longer token is in a run.
-const SHARED: usize = Narrow::BYTES - STEP;
+const SHARED: usize = SmallWindow::BYTES - STEP;
 
 /// Bytes of a run that is worth ending a window beside it.
 const RUN: usize = 4;
@@ -61,7 +58,7 @@ const LONG_RUN: usize = 16;
 const PERIOD: usize = 8;
 
 /// A window that is merged by itself.
-type Middle = Window<256>;
+type LargeWindow = MergeWindow<256>;
 
 /// Last tokens of a window that the text after it may change, as a rule.
 const UNSETTLED: usize = 2;
@@ -109,7 +106,7 @@ impl<'a> Reader<'a> {
     /// Starts with another cell, to be read whole.
     #[inline(always)]
     pub(in crate::bpe) fn restart(&mut self, cell: &'a [u8]) {
-        if self.cell.len() > Narrow::BYTES {
+        if self.cell.len() > SmallWindow::BYTES {
             self.followers = Followers::new();
         }
         self.tokens.clear();
@@ -176,7 +173,7 @@ impl<'a> Reader<'a> {
             };
             self.start = self.window_start(vocabulary, self.back, most);
             let text = &self.cell[self.start..self.window_end()];
-            if text.len() <= Middle::BYTES {
+            if text.len() <= LargeWindow::BYTES {
                 return Some(text);
             }
             self.spans.clear();
@@ -225,9 +222,9 @@ impl<'a> Reader<'a> {
     /// the end of a run, if that is near. Seldom does a token reach beyond either.
     #[inline(always)]
     fn window_end(&mut self) -> usize {
-        let is_narrow = self.back == OVERLAP && self.step == STEP;
-        let end = if is_narrow {
-            self.start + Narrow::BYTES
+        let is_small = self.back == OVERLAP && self.step == STEP;
+        let end = if is_small {
+            self.start + SmallWindow::BYTES
         } else {
             self.end + self.step
         };
@@ -236,12 +233,13 @@ impl<'a> Reader<'a> {
             return self.cell.len();
         }
         let run = run_before(self.cell, self.end, end);
-        if is_narrow && run >= RUN && end - run >= self.end + STEP / 2 {
+        if is_small && run >= RUN && end - run >= self.end + STEP / 2 {
             return end - run;
         }
         let more = run_after(self.cell, end);
-        let fits = end + more <= self.start + Middle::BYTES || end > self.start + Middle::BYTES;
-        if !is_narrow && fits && (RUN..MAX_TOKEN_BYTES).contains(&more) {
+        let fits =
+            end + more <= self.start + LargeWindow::BYTES || end > self.start + LargeWindow::BYTES;
+        if !is_small && fits && (RUN..MAX_TOKEN_BYTES).contains(&more) {
             return end + more;
         }
         self.unsettled = UNSETTLED;
@@ -332,23 +330,23 @@ impl<'a> Reader<'a> {
 
 /// Windows of all readers, by their width. Memory is taken with the first of each.
 pub(in crate::bpe) struct Windows {
-    narrow: Row<128>,
-    middle: Row<256>,
+    small: Row<128>,
+    large: Row<256>,
 }
 
 /// Windows of one width.
 struct Row<const PLACES: usize> {
-    windows: Vec<Window<PLACES>>,
+    windows: Vec<MergeWindow<PLACES>>,
     /// The reader of each.
-    readers: [usize; TOGETHER],
+    readers: [usize; WINDOWS_AT_ONCE],
     number: usize,
 }
 
 impl Windows {
     pub(in crate::bpe) fn new() -> Windows {
         Windows {
-            narrow: Row::new(),
-            middle: Row::new(),
+            small: Row::new(),
+            large: Row::new(),
         }
     }
 }
@@ -357,14 +355,14 @@ impl<const PLACES: usize> Row<PLACES> {
     fn new() -> Row<PLACES> {
         Row {
             windows: Vec::new(),
-            readers: [0; TOGETHER],
+            readers: [0; WINDOWS_AT_ONCE],
             number: 0,
         }
     }
 
     #[inline(always)]
     fn push(&mut self, vocabulary: &Vocabulary, text: &[u8], reader: usize) {
-        self.windows.resize(TOGETHER, Window::EMPTY);
+        self.windows.resize(WINDOWS_AT_ONCE, MergeWindow::EMPTY);
         self.windows[self.number].set(vocabulary, text);
         self.readers[self.number] = reader;
         self.number += 1;
@@ -385,7 +383,7 @@ impl<const PLACES: usize> Row<PLACES> {
     }
 }
 
-/// A step of up to [`TOGETHER`] readers; false if all have reached their goals.
+/// A step of up to [`WINDOWS_AT_ONCE`] readers; false if all have reached their goals.
 #[inline(always)]
 pub(in crate::bpe) fn step<L: LookUp>(
     vocabulary: &Vocabulary,
@@ -395,13 +393,15 @@ pub(in crate::bpe) fn step<L: LookUp>(
     for (at, reader) in readers.iter_mut().enumerate() {
         match reader.open(vocabulary) {
             None => {}
-            Some(text) if text.len() <= Narrow::BYTES => windows.narrow.push(vocabulary, text, at),
-            Some(text) => windows.middle.push(vocabulary, text, at),
+            Some(text) if text.len() <= SmallWindow::BYTES => {
+                windows.small.push(vocabulary, text, at)
+            }
+            Some(text) => windows.large.push(vocabulary, text, at),
         }
     }
-    let number = windows.narrow.number + windows.middle.number;
-    windows.narrow.merge::<L>(vocabulary, readers);
-    windows.middle.merge::<L>(vocabulary, readers);
+    let number = windows.small.number + windows.large.number;
+    windows.small.merge::<L>(vocabulary, readers);
+    windows.large.merge::<L>(vocabulary, readers);
     number > 0
 }
 

@@ -5,19 +5,11 @@
 //! ASCII only AVX-512 finds the class; then there is one bit per character. The oracle of what is
 //! computed from them is the scalar rule of [`split`](crate::bpe::split).
 
-use crate::bpe::merge::batch::Together;
-#[cfg(any(test, not(target_arch = "x86_64")))]
-use crate::bpe::merge::long;
-use crate::bpe::merge::long_batch::Waiting;
-#[cfg(any(test, not(target_arch = "x86_64")))]
-use crate::bpe::merge::window::OneByOne;
-use crate::bpe::table::Vocabulary;
-
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 64;
 
 /// The bytes of a block.
-pub(crate) type Window = [u8; BLOCK];
+pub(crate) type BlockBytes = [u8; BLOCK];
 
 /// Members of each class among the bytes of a block: bit `n` stands for byte `n`, or for character `n` once
 /// [`Lanes::characters`] was asked.
@@ -56,7 +48,7 @@ pub(crate) struct Block {
 pub(crate) trait Lanes: Copy {
     /// Bytes of a part.
     const WIDTH: usize;
-    fn load(window: &Window, part: usize) -> Self;
+    fn load(bytes: &BlockBytes, part: usize) -> Self;
     /// Bits of the bytes above 0x7F.
     fn wide(self) -> u64;
     /// Bits of the bytes that are `byte`.
@@ -67,25 +59,17 @@ pub(crate) trait Lanes: Copy {
     const CHARACTERS: bool = false;
     /// Makes the bits of the block those of its whole characters, each with its class.
     #[inline(always)]
-    fn characters(_window: &Window, _block: &mut Block) {}
+    fn characters(_bytes: &BlockBytes, _block: &mut Block) {}
     /// Those of the bits of `places` that the lowest bits of `bits` stand for, one after the other.
     #[inline(always)]
     fn spread(bits: u64, _places: u64) -> u64 {
         bits
     }
-    /// Longest piece that is not cut into cells, since these instructions merge it in the same time.
-    const WHOLE_BYTES: usize = 0;
-    /// [`long::count`](crate::bpe::merge::long::count), compiled for these instructions.
-    fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64;
     /// Writes the places behind those of a bit set, from `start` on, and whatever after them.
     #[inline(always)]
     fn places(start: usize, bits: u64, places: &mut [usize; BLOCK]) {
         self::places(start, bits, places);
     }
-    /// [`Together::join`], compiled for these instructions.
-    fn join(together: &mut Together, vocabulary: &Vocabulary);
-    /// [`Waiting::read`], compiled for these instructions.
-    fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary);
 }
 
 /// Sixteen bytes, on any machine.
@@ -107,8 +91,8 @@ impl Lanes for Portable {
     const WIDTH: usize = 16;
 
     #[inline(always)]
-    fn load(window: &Window, part: usize) -> Portable {
-        Portable(window.as_chunks().0[part])
+    fn load(bytes: &BlockBytes, part: usize) -> Portable {
+        Portable(bytes.as_chunks().0[part])
     }
 
     #[inline(always)]
@@ -125,24 +109,12 @@ impl Lanes for Portable {
     fn within(self, first: u8, last: u8) -> u64 {
         self.bits(|byte| (first..=last).contains(&byte))
     }
-
-    fn join(together: &mut Together, vocabulary: &Vocabulary) {
-        together.join(vocabulary);
-    }
-
-    fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-        waiting.read::<OneByOne>(vocabulary);
-    }
-
-    fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-        long::count::<OneByOne>(vocabulary, cell)
-    }
 }
 
 impl Block {
     /// The classes of the first bytes of a text of `length` bytes, at least one.
     #[inline(always)]
-    pub(crate) fn new<L: Lanes>(bytes: &Window, length: usize) -> Block {
+    pub(crate) fn new<L: Lanes>(bytes: &BlockBytes, length: usize) -> Block {
         let mut block = Block {
             text: u64::MAX >> (BLOCK - length.min(BLOCK)),
             last: length <= BLOCK,
@@ -211,18 +183,9 @@ fn places(start: usize, mut bits: u64, places: &mut [usize; BLOCK]) {
     }
 }
 
-/// Asks the memory for what will be read soon.
-#[inline(always)]
-pub(crate) fn prefetch<T>(soon: &T) {
-    #[cfg(target_arch = "x86_64")]
-    crate::bpe::split::simd::prefetch(soon);
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = soon;
-}
-
-/// `rest`, which is shorter than a window, and zeros.
+/// `rest`, which is shorter than a block, and zeros.
 #[inline(never)]
-pub(crate) fn padded(rest: &[u8]) -> Window {
+pub(crate) fn padded(rest: &[u8]) -> BlockBytes {
     let mut bytes = [0; BLOCK];
     bytes[..rest.len()].copy_from_slice(rest);
     bytes

@@ -15,7 +15,7 @@
 
 use std::arch::x86_64::*;
 
-use crate::bpe::split::block::{BLOCK, Block, Window};
+use crate::bpe::split::block::{BLOCK, Block, BlockBytes};
 use crate::bpe::split::unicode::{
     CASELESS, LEADS, LOWER, MARK, NUMBER, SPACE, UPPER, character_at, class_at, classes_around,
 };
@@ -23,7 +23,7 @@ use crate::bpe::split::unicode::{
 /// See [`Lanes::characters`](crate::bpe::split::block::Lanes::characters).
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi,bmi1,bmi2,popcnt")]
-pub(in crate::bpe) fn set(window: &Window, block: &mut Block) {
+pub(in crate::bpe) fn set(window: &BlockBytes, block: &mut Block) {
     // SAFETY: a window has 64 bytes, and the load needs no alignment.
     let bytes = unsafe { _mm512_loadu_si512(window.as_ptr().cast()) };
     let [wide, two, three, four] = [0x80_u8, 0xC0, 0xE0, 0xF0]
@@ -53,7 +53,7 @@ pub(in crate::bpe) fn set(window: &Window, block: &mut Block) {
 /// Classes of the characters of at least two, three and four bytes, at their first bytes; else 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-fn classes(window: &Window, bytes: __m512i, [two, three, mut four]: [u64; 3]) -> __m512i {
+fn classes(window: &BlockBytes, bytes: __m512i, [two, three, mut four]: [u64; 3]) -> __m512i {
     // Of a character of two or three bytes, the last two: six bits of the one, and the lowest of the other,
     // say where it is among 128.
     let next = following::<1>(bytes);
@@ -114,7 +114,7 @@ fn equal(places: u64, bytes: __m512i, byte: u8) -> u64 {
 #[target_feature(enable = "avx512f,avx512vbmi")]
 #[allow(clippy::cast_possible_truncation, reason = "a place is below 64")]
 fn following<const BY: usize>(bytes: __m512i) -> __m512i {
-    let places: Window = std::array::from_fn(|place| ((place + BY) % BLOCK) as u8);
+    let places: BlockBytes = std::array::from_fn(|place| ((place + BY) % BLOCK) as u8);
     // SAFETY: there are 64.
     let places = unsafe { _mm512_loadu_si512(places.as_ptr().cast()) };
     _mm512_permutexvar_epi8(places, bytes)

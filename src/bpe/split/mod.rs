@@ -12,6 +12,8 @@
 //! of the tests. A rule looks only forward from the start of a piece, so that a block may begin at
 //! any.
 
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
 pub(crate) mod block;
 #[cfg(target_arch = "x86_64")]
 pub(in crate::bpe) mod characters;

@@ -5,17 +5,12 @@
 )]
 
 use std::arch::x86_64::{
-    __m128i, __m256i, _MM_HINT_T0, _mm_add_epi8, _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128,
-    _mm_movemask_epi8, _mm_prefetch, _mm_set1_epi8, _mm256_add_epi8, _mm256_cmpeq_epi8,
-    _mm256_cmpgt_epi8, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
+    __m128i, __m256i, _mm_add_epi8, _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_loadu_si128,
+    _mm_movemask_epi8, _mm_set1_epi8, _mm256_add_epi8, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8,
+    _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
 };
 
-use crate::bpe::merge::batch::Together;
-use crate::bpe::merge::long;
-use crate::bpe::merge::long_batch::Waiting;
-use crate::bpe::merge::window::OneByOne;
-use crate::bpe::split::block::{Lanes, Window};
-use crate::bpe::table::Vocabulary;
+use crate::bpe::split::block::{BlockBytes, Lanes};
 
 /// Sixteen bytes, by instructions that every x86-64 machine has.
 #[derive(Clone, Copy)]
@@ -38,17 +33,17 @@ impl Avx2 {
 }
 
 macro_rules! lanes {
-    ($name:ident, $width:literal, $load:ident, $set:ident, $equal:ident, $add:ident, $above:ident, $bits:ident, $count:expr, $join:expr, $read:expr) => {
+    ($name:ident, $width:literal, $load:ident, $set:ident, $equal:ident, $add:ident, $above:ident, $bits:ident) => {
         // SAFETY of every block: every x86-64 machine has the instructions of `Sse2`; those of
         // `Avx2` are reached only through the function that `encoding.rs` calls after detection.
         impl Lanes for $name {
             const WIDTH: usize = $width;
 
             #[inline(always)]
-            fn load(window: &Window, part: usize) -> Self {
-                let bytes: &[u8; $width] = &window.as_chunks().0[part];
+            fn load(bytes: &BlockBytes, part: usize) -> Self {
+                let part: &[u8; $width] = &bytes.as_chunks().0[part];
                 // SAFETY: the reference is to `$width` bytes, and the load needs no alignment.
-                Self(unsafe { $load(bytes.as_ptr().cast()) })
+                Self(unsafe { $load(part.as_ptr().cast()) })
             }
 
             #[inline(always)]
@@ -69,33 +64,6 @@ macro_rules! lanes {
                 // SAFETY: see above.
                 Self(unsafe { $above($add(self.0, $set(shift)), $set(below)) }).wide()
             }
-
-            #[inline(always)]
-            fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-                // SAFETY: see above.
-                #[allow(unused_unsafe)]
-                unsafe {
-                    $count(vocabulary, cell)
-                }
-            }
-
-            #[inline(always)]
-            fn join(together: &mut Together, vocabulary: &Vocabulary) {
-                // SAFETY: see above.
-                #[allow(unused_unsafe)]
-                unsafe {
-                    $join(together, vocabulary)
-                }
-            }
-
-            #[inline(always)]
-            fn read(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-                // SAFETY: see above.
-                #[allow(unused_unsafe)]
-                unsafe {
-                    $read(waiting, vocabulary)
-                }
-            }
         }
     };
 }
@@ -108,10 +76,7 @@ lanes!(
     _mm_cmpeq_epi8,
     _mm_add_epi8,
     _mm_cmpgt_epi8,
-    _mm_movemask_epi8,
-    count_sse2,
-    join_sse2,
-    read_sse2
+    _mm_movemask_epi8
 );
 lanes!(
     Avx2,
@@ -121,51 +86,8 @@ lanes!(
     _mm256_cmpeq_epi8,
     _mm256_add_epi8,
     _mm256_cmpgt_epi8,
-    _mm256_movemask_epi8,
-    count_avx2,
-    join_avx2,
-    read_avx2
+    _mm256_movemask_epi8
 );
-
-/// See [`block::prefetch`](crate::bpe::split::block::prefetch).
-#[inline(always)]
-pub(in crate::bpe) fn prefetch<T>(soon: &T) {
-    // SAFETY: every x86-64 machine has it, and it reads nothing.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(soon).cast()) }
-}
-
-#[inline(never)]
-fn count_sse2(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-    long::count::<OneByOne>(vocabulary, cell)
-}
-
-#[inline(never)]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn count_avx2(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-    long::count::<OneByOne>(vocabulary, cell)
-}
-
-#[inline(never)]
-fn join_sse2(together: &mut Together, vocabulary: &Vocabulary) {
-    together.join(vocabulary);
-}
-
-#[inline(never)]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn join_avx2(together: &mut Together, vocabulary: &Vocabulary) {
-    together.join(vocabulary);
-}
-
-#[inline(never)]
-fn read_sse2(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-    waiting.read::<OneByOne>(vocabulary);
-}
-
-#[inline(never)]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn read_avx2(waiting: &mut Waiting<'_>, vocabulary: &Vocabulary) {
-    waiting.read::<OneByOne>(vocabulary);
-}
 
 /// What to add to a byte, so that `first..=last` and no other byte is then above the second result,
 /// as a signed number: the instructions compare no others.
@@ -178,13 +100,13 @@ fn range(first: u8, last: u8) -> (i8, i8) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpe::merge::avx512::Avx512;
+    use crate::bpe::split::avx512::Avx512;
     use crate::bpe::split::block::BLOCK;
 
     #[allow(clippy::cast_possible_truncation, reason = "a byte below 256")]
     fn check<L: Lanes>() {
         for first in (0..=255_u8).step_by(BLOCK) {
-            let bytes: Window = std::array::from_fn(|at| first.wrapping_add(at as u8));
+            let bytes: BlockBytes = std::array::from_fn(|at| first.wrapping_add(at as u8));
             for part in 0..BLOCK / L::WIDTH {
                 let bits = |belongs: &dyn Fn(u8) -> bool| {
                     let part = &bytes[part * L::WIDTH..][..L::WIDTH];

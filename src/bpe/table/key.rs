@@ -189,7 +189,7 @@ impl Join {
     }
 }
 
-/// Bits of the mark of a join: what is random does not compress, and two say most noes.
+/// Bits of the mark of a join: random bits do not compress, and two reject most of the misses.
 pub(crate) const JOIN_MARK_BITS: u32 = 2;
 
 /// Bits of the mark of a long token: there are few.

@@ -25,7 +25,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use crate::bpe::split::block::prefetch;
+use crate::bpe::prefetch::prefetch;
 use crate::bpe::table::bytes_at;
 use crate::bpe::table::key::low_bytes;
 

@@ -1,8 +1,8 @@
 //! Vocabularies: tables that `build.rs` wrote, used in place.
 //!
 //! Looking up bytes is one probe of a perfect hash. The hash of a key of up to 13 bytes selects a
-//! bucket (4 bytes for every 2 to 4 tokens), which has a pilot, and bits of its keys that say nine of
-//! ten noes. Hash and pilot select one slot, and the slot holds the key itself beside its rank: in one
+//! bucket (4 bytes for every 2 to 4 tokens), which has a pilot, and bits of its keys that
+//! reject 90 % of the misses without a probe. Hash and pilot select one slot, and the slot holds the key itself beside its rank: in one
 //! word up to five bytes, else in two. So two cache lines answer yes and one answers no, and the same
 //! tables serve whole pieces and merge candidates. Longer tokens (4 % of `o200k_base`, 2 % of
 //! `cl100k_base`) are found through a second perfect hash of ranks and compared with their text.
@@ -27,7 +27,7 @@ pub(in crate::bpe) mod rank_file;
 
 use std::hint::select_unpredictable;
 
-use crate::bpe::split::block::prefetch;
+use crate::bpe::prefetch::prefetch;
 use crate::bpe::split::unicode::character_at;
 use crate::bpe::table::key::{Bucket, Join, Key, Token};
 

@@ -1,17 +1,42 @@
-//! What is kept of a billed call: known prefixes, the shape of the conversation, a lesson.
-use super::{Billed, Engine, FAILED_VOCABULARY, Known, Reading, Reply, UNTOLD, signed};
+//! What a billed call tells: known prefixes, the shape of the conversation, a lesson about its model.
+use super::{Engine, Known, Reading};
 use crate::count::{Counter, last_user_index};
+use crate::engine::answer::{FAILED_VOCABULARY, signed};
 use crate::engine::bounds::Stratum;
 use crate::engine::estimate::{self, Count};
 use crate::engine::learn::Lesson;
 use crate::engine::shape::{Seen, Shape};
-use crate::known::{Boundary, KnownTotal};
-use crate::profile::Quality;
-use crate::request::Assumptions;
+use crate::known::digest::Digest;
+use crate::known::tenant::Tenant;
+use crate::known::{Boundary, KnownOptions, KnownTotal};
+use crate::profile::{Profile, Quality};
+use crate::request::{Assumptions, Message, Part};
 
-/// What a billed call makes known.
+/// Beginnings of the assumptions about what the request does not hold.
+const OUTSIDE_PREFIXES: [&str; 3] = ["remote_", "unreadable_", "server_"];
+
+/// Billed tokens of a call. `reasoning` is part of `output`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Billed {
+    /// All input, cached too.
+    pub input_tokens: u64,
+    /// All output, reasoning too; 0 if unknown.
+    pub output_tokens: u64,
+    /// Reasoning in the output.
+    pub reasoning_tokens: u64,
+}
+
+/// The identity of an answer as it comes back in the next request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reply {
+    digests: Vec<Digest>,
+    strata: Vec<Stratum>,
+    has_reasoning: bool,
+}
+
+/// What a billed call tells.
 #[derive(Debug, Default)]
-pub struct Recorded {
+pub(super) struct CallLesson {
     /// Known prefixes; none if nothing was billed.
     pub boundaries: Vec<Boundary>,
     /// What later edits of the conversation are compared with.
@@ -21,23 +46,39 @@ pub struct Recorded {
 }
 
 impl Engine {
-    /// What a billed call makes known; `known` is what was known of it before. It counts what is
+    /// The identity of an answer by `tenant`. Linear in its size.
+    pub(super) fn read_reply(&self, tenant: &Tenant, messages: &[Message<'_>]) -> Reply {
+        let is_reasoning = |part: &Part<'_>| match part {
+            Part::ToolCall(call) => call.signature_bytes > 0,
+            part => matches!(part, Part::Reasoning { .. }),
+        };
+        Reply {
+            digests: tenant.digester.messages(messages).collect(),
+            strata: messages.iter().map(Stratum::of_message).collect(),
+            has_reasoning: messages
+                .iter()
+                .flat_map(|message| &message.parts)
+                .any(is_reasoning),
+        }
+    }
+
+    /// What a billed call tells; `known` is what was known of it before. It counts what is
     /// beyond the known prefix, once.
-    pub fn recorded(
+    pub(super) fn lesson_of(
         &self,
         reading: &Reading<'_>,
         known: &Known,
         billed: Billed,
         reply: &Reply,
-    ) -> Recorded {
+    ) -> CallLesson {
         let boundaries = self.boundaries(reading, billed, reply);
         let is_shaped =
             !boundaries.is_empty() && (known.prefix.is_none() || !known.near.is_empty());
         let model = self.model(reading);
         if !is_shaped && model.is_none() {
-            return Recorded {
+            return CallLesson {
                 boundaries,
-                ..Recorded::default()
+                ..CallLesson::default()
             };
         }
         let (count, counter) = self.count_beyond(reading, known.prefix);
@@ -45,12 +86,52 @@ impl Engine {
         let has_guess = Stratum::is_guessed(&assumptions);
         let total = boundaries.last().filter(|_| is_shaped).map(|it| it.total);
         let shape = total.and_then(|it| self.shape(reading, known, &count, has_guess, it, reply));
-        let lesson = model.and_then(|it| lesson(it, reading, &count, &assumptions, billed));
-        Recorded {
+        let lesson = model.and_then(|it| model_lesson(it, reading, &count, &assumptions, billed));
+        CallLesson {
             boundaries,
             shape,
             lesson,
         }
+    }
+
+    /// The boundaries that a billed call makes known: the request, and the request with its reply.
+    ///
+    /// None for an input of 0 tokens (a failed call) and for a request without messages.
+    fn boundaries(&self, reading: &Reading<'_>, billed: Billed, reply: &Reply) -> Vec<Boundary> {
+        let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
+            return Vec::new();
+        };
+        if billed.input_tokens == 0 {
+            return Vec::new();
+        }
+        let options = KnownOptions {
+            digest: reading.options,
+            tokens: self.options_tokens(reading),
+        };
+        let request = Boundary {
+            message_count: reading.prefixes.len() - 1,
+            digest: last,
+            total: KnownTotal {
+                tokens: billed.input_tokens,
+                derived_tokens: 0,
+                options,
+            },
+        };
+        if reply.digests.is_empty() || billed.output_tokens == 0 {
+            return vec![request];
+        }
+        let link = |prefix, &digest| reading.tenant.digester.link(prefix, digest);
+        let derived_tokens = reply_tokens(&reading.profile, billed, reply);
+        let with_reply = Boundary {
+            message_count: request.message_count + reply.digests.len(),
+            digest: reply.digests.iter().fold(last, link),
+            total: KnownTotal {
+                tokens: billed.input_tokens.saturating_add(derived_tokens),
+                derived_tokens,
+                options,
+            },
+        };
+        vec![request, with_reply]
     }
 
     /// The shape of a call: up to the known prefix that of the call before, then what was
@@ -137,18 +218,18 @@ impl Engine {
 
 /// What a billed call teaches about its model; `None` if nothing was counted, or if the request
 /// does not tell what was billed.
-fn lesson(
+fn model_lesson(
     model: String,
     reading: &Reading<'_>,
     count: &Count,
     assumptions: &Assumptions,
     billed: Billed,
 ) -> Option<Lesson> {
-    let is_untold = |name: &&str| UNTOLD.iter().any(|untold| name.starts_with(untold));
+    let is_outside = |name: &&str| OUTSIDE_PREFIXES.iter().any(|it| name.starts_with(it));
     if count.tokens == 0
         || billed.input_tokens <= count.known.tokens
         || assumptions.contains(FAILED_VOCABULARY)
-        || assumptions.iter().any(is_untold)
+        || assumptions.iter().any(is_outside)
     {
         return None;
     }
@@ -158,9 +239,19 @@ fn lesson(
         counted: count.tokens,
         billed: billed.input_tokens - count.known.tokens,
         derived: count.known.derived_tokens,
-        handicap: match reading.profile.quality {
+        prior_losses: match reading.profile.quality {
             Quality::Exact => 4,
             _ => 0,
         },
     })
+}
+
+/// What an answer costs as input: the output, less the reasoning that does not come back.
+fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
+    let hidden = match reply.has_reasoning {
+        true => 0,
+        false => billed.reasoning_tokens,
+    };
+    let output_tokens = billed.output_tokens.saturating_sub(hidden);
+    output_tokens.saturating_add(profile.reply_tokens).max(1)
 }

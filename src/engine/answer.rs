@@ -1,0 +1,181 @@
+//! The estimate for what was read: the known total, and a count of what is beyond it.
+use super::{Engine, Known, Reading};
+use crate::count::{Counter, last_user_index};
+use crate::engine::estimate::{self, About, Count, Estimate, RequestCount, Source};
+use crate::engine::rounds;
+use crate::known::{KnownPrefix, KnownTotal};
+
+/// Assumed if the user's vocabulary could not count.
+pub(super) const FAILED_VOCABULARY: &str = "failed_vocabulary";
+
+impl Engine {
+    /// The estimate for what was read, `known` of it known already. Linear in what is not known.
+    pub(super) fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
+        let difference = self.difference(reading, known);
+        let (count, counter) =
+            difference.unwrap_or_else(|| self.count_beyond(reading, known.prefix));
+        let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
+        let counted = match &known.learner {
+            Some(learner) if is_learned => learner.corrected(&count.features, count.tokens),
+            _ => count.tokens,
+        };
+        let is_known = count.new_message_count == 0 && !count.has_other_options;
+        let is_exact = is_known && count.known.is_billed();
+        let source = match (known.prefix, count.edit) {
+            (_, Some(_)) => Source::Delta,
+            (None, None) => Source::Estimated,
+            (Some(_), None) if is_exact => Source::Exact,
+            (Some(_), None) => Source::Delta,
+        };
+        let mut estimate = estimate::estimate(reading, &counter, source, &count, counted);
+        if counted != count.tokens || count.edit.is_some_and(|edit| edit.is_learned) {
+            estimate.assumptions.insert("learned_correction");
+        }
+        if count.edit.is_some_and(|edit| edit.has_other_history) {
+            estimate.assumptions.insert("edited_history");
+        }
+        if count.edit.is_some_and(|edit| edit.has_other_context) {
+            estimate.assumptions.insert("changed_context");
+        }
+        if count.has_other_options {
+            estimate.assumptions.insert("changed_options");
+        }
+        estimate
+    }
+
+    /// What is beyond `prefix`, counted: all, if there is none. Linear in what it counts.
+    pub(super) fn count_beyond<'r>(
+        &'r self,
+        reading: &'r Reading<'_>,
+        prefix: Option<KnownPrefix>,
+    ) -> (Count, Counter<'r>) {
+        let request = &reading.request;
+        let start = prefix.map_or(0, |prefix| prefix.message_count);
+        let without_rounds = prefix.and_then(|_| rounds::without_rounds(&request.messages, start));
+        let ((context_tokens, messages, tally, dropped, new_tokens), counter) =
+            self.counted(reading, |counter| {
+                let context = match prefix {
+                    None => counter.context(request),
+                    Some(_) => 0,
+                };
+                let messages: Vec<u64> = counter.messages(&request.messages, start).collect();
+                let tally = counter.tally();
+                let dropped = dropped_reasoning(reading, counter, start);
+                let new_tokens = match &without_rounds {
+                    Some((all, start)) => counter.messages(all, *start).sum::<u64>(),
+                    None => messages.iter().sum(),
+                };
+                (context, messages, tally, dropped, new_tokens)
+            });
+        let tokens = context_tokens + new_tokens;
+        let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
+        if let Some(prefix) = prefix.filter(|prefix| prefix.message_count < request.messages.len())
+        {
+            let unbilled = self.unbilled_tokens(reading, prefix);
+            known.tokens = known.tokens.saturating_add(unbilled);
+            known.derived_tokens = known.derived_tokens.saturating_add(unbilled);
+        }
+        known.tokens = known.tokens.saturating_sub(dropped);
+        let mut has_other_options = false;
+        if prefix.is_some() {
+            (known, has_other_options) = self.with_options(reading, known);
+        }
+        let count = Count {
+            known,
+            tokens,
+            context_tokens,
+            messages,
+            new_message_count: request.messages.len() - start,
+            features: estimate::features(request, prefix.is_none(), start, tokens, tally),
+            has_other_options,
+            edit: None,
+        };
+        (count, counter)
+    }
+
+    /// `known` under the options of what was read, and whether they are others.
+    pub(super) fn with_options(
+        &self,
+        reading: &Reading<'_>,
+        mut known: KnownTotal,
+    ) -> (KnownTotal, bool) {
+        let has_other_options = known.options.digest != reading.options;
+        if has_other_options {
+            let more = self.options_tokens(reading) - known.options.tokens;
+            known.tokens = known.tokens.saturating_add_signed(more);
+            known.derived_tokens = known
+                .derived_tokens
+                .saturating_add(more.unsigned_abs().max(1));
+        }
+        (known, has_other_options)
+    }
+
+    /// What tool choice, output schema and thinking add to the count of the context.
+    pub(super) fn options_tokens(&self, reading: &Reading<'_>) -> i64 {
+        if reading.options == 0 {
+            return 0;
+        }
+        let without = reading.request.context_without_options();
+        let count = |request| self.counted(reading, |counter| counter.context(request)).0;
+        let (with, without) = (count(&reading.request), count(&without));
+        i64::try_from(with).unwrap_or(i64::MAX) - i64::try_from(without).unwrap_or(i64::MAX)
+    }
+
+    /// What was read, counted here without what is known.
+    pub(super) fn count_read(&self, reading: &Reading<'_>) -> RequestCount {
+        let ((context_tokens, message_tokens), counter) = self.counted(reading, |counter| {
+            let context = counter.context(&reading.request);
+            let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
+            (context, messages)
+        });
+        let assumptions = estimate::assumptions(reading, &counter);
+        RequestCount {
+            tokens: context_tokens + message_tokens.iter().sum::<u64>(),
+            context_tokens,
+            message_tokens,
+            encoding: counter.encoding().to_owned(),
+            quality: estimate::quality(reading, &counter, &assumptions),
+            assumptions,
+            about: About::of(reading),
+        }
+    }
+
+    /// What `work` counts, and the counter that it used: with the user's vocabulary for the model
+    /// if there is one that does not fail.
+    pub(super) fn counted<'r, T>(
+        &'r self,
+        reading: &'r Reading<'_>,
+        work: impl Fn(&mut Counter<'r>) -> T,
+    ) -> (T, Counter<'r>) {
+        let (profile, request) = (&*reading.profile, &reading.request);
+        let custom = self.vocabularies.of(&request.model, profile);
+        let mut counter = Counter::new(profile, request, custom);
+        let counted = work(&mut counter);
+        if !counter.has_failed() {
+            return (counted, counter);
+        }
+        let mut counter = Counter::new(profile, request, None);
+        counter.assume(FAILED_VOCABULARY);
+        (work(&mut counter), counter)
+    }
+}
+
+/// Reasoning that the known total holds and that a new turn of the user drops.
+fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: usize) -> u64 {
+    let all = &reading.request.messages;
+    let (then, now) = (last_user_index(&all[..known]), last_user_index(all));
+    if !reading.profile.drops_reasoning() || now <= then {
+        return 0;
+    }
+    let start = then.map_or(0, |turn| turn + 1);
+    let left_out = match start {
+        0 | 1 => reading.left_out_reasoning,
+        _ => 0,
+    };
+    let kept = all[start..known].iter();
+    left_out + kept.map(|message| counter.reasoning(message)).sum::<u64>()
+}
+
+pub(super) fn signed(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,92 @@
+//! What an engine is given: a body, what is known of the call beside it, and what runs the engine.
+use crate::Error;
+use crate::json::{Anomalies, Document, Limits};
+use crate::request::Dialect;
+
+/// The body of a request or of an answer, as the caller has it.
+#[derive(Debug)]
+pub enum Body<'b> {
+    /// JSON text as it came.
+    Bytes(&'b [u8]),
+    /// JSON text, and what was mended in it.
+    Text(&'b str, Anomalies),
+    /// What was read from objects.
+    Document(Document<'static>),
+}
+
+impl Body<'_> {
+    /// The JSON text, if it is as it came.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Body::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// How much there is to read.
+    pub fn byte_count(&self) -> usize {
+        match self {
+            Body::Bytes(bytes) => bytes.len(),
+            Body::Text(text, _) => text.len(),
+            Body::Document(document) => document.byte_count(),
+        }
+    }
+
+    /// What `work` makes of the document. Fails for text that is no JSON or beyond a limit.
+    pub fn read<T>(&self, work: impl FnOnce(&Document<'_>) -> T) -> Result<T, Error> {
+        let limits = Limits::default();
+        match self {
+            Body::Bytes(bytes) => Ok(work(&Document::from_bytes(bytes, &limits)?)),
+            Body::Text(text, anomalies) => {
+                let mut document = Document::parse(text, &limits)?;
+                document.flag(*anomalies);
+                Ok(work(&document))
+            }
+            Body::Document(document) => Ok(work(document)),
+        }
+    }
+}
+
+/// What is known of a call beside its body.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Call<'c> {
+    /// The tenant that makes it, any name; all who name none are one.
+    pub tenant: Option<&'c [u8]>,
+    /// The model, in place of the one that the body names.
+    pub model: Option<&'c str>,
+    /// The format of the body; `None` to detect it.
+    pub dialect: Option<Dialect>,
+    /// Who answers, where the model's name does not say it.
+    pub provider: Option<&'c str>,
+    /// A clock that never goes back, by which what is known expires.
+    pub now_seconds: f64,
+    /// The time since 1970, which other processes have in common.
+    pub unix_seconds: u64,
+}
+
+/// What runs an engine.
+///
+/// A process that forks copies its locks as they are: one that another thread holds stays locked for ever
+/// in the copy. Whoever forks must therefore take locks only where no fork can happen, and wants to do long
+/// work elsewhere; an interpreter with a global lock forks while it holds that lock.
+pub trait Host {
+    /// Runs `step`, which takes locks of the engine for a moment, where nothing can fork.
+    fn locked<T>(step: impl FnOnce() -> T) -> T;
+
+    /// Runs `work` on so many bytes, where others may run beside it. It calls [`Host::locked`].
+    fn detached<T: Send>(&self, byte_count: usize, work: impl FnOnce() -> T + Send) -> T;
+}
+
+/// A program that does not fork, or only before it has threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Alone;
+
+impl Host for Alone {
+    fn locked<T>(step: impl FnOnce() -> T) -> T {
+        step()
+    }
+
+    fn detached<T: Send>(&self, _byte_count: usize, work: impl FnOnce() -> T + Send) -> T {
+        work()
+    }
+}

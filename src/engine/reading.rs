@@ -1,0 +1,138 @@
+//! What an engine reads of a request before anything is counted: what it is counted with, and who it is.
+use super::{Call, Engine};
+use crate::engine::resume::BodyPrefix;
+use crate::engine::settings::Method;
+use crate::json::Document;
+use crate::known::digest::Digest;
+use crate::known::tenant::Tenant;
+use crate::profile::Profile;
+use crate::profile::table::Table;
+use crate::request::{Request, read_request};
+use std::borrow::Cow;
+
+/// Nothing is learned about a model whose name is longer.
+const MAX_MODEL_BYTES: usize = 200;
+
+/// A request, what it is counted with, and its prefix digests.
+#[derive(Debug)]
+pub(super) struct Reading<'d> {
+    /// What was read.
+    pub(super) request: Request<'d>,
+    /// The tenant that sends it.
+    pub(super) tenant: Tenant,
+    /// What it is counted with.
+    pub(super) profile: Cow<'d, Profile>,
+    pub(super) is_known_model: bool,
+    pub(super) prefixes: Vec<Digest>,
+    /// One for each message.
+    pub(super) digests: Vec<Digest>,
+    /// Identity of what counts depend on.
+    pub(super) family: u64,
+    pub(super) options: u64,
+    /// Reasoning in messages that were left out behind the first one.
+    pub(super) left_out_reasoning: u64,
+}
+
+impl Engine {
+    /// The request in `document`, its profile and its prefix digests. Linear in the request.
+    pub(super) fn read<'d>(
+        &'d self,
+        document: &'d Document<'_>,
+        call: &Call<'d>,
+        tenant: &Tenant,
+    ) -> Reading<'d> {
+        let request = read_request(document, call.model, call.dialect);
+        let tenant = tenant.clone();
+        let resolved = self
+            .table
+            .resolve(&request.model, request.dialect, call.provider);
+        let is_known_model = resolved.is_known_model;
+        let profile = self.profile(resolved.profile);
+        let family = self.family(&request, &profile, is_known_model);
+        let digester = &tenant.digester;
+        let digests: Vec<_> = digester.messages(&request.messages).collect();
+        let context = digester.context(&family, &request);
+        let prefixes = digester.chain(context, digests.iter().copied());
+        let options = digester.options(&request, profile.hides_tools(&request));
+        let family = digester.bytes(family.as_bytes()).word();
+        Reading {
+            request,
+            tenant,
+            profile,
+            is_known_model,
+            prefixes,
+            digests,
+            family,
+            options,
+            left_out_reasoning: 0,
+        }
+    }
+
+    /// As [`Engine::read`], of a body that was shortened by `prefix`; `None` if what stands around the
+    /// messages is not the same.
+    ///
+    /// The digest of one message stands for all that were left out behind the first one.
+    pub(super) fn read_shortened<'d>(
+        &'d self,
+        document: &'d Document<'_>,
+        call: &Call<'d>,
+        tenant: &Tenant,
+        prefix: &BodyPrefix,
+    ) -> Option<Reading<'d>> {
+        let mut reading = self.read(document, call, tenant);
+        let is_same_dialect = reading.request.dialect == prefix.dialect;
+        let is_same = is_same_dialect && reading.prefixes[0] == prefix.context;
+        let new = reading.digests.get(1..).filter(|_| is_same)?;
+        let digester = &reading.tenant.digester;
+        let rest = digester.chain(prefix.digest, new.iter().copied());
+        reading.left_out_reasoning = prefix.reasoning_tokens;
+        reading.prefixes.truncate(1);
+        reading.prefixes.extend(rest);
+        Some(reading)
+    }
+
+    /// What shares its constants; `None` if nothing is learned.
+    pub(super) fn model(&self, reading: &Reading<'_>) -> Option<String> {
+        let name = Table::bundled().model_name(&reading.request.model).own;
+        let is_name = name.len() <= MAX_MODEL_BYTES;
+        let custom = self
+            .vocabularies
+            .of(&reading.request.model, &reading.profile);
+        let custom = custom.map(|it| format!("/{}", it.name()));
+        let custom = custom.unwrap_or_default();
+        let suffix = &reading.tenant.suffix;
+        let profile = &reading.profile.name;
+        (self.is_learning && is_name).then(|| format!("{profile}/{name}{custom}{suffix}"))
+    }
+
+    fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {
+        let universal = || Table::bundled().named("universal");
+        match &self.method {
+            Method::Profile => Cow::Borrowed(profile),
+            Method::Universal => Cow::Owned(profile.universal(universal())),
+            Method::Characters {
+                milli_characters_per_token,
+                milli_by_provider,
+                factor_permille,
+            } => {
+                let mut overrides = milli_by_provider.iter();
+                let found = overrides.find(|(provider, _)| *provider == profile.provider);
+                let milli = found.map_or(*milli_characters_per_token, |(_, milli)| *milli);
+                Cow::Owned(profile.characters(universal(), milli, *factor_permille))
+            }
+        }
+    }
+
+    /// What shares known totals: all models of a profile, or one model of unknown profile.
+    fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
+        let mut family = profile.name.clone();
+        if !matches!((&self.method, is_known_model), (Method::Profile, true)) {
+            family.push('/');
+            family.push_str(&Table::bundled().model_name(&request.model).own);
+        }
+        if request.is_raw {
+            family.push_str(" raw");
+        }
+        family
+    }
+}

@@ -1,0 +1,67 @@
+//! What an engine was asked, and what it keeps.
+use crate::engine::estimate::Source;
+use crate::known::StoreStats;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers with their names: answers by source, those of them that read only what was new, recorded calls,
+/// and what is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statistics(pub [(&'static str, u64); 15]);
+
+/// What an engine was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    exact: AtomicU64,
+    delta: AtomicU64,
+    estimated: AtomicU64,
+    resumed: AtomicU64,
+    recorded: AtomicU64,
+}
+
+impl Counters {
+    /// Counts an answer from this source.
+    pub(super) fn count(&self, source: Source) {
+        let counter = match source {
+            Source::Exact => &self.exact,
+            Source::Delta => &self.delta,
+            Source::Estimated => &self.estimated,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an answer that read only what was new.
+    pub(super) fn count_resumed(&self) {
+        self.resumed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a recorded call.
+    pub(super) fn count_record(&self) {
+        self.recorded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// All numbers, with those of the store, of shapes and of models.
+    pub(super) fn statistics(
+        &self,
+        store: StoreStats,
+        (shapes, models): (usize, usize),
+    ) -> Statistics {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Statistics([
+            ("exact", count(&self.exact)),
+            ("delta", count(&self.delta)),
+            ("estimated", count(&self.estimated)),
+            ("resumed", count(&self.resumed)),
+            ("recorded", count(&self.recorded)),
+            ("known_shapes", shapes as u64),
+            ("learned_models", models as u64),
+            ("known_prefixes", store.entries as u64),
+            ("used_bytes", store.used_bytes as u64),
+            ("capacity_bytes", store.capacity_bytes as u64),
+            ("lookup_hits", store.hits),
+            ("lookup_misses", store.misses),
+            ("superseded", store.superseded),
+            ("evicted", store.evicted),
+            ("expired", store.expired),
+        ])
+    }
+}

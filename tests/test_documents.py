@@ -1,0 +1,426 @@
+"""The documents do what they say: blocks run, commands, paths and links exist, sizes are kept."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import gzip
+import importlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _pytest.mark.structures import ParameterSet
+
+ROOT = Path(__file__).parents[1]
+DATA = ROOT / "tests" / "data"
+PAGES = [ROOT / "README.md", ROOT / "DESIGN.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMING = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
+"""Documents whose paths, links and commands are checked; the blocks of the first of them run."""
+MOST_BYTES = {"README.md": 9_000, "DESIGN.md": 18_000}
+KINDS = {"python", "sh", "json", "text"}
+"""What a block may be; `text` is a diagram or a formula, and nothing is asked of it."""
+TOP_FOLDERS = (".ci", "benches", "docs", "licenses", "python", "src", "tests")
+REQUEST = '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Why is the sky blue?"}]}\n'
+EXAMPLES = {
+    "prompt.txt": b"Why is the sky blue?\n",
+    "request.json": REQUEST.encode(),
+    "session.json": (DATA / "agent-session.json").read_bytes(),
+    "calls.jsonl": (DATA / "recorded-calls.jsonl").read_bytes(),
+    "calls.jsonl.gz": gzip.compress((DATA / "recorded-calls.jsonl").read_bytes()),
+    "sessions.jsonl.gz": b"",
+    "tokenizer.json": b"",
+    "page.html": b"",
+}
+"""Files of the reader that commands and prose may name."""
+FOREIGN = {
+    "decode_responses",
+    "stream_options",
+    "socket_timeout",
+    "connection_timeout",
+    "reconnect_strategy",
+}
+"""Options of vendors and clients that our code does not name; more of them: add them here."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: what stands behind the fence, and its lines."""
+
+    kind: str
+    source: str
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    lines = iter(page.splitlines())
+    for line in lines:
+        if line.startswith("```"):
+            inner = "\n".join(takewhile(lambda line: line != "```", lines))
+            yield Block(line.removeprefix("```"), inner)
+
+
+def prose(page: str) -> str:
+    """A page without its blocks."""
+    return re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+
+
+def spans(page: str) -> list[str]:
+    """What stands in backticks in the prose of a page."""
+    return re.findall(r"`([^`\n]+)`", prose(page))
+
+
+def by_name(paths: list[Path]) -> list[ParameterSet]:
+    return [pytest.param(path, id=path.relative_to(ROOT).as_posix()) for path in paths]
+
+
+each_page = pytest.mark.parametrize("path", by_name(PAGES))
+each_document = pytest.mark.parametrize("path", by_name(NAMING))
+
+
+def is_of_a_kind(page: str) -> bool:
+    """Whether every block is of a kind that is checked, closed, and fenced."""
+    fences = re.findall(r"^ *(?:```|~~~).*$", page, re.MULTILINE)
+    opening, closing = fences[::2], fences[1::2]
+    is_indented = re.search(r"^(?![-|\d]).*\n\n {4}\S", prose(page), re.MULTILINE)
+    return (
+        {fence.removeprefix("```") for fence in opening} <= KINDS
+        and set(closing) <= {"```"}
+        and len(opening) == len(closing)
+        and not is_indented
+    )
+
+
+@each_page
+def test_every_block_is_of_a_kind_that_is_checked(path: Path) -> None:
+    assert is_of_a_kind(path.read_text("utf-8"))
+
+
+def run_python(source: str, names: dict[str, Any]) -> list[tuple[str, str]]:
+    """What an expression with a comment is, and what its comment says it is."""
+    lines, pairs = source.splitlines(), []
+    for node in ast.parse(source).body:
+        comment = lines[(node.end_lineno or 1) - 1][node.end_col_offset :].strip()
+        if isinstance(node, ast.Expr) and comment.startswith("# "):
+            code = compile(ast.Expression(node.value), "page", "eval")
+            pairs.append((repr(eval(code, names)), comment.removeprefix("# ")))  # noqa: S307
+        else:
+            exec(compile(ast.Module([node], []), "page", "exec"), names)  # noqa: S102
+    return pairs
+
+
+def outputs(page: str) -> list[tuple[str, str]]:
+    """The pairs of all Python blocks of a page, which share their names."""
+    names: dict[str, Any] = {}
+    sources = [block.source for block in blocks(page) if block.kind == "python"]
+    return [pair for source in sources for pair in run_python(source, names)]
+
+
+@each_page
+def test_every_python_block_gives_the_output_beside_it(path: Path) -> None:
+    pairs = outputs(path.read_text("utf-8"))
+    assert [actual for actual, _ in pairs] == [stated for _, stated in pairs]
+    assert pairs or "```python" not in path.read_text("utf-8")
+
+
+@each_page
+def test_every_json_block_parses(path: Path) -> None:
+    for block in blocks(path.read_text("utf-8")):
+        if block.kind == "json":
+            json.loads(block.source)
+
+
+@functools.cache
+def runner_help(*words: str) -> str:
+    """What dev.py says of its targets, or of a target; nothing of one that is not there."""
+    command = [sys.executable, "dev.py", *words, "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
+def is_target(words: list[str]) -> bool:
+    """Whether dev.py has the target that a command names, and the study."""
+    match [word for word in words if re.fullmatch(r"[a-z_]+", word)]:
+        case ["study", name, *_]:
+            is_listed = re.search(rf"\b{name}\b", runner_help("study")) is not None
+            return is_listed or (ROOT / "benches" / "studies" / f"{name}.py").is_file()
+        case [target, *_]:
+            return re.search(rf"^ +{target}\b", runner_help(), re.MULTILINE) is not None
+    return True
+
+
+def extras() -> set[str]:
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    table = re.search(r"^\[project\.optional-dependencies\]$(.*?)^\[", project, re.M | re.S)
+    return set(re.findall(r"^(\w+) = ", table[1] if table else "", re.MULTILINE))
+
+
+def program() -> str:
+    found = shutil.which("tokenctx", path=str(Path(sys.executable).parent))
+    assert found is not None, "the command is not installed beside this Python"
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the files of the reader."""
+    for name, content in EXAMPLES.items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+def run_command(line: str, folder: Path) -> None:
+    """Run a line of a shell block if that can be done here, else see that what it names exists."""
+    words = shlex.split(line, comments=True)
+    match words:
+        case ["tokenctx", *rest]:
+            done = subprocess.run([program(), *rest], cwd=folder, capture_output=True, check=False)
+            assert done.returncode == 0, (line, done.stderr.decode())
+        case ["python3", "dev.py", *rest]:
+            assert is_target(rest), line
+        case ["pip", "install", what]:
+            assert set(re.findall(r"\w+", what.partition("[")[2])) <= extras(), line
+        case _:
+            pytest.fail(f"a command that this test does not know: {line}")
+
+
+@each_page
+def test_every_command_of_a_shell_block_runs(path: Path, folder: Path) -> None:
+    for block in blocks(path.read_text("utf-8")):
+        if block.kind == "sh":
+            for line in block.source.splitlines():
+                run_command(line, folder)
+
+
+@functools.cache
+def command_help(command: str) -> str:
+    words = [program(), command, "--help"]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def unknown_commands(page: str) -> list[str]:
+    """Commands in the prose of a page that do not exist, or not with these options."""
+    unknown = []
+    for span in spans(page):
+        words = span.removeprefix("python3 ").split()
+        if words[0] == "dev.py" and len(words) > 1 and not is_target(words[1:]):
+            unknown.append(span)
+        if words[0] == "tokenctx" and len(words) > 1 and words[1].islower():
+            options = [word for word in words[2:] if word.startswith("--")]
+            if not all(option in command_help(words[1]) for option in options):
+                unknown.append(span)
+    return unknown
+
+
+@each_document
+def test_every_command_in_the_prose_exists(path: Path) -> None:
+    assert unknown_commands(path.read_text("utf-8")) == []
+
+
+@functools.cache
+def file_names() -> set[str]:
+    """The names of all files of the checkout that a document may name without their folder."""
+    files = [path for folder in TOP_FOLDERS for path in (ROOT / folder).rglob("*.*")]
+    return {path.name for path in [*files, *ROOT.iterdir()] if path.is_file()}
+
+
+def missing_paths(page: str) -> list[str]:
+    """Paths in backticks that are not there; a name without a folder may be anywhere."""
+    code = [*spans(page), *(block.source for block in blocks(page) if block.kind == "text")]
+    words = [word.rstrip(",.;:") for span in code for word in span.split()]
+    missing = []
+    for word in words:
+        if re.fullmatch(rf"(?:{'|'.join(map(re.escape, TOP_FOLDERS))})/[\w./-]*", word):
+            is_there = (ROOT / word).is_dir() if word.endswith("/") else (ROOT / word).is_file()
+        elif re.fullmatch(r"[\w-]+\.(?:gz|html|json|jsonl|jsonl\.gz|lock|md|py|rs|toml|txt)", word):
+            is_there = word in file_names() | set(EXAMPLES)
+        else:
+            continue
+        if not is_there:
+            missing.append(word)
+    return missing
+
+
+@each_document
+def test_every_path_that_a_document_names_is_there(path: Path) -> None:
+    assert missing_paths(path.read_text("utf-8")) == []
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of the headings of a page, as the host of the repository makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: str, folder: Path) -> list[str]:
+    """Relative links to files or headings that are not there."""
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        name, _, anchor = link.partition("#")
+        target = folder / name
+        if "://" in link:
+            continue
+        text = target.read_text("utf-8") if name and target.is_file() else page
+        if not target.exists() or (anchor and anchor not in anchors(text)):
+            broken.append(link)
+    return broken
+
+
+@each_document
+def test_every_link_leads_somewhere(path: Path) -> None:
+    assert broken_links(path.read_text("utf-8"), path.parent) == []
+
+
+def is_in_package(name: str) -> bool:
+    """Whether `tokenctx.a.b` is there: a module, or a name in one."""
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        module, _, attribute = name.rpartition(".")
+        return is_in_package(module) and hasattr(importlib.import_module(module), attribute)
+    return True
+
+
+def unknown_names(page: str) -> list[str]:
+    """Names below `tokenctx.` in backticks that the package does not have."""
+    names = re.findall(r"^tokenctx(?:\.[a-z_]+)+", "\n".join(spans(page)), re.MULTILINE)
+    return [name for name in names if not is_in_package(name)]
+
+
+@functools.cache
+def code_words() -> set[str]:
+    """Every identifier of the code and its data."""
+    files = [path for top in ("src", "python", "benches") for path in (ROOT / top).rglob("*.*")]
+    kept = [path for path in [*files, ROOT / "dev.py"] if path.suffix in {".rs", ".py", ".json"}]
+    return {word for path in kept for word in re.findall(r"\w+", path.read_text("utf-8"))}
+
+
+def unknown_identifiers(page: str) -> list[str]:
+    """Identifiers in backticks, told by underscore or capital, that are nowhere in the code."""
+    form = r"[a-z]+(?:_[a-z0-9]+)+|[A-Z]+(?:_[A-Z]+)*|[A-Z][a-z]+(?:[A-Z][a-z]+)+"
+    names = [re.sub(r"\(.*|=.*|\.\w+$", "", span) for span in spans(page)]
+    return [
+        name for name in names if re.fullmatch(form, name) and name not in code_words() | FOREIGN
+    ]
+
+
+@each_page
+def test_every_identifier_that_a_page_names_is_in_the_code(path: Path) -> None:
+    assert unknown_identifiers(path.read_text("utf-8")) == []
+
+
+@each_page
+def test_every_name_of_the_package_is_there(path: Path) -> None:
+    assert unknown_names(path.read_text("utf-8")) == []
+
+
+def test_every_field_of_a_profile_that_is_explained_is_one() -> None:
+    page = (ROOT / "docs" / "profiles.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", page, re.MULTILINE)
+    fields = {field for row in rows for field in re.findall(r"[a-z_]+", row)}
+    rooms = [ROOT / "src" / room for room in ("profile", "layout")]
+    code = "\n".join(file.read_text("utf-8") for room in rooms for file in room.glob("*.rs"))
+    assert len(fields) > 30
+    assert sorted(field for field in fields if not re.search(rf"\b{field}\b", code)) == []
+
+
+@pytest.mark.parametrize("top", ["src", "python/tokenctx"])
+def test_every_room_stands_in_the_design(top: str) -> None:
+    design = (ROOT / "DESIGN.md").read_text("utf-8")
+    folders = [path for path in (ROOT / top).iterdir() if path.is_dir() and any(path.rglob("*.*"))]
+    rooms = {f"{top}/{path.name}/" for path in folders if path.name != "__pycache__"}
+    assert sorted(room for room in rooms if f"\n| `{room}`" not in design) == []
+
+
+@pytest.mark.parametrize("name", MOST_BYTES)
+def test_a_document_is_no_longer_than_it_may_be(name: str) -> None:
+    assert (ROOT / name).stat().st_size <= MOST_BYTES[name]
+
+
+def test_the_index_has_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert sorted(name for name in pages if f"({name})" not in index) == []
+
+
+@pytest.mark.parametrize("command", ["demo", "test"])
+def test_the_two_commands_are_in_the_first_screen_and_exist(command: str) -> None:
+    first_screen = (ROOT / "README.md").read_text("utf-8").splitlines()[:60]
+    assert f"python3 dev.py {command}" in "\n".join(first_screen)
+    assert runner_help(command)
+
+
+# The checks themselves: each finds what is wrong
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "```js\n1\n```\n",
+        "```\n1\n```\n",
+        "```python\n1\n",
+        "~~~\n1\n~~~\n",
+        "text:\n\n    1 + 1\n",
+    ],
+)
+def test_a_block_of_another_kind_is_found(page: str) -> None:
+    assert not is_of_a_kind(page)
+
+
+def test_a_wrong_output_and_an_exception_are_found() -> None:
+    assert outputs("```python\na = 1\n```\n\n```python\na + 1  # 3\n```\n") == [("2", "3")]
+    with pytest.raises(ZeroDivisionError):
+        outputs("```python\n1 / 0\n```\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tokenctx count missing.txt",
+        "tokenctx moon",
+        "python3 dev.py moon",
+        "python3 dev.py study moon",
+        "pip install '.[moon]'",
+        "rm -r /",
+    ],
+)
+def test_a_wrong_command_is_found(line: str, folder: Path) -> None:
+    with pytest.raises((AssertionError, pytest.fail.Exception, subprocess.CalledProcessError)):
+        run_command(line, folder)
+
+
+def test_wrong_commands_paths_links_and_names_in_the_prose_are_found() -> None:
+    assert unknown_commands("`tokenctx count --moon` `tokenctx count --json`") == [
+        "tokenctx count --moon"
+    ]
+    assert unknown_commands("`python3 dev.py moon` `dev.py test -k x`") == ["python3 dev.py moon"]
+    assert missing_paths("`src/moon.rs`, `src/json/`, `src/json`, `moon.json` and `dev.py`") == [
+        "src/moon.rs",
+        "src/json",
+        "moon.json",
+    ]
+    assert missing_paths("```text\nsrc/moon/  craters\n```\n") == ["src/moon/"]
+    assert broken_links("# A b\n[x](#a-b) [y](#moon) [z](moon.md) [u](dev.py)", ROOT) == [
+        "#moon",
+        "moon.md",
+    ]
+    assert unknown_names("`tokenctx.moon` `tokenctx.stats()` `tokenctx.mime`") == ["tokenctx.moon"]
+    assert unknown_identifiers(
+        "`moon_tokens`, `MoonBatch`, `ttl_seconds`, `moon`, `UNDER_MOON`"
+    ) == [
+        "moon_tokens",
+        "MoonBatch",
+        "UNDER_MOON",
+    ]
