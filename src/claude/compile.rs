@@ -133,6 +133,7 @@ impl Pieces {
         let mut best = vec![usize::MAX; marked.len() + 1];
         best[0] = 0;
         for end in 1..=marked.len() {
+            // No piece ends inside of a character.
             if marked.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
                 continue;
             }
@@ -141,6 +142,8 @@ impl Pieces {
                     continue;
                 }
                 let segment = &marked[start..end];
+                // A segment is one token as a piece or as a marker; one character alone may be
+                // several; anything else is no token.
                 if self.all.contains(segment) {
                     best[end] = best[end].min(best[start] + 1);
                 } else if let [marker] = segment {
@@ -171,6 +174,7 @@ fn text_of(piece: &[u8]) -> &str {
 fn validate(pieces: &Pieces, kinds: &[u32]) {
     for piece in &pieces.all {
         let text = text_of(piece);
+        // What one character of a piece is decides which others it may stand with.
         let bits: Vec<u32> = text.chars().map(|c| kinds[c as usize]).collect();
         let any = bits.iter().fold(0, |any, bits| any | bits);
         let unmarked = text.len() == piece.len();
@@ -199,6 +203,7 @@ fn validate(pieces: &Pieces, kinds: &[u32]) {
             "only words have case"
         );
     }
+    // Digits are cut into threes before anything is looked up, so each of these must be a token.
     for number in 0..1000 {
         for digits in 1..=3 {
             let text = format!("{number:0digits$}");
@@ -254,6 +259,7 @@ fn kinds(data: &Value, pieces: &[Pieces]) -> Vec<u32> {
         kinds[quote as usize] |= kind::QUOTE;
     }
     kinds[0x0E4D] |= kind::NIKHAHIT;
+    // What a character costs alone stands above its bits, once for each family.
     for (code, bits) in (0..).zip(&mut kinds) {
         let Some(character) = char::from_u32(code) else {
             continue;
@@ -267,6 +273,8 @@ fn kinds(data: &Value, pieces: &[Pieces]) -> Vec<u32> {
 }
 
 fn write_kinds(out: &Path, kinds: &[u32]) {
+    // Three tables: the bits of each kind, the kinds of 128 code points, and which such block a code
+    // point is in. Most blocks are equal, so that 1.1 million code points take 40 KB.
     let distinct: BTreeSet<u32> = kinds.iter().copied().collect();
     let numbers: BTreeMap<u32, u8> = distinct
         .iter()
@@ -315,6 +323,7 @@ fn write_ladders(out: &Path, pieces: &Pieces) {
         let level = lengths.iter().take(LEVEL_BYTES);
         assert!(space == '\u{3000}' || level.eq(&(1..=LEVEL_BYTES).collect::<Vec<_>>()));
         let longest = *lengths.last().expect("a piece");
+        // The least number of tokens of each length, by the last piece of the run.
         let mut costs = vec![0_u16];
         for length in 1..=longest * longest + 2 * LADDER {
             let steps = lengths.iter().filter(|&&step| step <= length);
@@ -325,6 +334,7 @@ fn write_ladders(out: &Path, pieces: &Pieces) {
                     .expect("a step"),
             );
         }
+        // Beyond the table a run is as good as one that is shorter by the longest piece, plus one.
         for length in LADDER..costs.len() {
             assert_eq!(
                 costs[length],
@@ -343,6 +353,7 @@ fn write_ladders(out: &Path, pieces: &Pieces) {
 
 /// Writes the table of texts whose tokens are known: words and punctuation of up to 13 bytes.
 fn write_entries(out: &Path, pieces: &[Pieces], kinds: &[u32]) {
+    // Only texts that are a whole cell by themselves: words, and runs of punctuation.
     let mut texts = BTreeSet::new();
     for piece in pieces.iter().flat_map(|pieces| &pieces.all) {
         let text = text_of(piece);
@@ -362,6 +373,7 @@ fn write_entries(out: &Path, pieces: &[Pieces], kinds: &[u32]) {
             } else {
                 punctuation_value(pieces, text)
             };
+            // The value stands above the key in the second word, as a rank does in the tables of bytes.
             let mut padded = [0; 16];
             padded[..text.len()].copy_from_slice(text);
             let key = Key::new(&padded, text.len());
@@ -425,6 +437,7 @@ struct Node {
 
 /// Writes the automaton that tells which pieces end at each position of a marked text.
 fn write_automaton(out: &Path, pieces: &Pieces, kinds: &[u32]) {
+    // A state is one word: where its children are, where a failure leads, and which pieces end there.
     let nodes = trie(pieces, kinds);
     let (slots, bases) = double_array(&nodes);
     let distinct: BTreeSet<u128> = nodes.iter().map(|node| node.lengths).collect();
@@ -461,6 +474,7 @@ fn write_automaton(out: &Path, pieces: &Pieces, kinds: &[u32]) {
             (states[slot].unwrap_or(0) | u64::from(label)).to_le_bytes()
         })
         .collect();
+    // The states after the root stand in a table of their own: most bytes of a text begin anew.
     let root = |byte: u8| {
         nodes[0]
             .children
@@ -470,6 +484,8 @@ fn write_automaton(out: &Path, pieces: &Pieces, kinds: &[u32]) {
     let roots: Vec<u8> = (0..=u8::MAX)
         .flat_map(|byte| table.as_chunks::<8>().0[root(byte)])
         .collect();
+    // A mask once more as bytes, for the tiling of several texts: 1 where a piece ends, else more
+    // than any count.
     let lanes: Vec<u8> = masks
         .iter()
         .flat_map(|mask| (0..layout::LANES).map(move |length| mask >> length & 1))
@@ -503,6 +519,7 @@ fn trie(pieces: &Pieces, kinds: &[u32]) -> Vec<Node> {
         if alone || spaces || whole {
             continue;
         }
+        // The path of the piece, made as far as it is not there.
         let mut at = 0;
         for &byte in piece {
             at = match nodes[at].children.get(&byte) {
@@ -517,6 +534,8 @@ fn trie(pieces: &Pieces, kinds: &[u32]) -> Vec<Node> {
         }
         nodes[at].lengths |= 1 << (piece.len() - 1);
     }
+    // Breadth first: the longest ending of a node that is a beginning of a piece is shorter than the
+    // node, so its own failure is known.
     let mut queue: VecDeque<usize> = [0].into();
     while let Some(node) = queue.pop_front() {
         let children: Vec<(u8, usize)> =
@@ -533,6 +552,7 @@ fn trie(pieces: &Pieces, kinds: &[u32]) -> Vec<Node> {
                 }
             };
             nodes[child].fail = fail;
+            // Pieces that end at the failure end here too.
             nodes[child].lengths |= nodes[fail].lengths;
             queue.push_back(child);
         }

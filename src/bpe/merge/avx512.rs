@@ -116,6 +116,7 @@ fn join(batch: &mut MergeBatch, vocabulary: &Vocabulary) {
     let (joined, behind) = first(behind);
     let (end, behind) = first(behind);
     let (next, _) = first(behind);
+    // A lane has a pair behind the joined span if another span follows, and one before if one is before.
     let has_next = lanes & _mm512_test_epi32_mask(next, next);
     let starts = _mm512_andnot_si512(joined, starts);
     let before = _mm512_and_si512(starts, _mm512_sub_epi32(bit, one));
@@ -128,12 +129,14 @@ fn join(batch: &mut MergeBatch, vocabulary: &Vocabulary) {
     let [low_before, high_before] = Pairs::all(&texts, has_previous, previous, end);
     let pairs = [low, high, low_before, high_before];
     let buckets = pairs.map(|pairs| pairs.buckets(vocabulary));
+    // While the memory answers, the lowest of the pairs that stay is found.
     let lowest = least(
         &batch.words,
         _mm512_andnot_si512(_mm512_or_si512(bit, previous_bit), starts),
     );
     let [low, high, low_before, high_before] =
         [0, 1, 2, 3].map(|half: usize| pairs[half].ranks(vocabulary, buckets[half]));
+    // The new pairs as words, to be compared with the lowest of the others.
     let made = words(low, high, at);
     let made_before = words(low_before, high_before, previous);
     let lowest = _mm512_min_epi32(lowest, _mm512_min_epi32(made, made_before));
@@ -144,6 +147,7 @@ fn join(batch: &mut MergeBatch, vocabulary: &Vocabulary) {
     }
     set(batch, lanes, at, made);
     set(batch, has_previous, previous, made_before);
+    // Pairs longer than a short token are seldom, and looked up one by one.
     let long = (long(has_next, at, next), long(has_previous, previous, end));
     if long.0 | long.1 != 0 {
         set_long(batch, vocabulary, long.0, at, next);

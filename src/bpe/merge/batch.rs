@@ -136,6 +136,7 @@ impl MergeBatch {
             self.times[same.trailing_zeros() as usize % BATCH_CELLS] += 1;
             return 0;
         }
+        // The first free lane takes it.
         let lane = self.busy.trailing_ones() as usize % BATCH_CELLS;
         self.busy |= 1 << lane;
         self.hashes[lane] = hash;
@@ -147,6 +148,7 @@ impl MergeBatch {
         if length > 16 {
             cell[16..].copy_from_slice(&bytes_at(text, start + 16));
         }
+        // Every pair of bytes with its rank; the lowest is joined first.
         let mut lowest = NO_PAIR;
         for at in 0..(length - 1).min(BATCH_CELL_BYTES) {
             let word = word(vocabulary.pair_rank([cell[at], cell[at + 1]]), at);
@@ -157,6 +159,7 @@ impl MergeBatch {
         self.words[(length - 1) % POSITIONS][lane] = NO_PAIR;
         self.words[length % POSITIONS][lane] = NO_PAIR;
         self.lowest[lane] = lowest;
+        // A cell without any pair is done: its bytes are its tokens.
         let mut tokens = 0;
         if lowest == NO_PAIR {
             tokens += self.free(memo);
@@ -237,6 +240,7 @@ impl MergeBatch {
     /// the memory batch.
     #[inline(always)]
     pub(in crate::bpe) fn join_lanes(&mut self, vocabulary: &Vocabulary) {
+        // Each lane joins its pair, and asks for the two that this makes.
         let mut pairs = [[Pair::default(); 2]; BATCH_CELLS];
         let mut lanes = self.busy;
         for pairs in &mut pairs {
@@ -247,6 +251,7 @@ impl MergeBatch {
             lanes &= lanes - 1;
             *pairs = self.join_lane(vocabulary, lane);
         }
+        // By now the memory has answered: the ranks are read and written down.
         let mut lanes = self.busy;
         for pairs in pairs {
             if lanes == 0 {

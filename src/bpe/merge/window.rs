@@ -190,12 +190,14 @@ impl<const PLACES: usize> MergeWindow<PLACES> {
     /// Joins the lowest pair, and sets the pairs that this makes; false if there is none.
     #[inline(always)]
     fn step(&mut self, vocabulary: &Vocabulary, asked: &mut Candidates, at: usize) -> bool {
+        // The lowest word is the pair of the lowest rank, of equal ones the leftmost.
         let lowest = self.words.iter().fold(NO_PAIR, |low, &word| low.min(word));
         if lowest == NO_PAIR {
             return false;
         }
         let token = lowest.cast_unsigned() >> PLACE_BITS;
         let first = lowest.cast_unsigned() as usize % (1 << PLACE_BITS) % PLACES;
+        // A look-up may be wrong: then the pair is none, and the step is spent.
         if !self.join(vocabulary, first, token) {
             self.words[first] = NO_PAIR;
             return true;
@@ -207,6 +209,7 @@ impl<const PLACES: usize> MergeWindow<PLACES> {
         {
             (last, after) = (after, self.after(after));
         }
+        // Neighbours in the run are equal, so that one look-up tells the pairs of all.
         if last != first {
             let twins = vocabulary.likely_joined(token, token);
             let mut place = first;
@@ -215,6 +218,7 @@ impl<const PLACES: usize> MergeWindow<PLACES> {
                 place = self.after(place);
             }
         }
+        // Two new pairs are not known yet: behind the last joined span, and before the first.
         let before = usize::from(self.previous[first]) % PLACES;
         asked.set(at, last, token, self.tokens[after]);
         asked.set(at + 1, before, self.tokens[before], token);

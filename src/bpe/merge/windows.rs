@@ -166,6 +166,7 @@ impl<'a> Reader<'a> {
             if self.is_done() {
                 return None;
             }
+            // A window that did not fit may begin anywhere before; any other keeps room to get on.
             let most = if self.back == OVERLAP {
                 SHARED
             } else {
@@ -176,6 +177,7 @@ impl<'a> Reader<'a> {
             if text.len() <= LargeWindow::BYTES {
                 return Some(text);
             }
+            // Too wide to be merged beside others: it is merged here, alone.
             self.spans.clear();
             tree_window::merge(vocabulary, text, &mut self.spans);
             self.close(vocabulary);
@@ -186,15 +188,18 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn close(&mut self, vocabulary: &Vocabulary) {
         let (settled, shared) = (self.end, self.end - self.start);
+        // No border that both encodings have: the same end again, from twice as far back.
         let Some(kept) = self.append(vocabulary) else {
             self.back = (2 * shared).max(OVERLAP) + 1;
             return;
         };
+        // What had to begin so far back will have to again: the next windows advance by as much.
         if self.back != OVERLAP {
             self.back = OVERLAP;
             self.step = self.step.max(shared);
         }
         self.give_back(vocabulary, settled);
+        // A window that hardly got on is made wider; one that did, outside of a run, narrower again.
         if self.end < settled + STEP / 2 {
             self.step = (2 * self.step).max(3 * STEP);
         } else if period(self.cell, self.end).is_none() {
@@ -232,6 +237,7 @@ impl<'a> Reader<'a> {
         if end >= self.cell.len() {
             return self.cell.len();
         }
+        // A token seldom reaches from before a run into it: the border is a good end.
         let run = run_before(self.cell, self.end, end);
         if is_small && run >= RUN && end - run >= self.end + STEP / 2 {
             return end - run;
@@ -265,6 +271,8 @@ impl<'a> Reader<'a> {
             let shorter = before
                 .last()
                 .is_some_and(|&before| length < vocabulary.length(before));
+            // In a run the last tokens may grow with it, until one is as long as those before it and
+            // two of it join to nothing.
             let is_settled = if in_run {
                 let twins = vocabulary.joined(last, last);
                 let may_grow = shorter || self.step <= 3 * STEP && twins != NONE;
@@ -312,6 +320,7 @@ impl<'a> Reader<'a> {
     ) -> Option<(usize, usize)> {
         let (mut kept, mut border) = (self.tokens.len(), self.end);
         for (at, (start, right)) in spans.enumerate() {
+            // Walks both encodings backwards to a place where both have a border.
             while border > start && kept > 0 {
                 kept -= 1;
                 border -= vocabulary.length(self.tokens[kept]);
@@ -446,6 +455,7 @@ fn run_after(cell: &[u8], end: usize) -> usize {
 pub(in crate::bpe) fn stay_apart(vocabulary: &Vocabulary, mut left: u32, mut right: u32) -> bool {
     let (mut left_until, mut right_until) = (NONE, NONE);
     loop {
+        // Would these two spans have been joined before either became part of a larger one?
         let joined = vocabulary.joined(left, right);
         if joined < left_until && joined <= right_until && joined != NONE {
             return false;
