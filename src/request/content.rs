@@ -1,6 +1,6 @@
 //! Content of a message, whatever the dialect: its blocks are told apart by type or by shape.
 use super::data::Data;
-use super::field::{first, has, joined_text, object, string};
+use super::field::{first_named, has, joined_text, object, string};
 use super::model::{Assumptions, CallForm, Part, ToolCall, ToolResult};
 use super::part::{PartKind, parts};
 use crate::json::{Kind, Value};
@@ -99,12 +99,12 @@ impl<'a, 'd> Reader<'a, 'd> {
                 self.text_block(block);
             }
             PartKind::Reasoning => {
-                let text = joined_text(first(block, &fields.reasoning.content));
-                self.reasoning(text, string(first(block, &fields.reasoning.opaque)));
+                let text = joined_text(first_named(block, &fields.reasoning.content));
+                self.reasoning(text, string(first_named(block, &fields.reasoning.opaque)));
             }
             PartKind::Call => {
-                let arguments = first(block, &fields.call.arguments);
-                self.call(string(first(block, &fields.call.name)), arguments);
+                let arguments = first_named(block, &fields.call.arguments);
+                self.call(string(first_named(block, &fields.call.name)), arguments);
                 if part.is_run_by_vendor {
                     self.run_by_vendor();
                 }
@@ -116,7 +116,7 @@ impl<'a, 'd> Reader<'a, 'd> {
     }
 
     fn text_block(&mut self, block: Value<'d>) {
-        let text = first(block, &parts().typed.text.content);
+        let text = first_named(block, &parts().typed.text.content);
         match text.map(Value::as_str) {
             None => {}
             Some(Some(text)) => self.text(text),
@@ -164,8 +164,8 @@ impl<'a, 'd> Reader<'a, 'd> {
     fn result_block(&mut self, block: Value<'d>) {
         let is_error = block.get("is_error").and_then(Value::as_bool) == Some(true);
         let fields = &parts().typed.result;
-        let content = first(block, &fields.content);
-        let name = string(first(block, &fields.name));
+        let content = first_named(block, &fields.content);
+        let name = string(first_named(block, &fields.name));
         let output = object(content);
         let kind = string(output.and_then(|output| output.get("type")));
         match (kind, output.and_then(|output| output.get("value"))) {

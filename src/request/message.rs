@@ -1,7 +1,7 @@
 //! Messages of any dialect, and items of the Responses API.
 use super::content::Reader;
 use super::dialect::is_integer;
-use super::field::{array, first, join, joined_text, object, present, string};
+use super::field::{array, first_named, join, joined_text, object, present, string};
 use super::media::About;
 use super::model::{Assumptions, CallForm, MediaKind, Message, Part, ToolResult};
 use super::part::{PartKind, parts};
@@ -213,11 +213,11 @@ fn read_reasoning<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
 fn read_calls<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
     let known = &parts().calls;
     for call in array(fields.tool_calls).into_iter().flat_map(Value::items) {
-        let inner = object(first(call, &known.type_names)).or(object(Some(call)));
+        let inner = object(first_named(call, &known.type_names)).or(object(Some(call)));
         match inner {
             Some(inner) => {
-                let arguments = first(inner, &known.call.arguments);
-                reader.call(string(first(inner, &known.call.name)), arguments);
+                let arguments = first_named(inner, &known.call.arguments);
+                reader.call(string(first_named(inner, &known.call.name)), arguments);
             }
             None => reader.unknown(call),
         }
@@ -242,7 +242,7 @@ fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Assumptions) 
             "assistant"
         }
         PartKind::Result => {
-            reader.result("", first(item, &parts().items.result.content), false);
+            reader.result("", first_named(item, &parts().items.result.content), false);
             "tool"
         }
         PartKind::Reasoning => {
@@ -266,9 +266,12 @@ fn kind_by_ending(kind: &str) -> PartKind {
 
 fn read_call_item<'d>(kind: &'d str, item: Value<'d>, reader: &mut Reader<'_, 'd>) {
     let fields = &parts().items.call;
-    let name = Some(string(first(item, &fields.name))).filter(|name| !name.is_empty());
+    let name = Some(string(first_named(item, &fields.name))).filter(|name| !name.is_empty());
     let builtin = kind.strip_suffix("_call").unwrap_or(kind);
-    reader.call(name.unwrap_or(builtin), first(item, &fields.arguments));
+    reader.call(
+        name.unwrap_or(builtin),
+        first_named(item, &fields.arguments),
+    );
     if !string(item.get("id")).is_empty() {
         reader.form(CallForm::Item);
     }
@@ -276,9 +279,9 @@ fn read_call_item<'d>(kind: &'d str, item: Value<'d>, reader: &mut Reader<'_, 'd
 
 fn read_reasoning_item<'d>(item: Value<'d>, reader: &mut Reader<'_, 'd>) {
     let fields = &parts().items.reasoning;
-    let opaque = string(first(item, &fields.opaque));
+    let opaque = string(first_named(item, &fields.opaque));
     let text = match opaque.is_empty() {
-        true => joined_text(first(item, &fields.content)),
+        true => joined_text(first_named(item, &fields.content)),
         false => Cow::Borrowed(""),
     };
     reader.reasoning(text, opaque);

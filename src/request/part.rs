@@ -46,42 +46,139 @@ pub(super) struct PartType {
     /// Its text says where the bytes are, whatever it looks like.
     pub(super) is_place: bool,
     /// The fields that can have text or the content of a result.
-    pub(super) content: Vec<&'static str>,
+    pub(super) content: Vec<Name>,
     /// Its place in the table: of two fields that name a part the earlier row counts.
     pub(super) rank: usize,
 }
 
-/// Types by name. A look-up compares with the few that share length and first and last letter.
-#[derive(Debug, Default)]
+/// Types by name: a table of 256 slots, so that a look-up costs what a comparison does.
+#[derive(Debug)]
 struct Names {
     types: Vec<PartType>,
-    buckets: Vec<Vec<(&'static str, usize)>>,
+    slots: Box<[Slot; SLOTS]>,
 }
 
-const BUCKETS: usize = 128;
+/// At least twice as many as there are names at a place.
+const SLOTS: usize = 256;
 
-fn bucket(name: &str) -> usize {
-    let bytes = name.as_bytes();
-    let letter = |byte: Option<&u8>| byte.map_or(0, |byte| usize::from(*byte));
-    (bytes.len() ^ (letter(bytes.first()) << 2) ^ (letter(bytes.last()) << 1)) % BUCKETS
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Empty where the slot is.
+    name: Name,
+    index: usize,
+}
+
+/// A name of the table that is compared without a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    text: &'static str,
+    key: Key,
+}
+
+impl Name {
+    fn of(text: &'static str) -> Name {
+        Name {
+            text,
+            key: Key::of(text),
+        }
+    }
+
+    /// Whether it is `text`, whose key is `key`.
+    #[inline]
+    pub(super) fn is(&self, text: &str, key: Key) -> bool {
+        self.key == key && (key.byte_count <= KEY_BYTES || self.text == text)
+    }
+}
+
+/// The length and both ends of a name: the whole of it up to `KEY_BYTES`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    head: u64,
+    tail: u64,
+    byte_count: usize,
+}
+
+const KEY_BYTES: usize = 16;
+
+impl Key {
+    #[inline]
+    pub(super) fn of(name: &str) -> Key {
+        let bytes = name.as_bytes();
+        let (head, tail) = match (bytes.first_chunk(), bytes.last_chunk()) {
+            (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
+            _ => match (bytes.first_chunk(), bytes.last_chunk()) {
+                (Some(head), Some(tail)) => (
+                    u32::from_le_bytes(*head).into(),
+                    u32::from_le_bytes(*tail).into(),
+                ),
+                _ => {
+                    let all = bytes
+                        .iter()
+                        .fold(0, |all, byte| (all << 8) | u64::from(*byte));
+                    (all, 0)
+                }
+            },
+        };
+        Key {
+            head,
+            tail,
+            byte_count: bytes.len(),
+        }
+    }
+
+    /// The slot to look at first.
+    #[inline]
+    fn slot(self) -> usize {
+        let mixed = (self.head ^ self.tail.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        usize::from(mixed.to_be_bytes()[0])
+    }
+}
+
+impl Default for Names {
+    fn default() -> Names {
+        let empty = Slot {
+            name: Name::of(""),
+            index: 0,
+        };
+        Names {
+            types: Vec::new(),
+            slots: Box::new([empty; SLOTS]),
+        }
+    }
 }
 
 impl Names {
     #[inline]
     fn get(&self, name: &str) -> Option<&PartType> {
-        let mut found = self.buckets.get(bucket(name))?.iter();
-        let (_, index) = found.find(|(known, _)| *known == name)?;
-        self.types.get(*index)
+        let key = Key::of(name);
+        let mut at = key.slot();
+        loop {
+            let slot = &self.slots[at % SLOTS];
+            if slot.name.text.is_empty() {
+                return None;
+            }
+            if slot.name.is(name, key) {
+                return self.types.get(slot.index);
+            }
+            at += 1;
+        }
     }
 
     fn add(&mut self, row: Value<'static>, part: PartType) {
-        self.buckets.resize(BUCKETS, Vec::new());
         if let Some(known) = self.types.iter_mut().find(|known| known.name == part.name) {
             known.marks = known.marks.or(part.marks);
             return;
         }
         for name in [Some(part.name), text(row, "also")].into_iter().flatten() {
-            self.buckets[bucket(name)].push((name, self.types.len()));
+            let name = Name::of(name);
+            let mut at = name.key.slot();
+            while !self.slots[at % SLOTS].name.text.is_empty() {
+                at += 1;
+            }
+            self.slots[at % SLOTS] = Slot {
+                name,
+                index: self.types.len(),
+            };
         }
         self.types.push(part);
     }
@@ -90,10 +187,10 @@ impl Names {
 /// Fields that can have the same thing, in the order of the table.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
-    pub(super) name: Vec<&'static str>,
-    pub(super) arguments: Vec<&'static str>,
-    pub(super) content: Vec<&'static str>,
-    pub(super) opaque: Vec<&'static str>,
+    pub(super) name: Vec<Name>,
+    pub(super) arguments: Vec<Name>,
+    pub(super) content: Vec<Name>,
+    pub(super) opaque: Vec<Name>,
 }
 
 impl Columns {
@@ -109,7 +206,7 @@ impl Columns {
 #[derive(Debug, Default)]
 pub(super) struct Place {
     names: Names,
-    pub(super) type_names: Vec<&'static str>,
+    pub(super) type_names: Vec<Name>,
     pub(super) text: Columns,
     pub(super) reasoning: Columns,
     pub(super) call: Columns,
@@ -134,7 +231,7 @@ impl Place {
         if let Some(columns) = columns {
             columns.add(row);
         }
-        self.type_names.push(part.name);
+        self.type_names.push(Name::of(part.name));
         self.names.add(row, part);
     }
 }
@@ -150,7 +247,7 @@ pub(super) struct Parts {
     pub(super) calls: Place,
     /// Of the content, by the field that holds them.
     pub(super) named: Place,
-    ids: Vec<&'static str>,
+    ids: Vec<Name>,
     #[cfg(feature = "python")]
     converted: Vec<Converted>,
 }
@@ -187,7 +284,8 @@ pub(crate) fn converted_kind(dialect: &str, name: &str) -> Option<PartKind> {
 impl Parts {
     /// Whether a field has the id of a call.
     pub(super) fn is_id(&self, field: &str) -> bool {
-        self.ids.contains(&field)
+        let key = Key::of(field);
+        self.ids.iter().any(|name| name.is(field, key))
     }
 }
 
@@ -237,7 +335,7 @@ impl Parts {
             marks: dialect.filter(|_| is_mark),
             is_run_by_vendor: flag(row, "by_vendor"),
             is_place: flag(row, "is_place"),
-            content: texts(row, "content").collect(),
+            content: texts(row, "content").map(Name::of).collect(),
             rank: place.names.types.len(),
         };
         place.add(row, part);
@@ -259,10 +357,10 @@ fn texts(row: Value<'static>, column: &str) -> impl Iterator<Item = &'static str
     value.into_iter().chain(items).filter_map(Value::as_str)
 }
 
-fn add_texts(row: Value<'static>, column: &str, found: &mut Vec<&'static str>) {
-    for text in texts(row, column) {
-        if !found.contains(&text) {
-            found.push(text);
+fn add_texts(row: Value<'static>, column: &str, found: &mut Vec<Name>) {
+    for name in texts(row, column).map(Name::of) {
+        if !found.contains(&name) {
+            found.push(name);
         }
     }
 }
@@ -312,6 +410,10 @@ mod tests {
             &parts().calls,
             &parts().named,
         ] {
+            assert!(
+                place.names.types.len() * 4 < SLOTS,
+                "the table is too small"
+            );
             for part in &place.names.types {
                 assert_eq!(
                     place.get(part.name).map(|found| found.rank),

@@ -1,7 +1,7 @@
 //! Blocks that say by their keys what they are: Gemini, Bedrock Converse, VS Code, chat stores.
 use super::content::Reader;
 use super::data::is_unbilled;
-use super::field::{first, has, object, present, string};
+use super::field::{first, first_named, has, object, present, string};
 use super::media::About;
 use super::model::Dialect;
 use super::part::{PartKind, PartType, parts};
@@ -45,7 +45,7 @@ impl<'d> Reader<'_, 'd> {
             return false;
         };
         let is_gemini = part.dialect == Some(Dialect::Gemini);
-        let content = || first(held, &part.content);
+        let content = || first_named(held, &part.content);
         match part.kind {
             PartKind::Text if part.content.is_empty() => {
                 self.gemini_text(block, string(Some(held)))
@@ -76,8 +76,8 @@ impl<'d> Reader<'_, 'd> {
     fn named_call(&mut self, block: Value<'d>, call: Value<'d>) {
         let fields = &parts().named.call;
         self.call(
-            string(first(call, &fields.name)),
-            first(call, &fields.arguments),
+            string(first_named(call, &fields.name)),
+            first_named(call, &fields.arguments),
         );
         self.signature(string(first(block, &SIGNATURE)));
     }
