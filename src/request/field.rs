@@ -2,7 +2,7 @@
 //!
 //! Each look-up is one pass over the members. Objects of a request have a few; one with a
 //! million costs a constant number of passes, since a reader asks for a constant number of names.
-use super::part::{Key, Name};
+use super::part::Fields;
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
@@ -13,11 +13,10 @@ pub(super) fn first<'d>(object: Value<'d>, keys: &[&str]) -> Option<Value<'d>> {
     })
 }
 
-/// The same for names of the table of parts.
-pub(super) fn first_named<'d>(object: Value<'d>, names: &[Name]) -> Option<Value<'d>> {
-    least(object, names.len(), |text, rank| {
-        let key = Key::of(text);
-        names[..rank].iter().position(|name| name.is(text, key))
+/// The same for fields of the table of parts.
+pub(super) fn first_named<'d>(object: Value<'d>, fields: &Fields) -> Option<Value<'d>> {
+    least(object, fields.names.len(), |name, rank| {
+        fields.position(name, rank)
     })
 }
 

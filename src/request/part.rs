@@ -46,7 +46,7 @@ pub(super) struct PartType {
     /// Its text says where the bytes are, whatever it looks like.
     pub(super) is_place: bool,
     /// The fields that can have text or the content of a result.
-    pub(super) content: Vec<Name>,
+    pub(super) content: Fields,
     /// Its place in the table: of two fields that name a part the earlier row counts.
     pub(super) rank: usize,
 }
@@ -85,14 +85,14 @@ impl Name {
 
     /// Whether it is `text`, whose key is `key`.
     #[inline]
-    pub(super) fn is(&self, text: &str, key: Key) -> bool {
+    fn is(&self, text: &str, key: Key) -> bool {
         self.key == key && (key.byte_count <= KEY_BYTES || self.text == text)
     }
 }
 
 /// The length and both ends of a name: the whole of it up to `KEY_BYTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+struct Key {
     head: u64,
     tail: u64,
     byte_count: usize,
@@ -102,7 +102,7 @@ const KEY_BYTES: usize = 16;
 
 impl Key {
     #[inline]
-    pub(super) fn of(name: &str) -> Key {
+    fn of(name: &str) -> Key {
         let bytes = name.as_bytes();
         let (head, tail) = match (bytes.first_chunk(), bytes.last_chunk()) {
             (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
@@ -186,19 +186,52 @@ impl Names {
 
 /// Fields that can have the same thing, in the order of the table.
 #[derive(Debug, Default)]
+pub(super) struct Fields {
+    pub(super) names: Vec<Name>,
+    /// A bit for each length that one of them has.
+    lengths: u64,
+}
+
+impl Fields {
+    /// Which of the first `count` fields is `text`.
+    #[inline]
+    pub(super) fn position(&self, text: &str, count: usize) -> Option<usize> {
+        if (self.lengths >> (text.len() % 64)) & 1 == 0 {
+            return None;
+        }
+        let key = Key::of(text);
+        let mut names = self.names.iter().take(count);
+        names.position(|name| name.is(text, key))
+    }
+
+    fn add(&mut self, text: &'static str) {
+        let name = Name::of(text);
+        if !self.names.contains(&name) {
+            self.names.push(name);
+            self.lengths |= 1 << (text.len() % 64);
+        }
+    }
+
+    fn extend(&mut self, row: Value<'static>, column: &str) {
+        texts(row, column).for_each(|text| self.add(text));
+    }
+}
+
+/// The fields of parts of one kind.
+#[derive(Debug, Default)]
 pub(super) struct Columns {
-    pub(super) name: Vec<Name>,
-    pub(super) arguments: Vec<Name>,
-    pub(super) content: Vec<Name>,
-    pub(super) opaque: Vec<Name>,
+    pub(super) name: Fields,
+    pub(super) arguments: Fields,
+    pub(super) content: Fields,
+    pub(super) opaque: Fields,
 }
 
 impl Columns {
     fn add(&mut self, row: Value<'static>) {
-        add_texts(row, "name", &mut self.name);
-        add_texts(row, "arguments", &mut self.arguments);
-        add_texts(row, "content", &mut self.content);
-        add_texts(row, "opaque", &mut self.opaque);
+        self.name.extend(row, "name");
+        self.arguments.extend(row, "arguments");
+        self.content.extend(row, "content");
+        self.opaque.extend(row, "opaque");
     }
 }
 
@@ -206,7 +239,7 @@ impl Columns {
 #[derive(Debug, Default)]
 pub(super) struct Place {
     names: Names,
-    pub(super) type_names: Vec<Name>,
+    pub(super) type_names: Fields,
     pub(super) text: Columns,
     pub(super) reasoning: Columns,
     pub(super) call: Columns,
@@ -231,7 +264,7 @@ impl Place {
         if let Some(columns) = columns {
             columns.add(row);
         }
-        self.type_names.push(Name::of(part.name));
+        self.type_names.add(part.name);
         self.names.add(row, part);
     }
 }
@@ -247,7 +280,7 @@ pub(super) struct Parts {
     pub(super) calls: Place,
     /// Of the content, by the field that holds them.
     pub(super) named: Place,
-    ids: Vec<Name>,
+    ids: Fields,
     #[cfg(feature = "python")]
     converted: Vec<Converted>,
 }
@@ -284,8 +317,7 @@ pub(crate) fn converted_kind(dialect: &str, name: &str) -> Option<PartKind> {
 impl Parts {
     /// Whether a field has the id of a call.
     pub(super) fn is_id(&self, field: &str) -> bool {
-        let key = Key::of(field);
-        self.ids.iter().any(|name| name.is(field, key))
+        self.ids.position(field, usize::MAX).is_some()
     }
 }
 
@@ -306,7 +338,7 @@ impl Parts {
         let kind =
             text(row, "kind").and_then(|kind| KINDS.iter().find(|(known, _)| *known == kind));
         let kind = kind.map_or(PartKind::Other, |(_, kind)| *kind);
-        add_texts(row, "id", &mut self.ids);
+        self.ids.extend(row, "id");
         let is_unread = |reader| texts(row, "unread_by").any(|name| name == reader);
         #[cfg(feature = "python")]
         if !is_unread("conversion") && !flag(row, "is_custom") {
@@ -328,6 +360,8 @@ impl Parts {
         }
         let dialect = Dialect::named(dialect);
         let is_mark = texts(row, "marks").any(|reader| reader == "request");
+        let mut content = Fields::default();
+        content.extend(row, "content");
         let part = PartType {
             name,
             kind,
@@ -335,7 +369,7 @@ impl Parts {
             marks: dialect.filter(|_| is_mark),
             is_run_by_vendor: flag(row, "by_vendor"),
             is_place: flag(row, "is_place"),
-            content: texts(row, "content").map(Name::of).collect(),
+            content,
             rank: place.names.types.len(),
         };
         place.add(row, part);
@@ -355,14 +389,6 @@ fn texts(row: Value<'static>, column: &str) -> impl Iterator<Item = &'static str
     let value = row.get(column);
     let items = value.into_iter().flat_map(Value::items);
     value.into_iter().chain(items).filter_map(Value::as_str)
-}
-
-fn add_texts(row: Value<'static>, column: &str, found: &mut Vec<Name>) {
-    for name in texts(row, column).map(Name::of) {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl<'d> Reader<'_, 'd> {
         let found = block.members().filter_map(|(field, value)| {
             let part = parts().named.get(field)?;
             let is_held = match part.kind {
-                PartKind::Text if part.content.is_empty() => value.kind() == Kind::String,
+                PartKind::Text if part.content.names.is_empty() => value.kind() == Kind::String,
                 PartKind::Data => true,
                 _ => value.kind() == Kind::Object,
             };
@@ -47,7 +47,7 @@ impl<'d> Reader<'_, 'd> {
         let is_gemini = part.dialect == Some(Dialect::Gemini);
         let content = || first_named(held, &part.content);
         match part.kind {
-            PartKind::Text if part.content.is_empty() => {
+            PartKind::Text if part.content.names.is_empty() => {
                 self.gemini_text(block, string(Some(held)))
             }
             PartKind::Text => self.text(string(content())),
