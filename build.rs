@@ -14,7 +14,7 @@ mod claude;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::{env, fs, thread};
 
 use regex_syntax::hir::{Class, HirKind};
 use tiktoken_rs::CoreBPE;
@@ -34,37 +34,51 @@ const SLOTS_PERCENT: usize = 104;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/bpe/table/key.rs");
+    let level = env::var("OPT_LEVEL").expect("cargo sets OPT_LEVEL");
+    println!("cargo::rustc-env=TOKENCTX_OPT_LEVEL={level}");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     write_classes(&out);
     for name in ["compile", "kind", "layout"] {
         println!("cargo::rerun-if-changed=src/claude/{name}.rs");
     }
-    claude::write(Path::new(env!("CARGO_MANIFEST_DIR")), &out);
-    let vocabularies: [(&str, u32, CoreBPE); 4] = [
-        (
-            "o200k",
-            199_998,
-            tiktoken_rs::o200k_base().expect("embedded"),
-        ),
-        (
-            "cl100k",
-            100_256,
-            tiktoken_rs::cl100k_base().expect("embedded"),
-        ),
-        ("p50k", 50_280, tiktoken_rs::p50k_base().expect("embedded")),
-        ("r50k", 50_256, tiktoken_rs::r50k_base().expect("embedded")),
-    ];
-    let mut larger = Vec::new();
-    for (name, tokens, bpe) in &vocabularies {
-        let ranked = ranked_tokens(bpe);
-        assert_eq!(ranked.len(), *tokens as usize, "{name}: number of tokens");
-        let joins = validate(name, &ranked);
-        write_vocabulary(&out, name, &ranked, &joins);
-        if *name == "r50k" {
-            assert!(larger.starts_with(&ranked), "its tokens are those of p50k");
-        }
-        larger = ranked;
-    }
+    let [.., p50k, r50k] = thread::scope(|scope| {
+        scope.spawn(|| claude::write(Path::new(env!("CARGO_MANIFEST_DIR")), &out));
+        let out = &out;
+        VOCABULARIES
+            .map(|vocabulary| scope.spawn(move || prepare(vocabulary, out)))
+            .map(|thread| thread.join().expect("a vocabulary as it was published"))
+    });
+    assert!(
+        p50k.starts_with(&r50k),
+        "the tokens of r50k are those of p50k"
+    );
+}
+
+/// Name, number of ordinary tokens, and where they come from.
+type Vocabulary = (&'static str, usize, fn() -> CoreBPE);
+
+const VOCABULARIES: [Vocabulary; 4] = [
+    ("o200k", 199_998, || {
+        tiktoken_rs::o200k_base().expect("embedded")
+    }),
+    ("cl100k", 100_256, || {
+        tiktoken_rs::cl100k_base().expect("embedded")
+    }),
+    ("p50k", 50_280, || {
+        tiktoken_rs::p50k_base().expect("embedded")
+    }),
+    ("r50k", 50_256, || {
+        tiktoken_rs::r50k_base().expect("embedded")
+    }),
+];
+
+/// Checks a vocabulary, writes its tables, and returns its tokens by rank.
+fn prepare((name, tokens, load): Vocabulary, out: &Path) -> Vec<(Vec<u8>, u32)> {
+    let ranked = ranked_tokens(&load());
+    assert_eq!(ranked.len(), tokens, "{name}: number of tokens");
+    let joins = validate(name, &ranked);
+    write_vocabulary(out, name, &ranked, &joins);
+    ranked
 }
 
 /// Token bytes and rank of every ordinary token, by rank.

@@ -24,12 +24,16 @@ EXE = ".exe" if os.name == "nt" else ""
 PYTHON = BIN / f"python{EXE}"
 STAMP = VENV / "tokenctx-stamp.json"
 WHEELS = ROOT / "target" / "dev-wheels"
+QUICK, FAST = "dev", "release"  # profiles of Cargo.toml: soon built; what users install
 BENCH_JSONS = [ROOT / "target" / f"bench-{number}.json" for number in (1, 2, 3)]
+PYPROJECT = ROOT / "pyproject.toml"
+CONSTRAINTS = ROOT / "constraints.txt"
+OLDEST_PYTHON = "3.10"
 DEMONSTRATION = "tests/data/agent-session.json"
 SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
 CI_STEPS = (
-    *("demo", "test", "lint", "rust", "fuzz --seconds 60", "bench"),
-    *("exactness", "instructions"),
+    *("demo", "test --install", "lint", "rust", "fuzz --seconds 60"),  # profile dev
+    *("bench", "exactness", "instructions"),  # profile release
 )
 LOG_PERIOD_SECONDS = 20
 CARGO_TOML = (ROOT / "Cargo.toml").read_text("utf-8")
@@ -97,8 +101,9 @@ def cargo(title: str, *words: str) -> None:
 
 
 def pip(title: str, python: Path, *words: str | Path) -> None:
+    """Install by pip, in the versions of constraints.txt."""
     head = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run(title, *head, *words, advice="pip", quiet=True)
+    run(title, *head, "--constraint", CONSTRAINTS, *words, advice="pip", quiet=True)
 
 
 def digest(paths: list[Path]) -> str:
@@ -108,6 +113,20 @@ def digest(paths: list[Path]) -> str:
         content = path.read_bytes()
         whole.update(f"{path.relative_to(ROOT).as_posix()} {len(content)}\n".encode() + content)
     return whole.hexdigest()
+
+
+def requirements(section: str) -> list[str]:
+    """The requirements that stand in a section of pyproject.toml; sorted, each once."""
+    found = re.search(rf"^\[{section}\]\n(.*?)^\[", PYPROJECT.read_text("utf-8"), re.M | re.S)
+    lists = re.findall(r"^[\w-]+ = (\[.*?\])$", found[1] if found else "", re.M | re.S)
+    return sorted({text for one in lists for text in re.findall(r'"([^"]+)"', one)})
+
+
+def locked_heading() -> str:
+    """The first line of constraints.txt, which changes when a requirement does."""
+    all_of_them = requirements("build-system") + requirements(r"project\.optional-dependencies")
+    mark = hashlib.sha256("\n".join(all_of_them).encode()).hexdigest()
+    return f"# Made by `python3 dev.py lock` from requirements with SHA-256 {mark}\n"
 
 
 def package_files() -> list[Path]:
@@ -134,86 +153,97 @@ def make_venv() -> dict[str, str]:
     return save({"python": origin})
 
 
-def build(folder: Path) -> Path:
-    """The wheel of this tree, release profile."""
+def build(folder: Path, profile: str) -> Path:
+    """The wheel of this tree."""
     shutil.rmtree(folder, ignore_errors=True)
     for leftover in (ROOT / "python/tokenctx").glob("_core.*"):  # of `maturin develop`
         if leftover.suffix in {".so", ".pyd"}:
             leftover.unlink()
-    flags = ("--release", "--locked", "--interpreter", PYTHON, "--out", folder)
-    title = "build the wheel (the first time takes a minute)"
+    flags = ("--profile", profile, "--locked", "--interpreter", PYTHON, "--out", folder)
+    title = f"build the wheel, profile {profile} (the first time takes a minute)"
     run(title, PYTHON, "-m", "maturin", "build", *flags, advice="maturin", quiet=True)
     return next(folder.glob("tokenctx-*.whl"))
 
 
-def setup(*extras: str) -> None:
-    """Bring `.venv` up to date: the package as a release wheel, with `extras`."""
+def setup(*extras: str, profile: str = FAST) -> None:
+    """Bring `.venv` up to date: the package as a wheel of `profile`, with `extras`."""
     require_cargo()
     stamp = make_venv()
-    requirements = digest([ROOT / "pyproject.toml"])
-    if stamp.get("requirements") != requirements:
-        found = re.search(r'"(maturin\b[^"]*)"', (ROOT / "pyproject.toml").read_text("utf-8"))
-        pip("install maturin", PYTHON, found[1] if found else "maturin")
-        stamp = save({"python": stamp["python"], "requirements": requirements, "extras": ""})
+    wanted = digest([PYPROJECT, CONSTRAINTS])
+    if stamp.get("requirements") != wanted:
+        pip("install maturin", PYTHON, *requirements("build-system"))
+        stamp = save({"python": stamp["python"], "requirements": wanted, "extras": ""})
     package = digest(package_files())
-    if stamp.get("package") != package:
-        pip("install tokenctx", PYTHON, "--no-deps", "--force-reinstall", build(WHEELS))
-        stamp = save({**stamp, "package": package})
+    wheel = next((WHEELS / profile).glob("tokenctx-*.whl"), None)
+    if wheel is None or stamp.get(profile) != package:
+        wheel = build(WHEELS / profile, profile)
+        stamp = save({**stamp, profile: package, "installed": ""})
+    if stamp.get("installed") != profile:
+        pip(f"install {wheel.name}", PYTHON, "--no-deps", "--force-reinstall", wheel)
+        stamp = save({**stamp, "installed": profile})
     missing = [extra for extra in extras if extra not in stamp["extras"].split()]
     if missing:
-        wheel = next(WHEELS.glob("tokenctx-*.whl"), None) or build(WHEELS)
         pip(f"install extras {', '.join(missing)}", PYTHON, f"{wheel}[{','.join(missing)}]")
         save({**stamp, "extras": " ".join([stamp["extras"], *missing])})
 
 
 def demo(_: argparse.Namespace) -> None:
     """Replay a recorded agent session: estimates, their source, billed totals, errors."""
-    setup("cli")
+    setup("cli", profile=QUICK)
     if not (ROOT / DEMONSTRATION).exists():
         raise StepError(f"demo: {DEMONSTRATION} is missing. Get it back with git checkout.")
     run("demo", BIN / f"tokenctx{EXE}", "replay", DEMONSTRATION)
 
 
 def node_packages() -> None:
-    """Install the AI SDK for the tests that ask its schema, if npm is there; else they skip."""
+    """Install the AI SDK, whose schema some tests ask, if npm is there."""
     folder, npm = ROOT / "tests/node", shutil.which("npm")
     stamp = folder / "node_modules/tokenctx-stamp"
     lock = digest([folder / "package-lock.json"])
     if (folder / "node_modules/ai").is_dir() and stamp.exists() and stamp.read_text() == lock:
         return
     if npm is None:
-        say("npm is missing: the tests that ask the AI SDK's schema are skipped")
+        say("npm is missing, which installs the AI SDK")
         return
-    try:
-        run("npm ci in tests/node", npm, "ci", "--prefix", folder, "--no-audit", quiet=True)
-    except StepError as error:
-        say(f"{error} The tests that ask the AI SDK's schema are skipped.")
-    else:
-        stamp.write_text(lock, "utf-8")
+    run("npm ci in tests/node", npm, "ci", "--prefix", folder, "--no-audit", quiet=True)
+    stamp.write_text(lock, "utf-8")
 
 
 def redis_server() -> None:
-    """Install redis-server for the tests that use a real one, if we may; else they skip."""
+    """Install redis-server, if we may."""
     if shutil.which("redis-server"):
         return
     if not shutil.which("apt-get") or os.geteuid() != 0:
-        say("redis-server is missing and cannot be installed here: its tests are skipped")
+        say("redis-server cannot be installed here, which takes apt-get and root")
         return
     os.environ["RUNLEVEL"] = "1"  # installed, not started
     install = ("apt-get", "install", "--yes", "--no-install-recommends", "redis-server")
-    try:
-        run("apt-get update", "apt-get", "update", quiet=True)
-        run("apt-get install redis-server", *install, quiet=True)
-    except StepError as error:
-        say(f"{error} The tests with a real server are skipped.")
+    run("apt-get update", "apt-get", "update", quiet=True)
+    run("apt-get install redis-server", *install, quiet=True)
+
+
+def install_servers() -> None:
+    """Install what tests use beside Python; without it they skip."""
+    for step in (node_packages, redis_server):
+        try:
+            step()
+        except StepError as error:
+            say(str(error))
 
 
 def test(options: argparse.Namespace) -> None:
     """Run the Python tests against the installed package; extra words go to pytest."""
-    setup("cli", "test")
-    node_packages()
-    redis_server()
-    python("test", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *options.words)
+    setup("cli", "test", profile=QUICK)
+    if options.install:
+        install_servers()
+    there = {
+        "redis-server": shutil.which("redis-server"),
+        "the AI SDK (npm ci in tests/node)": (ROOT / "tests/node/node_modules/ai").is_dir(),
+    }
+    if missing := " and ".join(name for name, found in there.items() if not found):
+        say(f"without {missing}, tests are skipped; dev.py test --install installs it")
+    words = ("-m", "not slow", *options.words) if options.fast else options.words
+    python("test", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *words)
 
 
 def boundary() -> None:
@@ -225,9 +255,35 @@ def boundary() -> None:
     say("boundary: pyo3 occurs under src/py/ only")
 
 
+def lock(options: argparse.Namespace) -> None:
+    """Write constraints.txt: the versions for all Pythons; --upgrade takes the newest."""
+    make_venv()
+    CONSTRAINTS.touch()
+    pip("install uv", PYTHON, "uv>=0.9")
+    flags = ("--universal", "--python-version", OLDEST_PYTHON, "--no-annotate", "--no-header")
+    with tempfile.TemporaryDirectory() as folder:
+        build_system = Path(folder, "build-system.in")
+        build_system.write_text("\n".join(requirements("build-system")), "utf-8")
+        sources = (PYPROJECT, build_system, "--all-extras")
+        compiled = (*flags, "--output-file", CONSTRAINTS, *options.words)
+        run("lock", PYTHON, "-m", "uv", "pip", "compile", *sources, *compiled, quiet=True)
+    CONSTRAINTS.write_text(locked_heading() + CONSTRAINTS.read_text("utf-8"), "utf-8")
+
+
+def lock_is_fresh() -> None:
+    """Every requirement of pyproject.toml is locked, and no index is named."""
+    text = CONSTRAINTS.read_text("utf-8")
+    if not text.startswith(locked_heading()):
+        raise StepError("lock: requirements have changed; run python3 dev.py lock")
+    if "://" in text:
+        raise StepError("lock: constraints.txt names an address; versions only")
+    say("lock: constraints.txt was made from these requirements")
+
+
 def lint(_: argparse.Namespace) -> None:
-    """ruff, mypy, rustfmt, clippy, the stub against the extension, the pyo3 boundary."""
-    setup("cli", "test", "lint")
+    """ruff, mypy, rustfmt, clippy, the stub, the pyo3 boundary, the locked versions."""
+    setup("cli", "test", "lint", profile=QUICK)
+    lock_is_fresh()
     boundary()
     python("ruff check", "-m", "ruff", "check")
     python("ruff format", "-m", "ruff", "format", "--check")
@@ -330,14 +386,14 @@ def load(options: argparse.Namespace) -> None:
 
 def fuzz(options: argparse.Namespace) -> None:
     """Feed arbitrary requests to the installed package for --seconds."""
-    setup("cli", "test")
+    setup("cli", "test", profile=QUICK)
     python("fuzz", "tests/fuzz_requests.py", "--seconds", str(options.seconds))
 
 
 def wheel(_: argparse.Namespace) -> None:
     """Build dist/*.whl, install it in a throw-away environment and count with it."""
     setup()
-    built = build(ROOT / "dist")
+    built = build(ROOT / "dist", FAST)
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder, BIN.name, PYTHON.name)
         run("make a fresh environment", PYTHON, "-m", "venv", folder, advice="venv", quiet=True)
@@ -362,6 +418,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
     takes_words = (
+        lock,
         test,
         rust,
         bench,
@@ -378,10 +435,15 @@ def main() -> None:
         load,
     )
     for function in (demo, lint, *takes_words, fuzz, wheel, ci, clean):
-        target = targets.add_parser(function.__name__, help=function.__doc__)
+        target = targets.add_parser(
+            function.__name__, help=function.__doc__, allow_abbrev=False
+        )
         target.set_defaults(function=function, words=[])
         if function is fuzz:
             target.add_argument("--seconds", type=int, default=60)
+        if function is test:
+            target.add_argument("--fast", action="store_true", help="leave out what is marked slow")
+            target.add_argument("--install", action="store_true", help="redis-server, the AI SDK")
     options, words = parser.parse_known_args()
     if words and options.function not in takes_words:
         parser.error(f"unknown words: {' '.join(words)}")

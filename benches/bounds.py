@@ -15,19 +15,16 @@ import argparse
 import hashlib
 import json
 import math
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from tokenctx import HybridTokenEstimator
-from tokenctx._estimate.estimator import Method
-from tokenctx._evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call
-from tokenctx._evaluation.recordings import read_recording
-from tokenctx._evaluation.replay import replay
-from tokenctx._evaluation.strata import vendor_of
-from tokenctx.reference.bounds import (
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from reference.bounds import (
     METHODS,
     SLACK_TOKENS,
     STRATA,
@@ -37,15 +34,21 @@ from tokenctx.reference.bounds import (
     row_names,
     stratum_of,
 )
-from tokenctx.reference.profile import profiles
-from tokenctx.reference.request import read_request
+from request_laws import view
+from tokenctx import HybridTokenEstimator
+from tokenctx._estimate.estimator import Method
+from tokenctx._estimate.profiles import bundled_profiles
+from tokenctx._evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call
+from tokenctx._evaluation.recordings import read_recording
+from tokenctx._evaluation.replay import replay
+from tokenctx._evaluation.strata import vendor_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from reference.bounds import View
     from tokenctx._evaluation.evaluation import Call
     from tokenctx._models import Estimate
-    from tokenctx.reference.model import Request
 
 TABLE: Final = Path(__file__).parents[1] / "python/tokenctx/data/bounds.json"
 COVERAGE: Final = 0.85
@@ -97,13 +100,13 @@ def points(path: Path, methods: Sequence[Method] = get_args(Method)[1:]) -> Iter
             continue
         if delta := scorer.delta(call):
             estimates.append(delta)
-        request = read_request(call.body, model=call.model or None, dialect=call.dialect)
+        request = view(call.body, model=call.model or None, dialect=call.dialect)
         yield from (point(call, request, estimate) for estimate in estimates)
 
 
-def point(call: Call, request: Request, estimate: Estimate) -> Point:
+def point(call: Call, request: View, estimate: Estimate) -> Point:
     is_new = estimate.source == "delta"
-    start = len(request.messages) - estimate.new_message_count if is_new else 0
+    start = len(request["messages"]) - estimate.new_message_count if is_new else 0
     vendor = vendor_of(call.provider, call.api, call.model)
     is_method = estimate.profile in METHODS
     names = rows_of(estimate)
@@ -121,7 +124,9 @@ def point(call: Call, request: Request, estimate: Estimate) -> Point:
 
 
 def rows_of(estimate: Estimate) -> tuple[str, ...]:
-    provider = "" if estimate.profile in METHODS else profiles()[estimate.profile].provider
+    provider = (
+        "" if estimate.profile in METHODS else bundled_profiles()[estimate.profile]["provider"]
+    )
     is_known = "unknown_model" not in estimate.assumptions
     return row_names(estimate.profile, provider, is_known_model=is_known)
 
@@ -138,8 +143,8 @@ def reply_points(path: Path) -> Iterator[Point]:
             known = turn.billed_tokens
             if estimate.source != "delta" or derived <= 0:
                 continue
-            request = read_request(turns[turn.number - 1].body)
-            start = len(request.messages) - estimate.new_message_count
+            request = view(turns[turn.number - 1].body)
+            start = len(request["messages"]) - estimate.new_message_count
             counted = estimate.estimated_tokens + derived
             yield Point(
                 f"{conversation.name} {turn.number}",

@@ -52,12 +52,12 @@ class Held:
         return abs(self.without.percent) <= WITHIN_PERCENT
 
 
-def profile_rows() -> dict[str, dict[str, Any]]:
+def bundled_profiles() -> dict[str, dict[str, Any]]:
     text = files("tokenctx").joinpath("data").joinpath("profiles.json").read_text("utf-8")
     return {row["name"]: row for row in json.loads(text)["profiles"]}
 
 
-ROWS: Final = profile_rows()
+ROWS: Final = bundled_profiles()
 
 
 def constant_count(row: dict[str, Any]) -> int:

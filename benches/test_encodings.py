@@ -14,8 +14,8 @@ import pytest
 import tiktoken
 
 from conversations import prose_and_code
+from reference import bpe
 from tokenctx import Encoding, _core
-from tokenctx.reference import bpe
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,9 +1,9 @@
 """The next turn of a known conversation beside what else a gateway does with its body, in one run.
 
 480 messages of 930 KB are known; an answer and a new message of 1 KB have come. `tokenctx` gives
-the estimate from bytes or from a dict, `reference` is its twin in plain Python. `orjson` and `json`
-only parse the bytes. `litellm` is its `token_counter` on the parsed messages and tools, which
-remembers nothing. What is not installed is skipped.
+the estimate from bytes or from a dict, `reference` is the baseline in plain Python. `orjson` and
+`json` only parse the bytes. `litellm` is its `token_counter` on the parsed messages and tools,
+which remembers nothing. What is not installed is skipped.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import tokenctx
-import tokenctx.reference
 from conversations import agent_conversation, encoded, with_new_turn
+from reference.baseline import Baseline
+from tokenctx import HybridTokenEstimator
 
 if TYPE_CHECKING:
-    import types
     from collections.abc import Callable
 
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -29,12 +28,13 @@ if TYPE_CHECKING:
     Work = Callable[[], object]
 
 KNOWN_TOKENS = 200_000
+SECRET = b"benchmark"
+ESTIMATORS: dict[str, Any] = {"tokenctx": HybridTokenEstimator, "reference": Baseline}
 ROUNDS = {"litellm": 5, "reference": 3}
 
 
-def known(module: types.ModuleType, encode: Encode) -> Work:
+def known(estimator: Any, encode: Encode) -> Work:
     """The estimate of the next turn."""
-    estimator = module.HybridTokenEstimator(secret=b"benchmark")
     body = agent_conversation()
     estimator.record(encode(body), KNOWN_TOKENS)
     body = with_new_turn(body)
@@ -65,12 +65,11 @@ OTHERS: dict[str, Callable[[], Work]] = {
 }
 
 
-@pytest.mark.parametrize("implementation", ["tokenctx", "reference", *OTHERS])
+@pytest.mark.parametrize("implementation", [*ESTIMATORS, *OTHERS])
 @pytest.mark.parametrize("group", GROUPS)
 def test_new_turn(benchmark: BenchmarkFixture, group: str, implementation: str) -> None:
-    packages = {"tokenctx": tokenctx, "reference": tokenctx.reference}
-    package = packages.get(implementation)
-    work = known(package, GROUPS[group]) if package else OTHERS[implementation]()
+    other = OTHERS.get(implementation)
+    work = other() if other else known(ESTIMATORS[implementation](secret=SECRET), GROUPS[group])
     benchmark.group = group
     rounds = ROUNDS.get(implementation, 50)
     benchmark.pedantic(work, rounds=rounds, warmup_rounds=1)  # type: ignore[no-untyped-call]

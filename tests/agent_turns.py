@@ -66,6 +66,24 @@ def gemini_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
     ]
 
 
+def edited_anywhere(random_: random.Random, messages: list[dict[str, Any]]) -> None:
+    """Some of `messages` removed, replaced, or moved."""
+    for _ in range(random_.randrange(1, 4)):
+        at = random_.randrange(len(messages))
+        action = random_.choice(("remove", "replace", "move", "repeat"))
+        if action == "remove" and len(messages) > 2:
+            del messages[at : at + random_.randrange(1, 4)]
+        elif action == "replace":
+            role = messages[at].get("role", "user")
+            parts = "parts" in messages[at]
+            text = [{"text": TEXT}] if parts else TEXT
+            messages[at] = {"role": role, "parts" if parts else "content": text}
+        elif action == "move":
+            messages.insert(random_.randrange(len(messages)), messages.pop(at))
+        else:
+            messages.insert(at, messages[at])
+
+
 SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "openai-chat": (chat_turn, {"model": "gpt-4o", "tools": TOOLS}, "messages"),
     "openai-chat-unknown": (chat_turn, {"model": "own-model"}, "messages"),

@@ -1,4 +1,4 @@
-"""What every test file shares: both implementations, recorded data, hypothesis profiles."""
+"""What every test file shares: what counts text, recorded data, hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import reference
 import tokenctx
-import tokenctx.reference
 
-IMPLEMENTATIONS: dict[str, Any] = {"rust": tokenctx, "reference": tokenctx.reference}
+IMPLEMENTATIONS: dict[str, Any] = {"rust": tokenctx, "reference": reference}
 SHARED_DATA = Path(
     os.environ.get("TOKENCTX_SHARED") or Path(__file__).parents[2] / "shared" / "data"
 )
@@ -27,14 +27,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @pytest.fixture(params=sorted(IMPLEMENTATIONS))
 def implementation(request: pytest.FixtureRequest) -> Any:
-    """The package, then its plain Python twin: the same names, the same promises."""
+    """What counts text: the package, then the plain Python reference, by the same names."""
     return IMPLEMENTATIONS[request.param]
 
 
 @pytest.fixture
-def estimator(implementation: Any) -> Any:
-    """An estimator of the implementation that knows nothing."""
-    return implementation.HybridTokenEstimator()
+def estimator() -> tokenctx.HybridTokenEstimator:
+    """An estimator that knows nothing."""
+    return tokenctx.HybridTokenEstimator()
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,16 @@ use tokenctx::request::{
     request_view,
 };
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "openai-chat",
     "openai-responses",
     "anthropic",
     "gemini",
     "bedrock-converse",
     "vscode",
+    "generated",
 ];
+const REPLIES: [&str; 2] = ["replies", "replies-generated"];
 
 fn cases(name: &str) -> String {
     let root = env!("CARGO_MANIFEST_DIR");
@@ -72,16 +74,14 @@ fn every_dialect_is_read_as_recorded() {
 
 #[test]
 fn replies_are_read_as_recorded() {
-    let text = cases("replies");
-    for case in parse(&text).root().items() {
-        let body = body(case);
-        let view = reply_view(&read_reply(&parse(&body)));
-        assert_eq!(
-            view,
-            compact(case.get("view")),
-            "{:?}",
-            string(case, "name")
-        );
+    for file in REPLIES {
+        let text = cases(file);
+        for case in parse(&text).root().items() {
+            let body = body(case);
+            let view = reply_view(&read_reply(&parse(&body)));
+            let name = string(case, "name");
+            assert_eq!(view, compact(case.get("view")), "{file}: {name:?}");
+        }
     }
 }
 
@@ -205,7 +205,7 @@ fn data_is_equal_when_its_text_is() {
 #[test]
 fn any_json_is_read() {
     let mut words = BTreeSet::new();
-    for file in FILES.iter().chain(&["replies"]) {
+    for file in FILES.iter().chain(&REPLIES) {
         let text = cases(file);
         words.extend(strings_in(&parse(&text)));
     }

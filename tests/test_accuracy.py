@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import tokenctx
 from tokenctx import AccuracyEvent, ContextWindow, ModelLimits
 
 BODY = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
@@ -16,8 +17,8 @@ def asked(number: int) -> dict[str, Any]:
     return {**BODY, "messages": [{"role": "user", "content": f"Why is the sky blue? {number:03}"}]}
 
 
-def test_running_figures_of_a_profile(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator(learning=False)
+def test_running_figures_of_a_profile() -> None:
+    estimator = tokenctx.HybridTokenEstimator(learning=False)
     expected = estimator.count_request(asked(0)).tokens
     for number in range(100):
         billed = expected if number < 90 else expected * 2
@@ -31,9 +32,9 @@ def test_running_figures_of_a_profile(implementation: Any) -> None:
     assert figures.last_error_tokens == -expected
 
 
-def test_a_hook_sees_each_call_and_20_percent_is_a_warning(implementation: Any) -> None:
+def test_a_hook_sees_each_call_and_20_percent_is_a_warning() -> None:
     events: list[AccuracyEvent] = []
-    estimator = implementation.HybridTokenEstimator(on_accuracy=events.append, learning=False)
+    estimator = tokenctx.HybridTokenEstimator(on_accuracy=events.append, learning=False)
     for number, billed in enumerate([100, 120, 125, 126]):
         longer = {**BODY, "messages": [{"role": "user", "content": "word " * 93 + str(number)}]}
         counted = estimator.count_request(longer).tokens
@@ -44,9 +45,9 @@ def test_a_hook_sees_each_call_and_20_percent_is_a_warning(implementation: Any) 
     assert (event.error_tokens, f"{event.error_percent:+.1f}") == (5, "+0.1")
 
 
-def test_the_second_turn_is_judged_as_a_delta(implementation: Any) -> None:
+def test_the_second_turn_is_judged_as_a_delta() -> None:
     events: list[AccuracyEvent] = []
-    estimator = implementation.HybridTokenEstimator(on_accuracy=events.append)
+    estimator = tokenctx.HybridTokenEstimator(on_accuracy=events.append)
     estimator.record(BODY, 500)
     longer = {**BODY, "messages": [*BODY["messages"], {"role": "user", "content": "Why?"}]}
     estimator.record(longer, 508)
@@ -54,8 +55,8 @@ def test_the_second_turn_is_judged_as_a_delta(implementation: Any) -> None:
     assert abs(events[1].error_tokens) <= 4
 
 
-def test_what_is_not_recorded_is_not_judged(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator()
+def test_what_is_not_recorded_is_not_judged() -> None:
+    estimator = tokenctx.HybridTokenEstimator()
     assert not estimator.record(BODY, {"prompt_tokens": None})
     assert not estimator.record({"messages": []}, 5)
     assert estimator.accuracy() == {}

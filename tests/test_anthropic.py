@@ -1,17 +1,15 @@
-"""The Anthropic prompt layout counts the same in both implementations, and as it is billed."""
+"""The Anthropic prompt layout counts what is billed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from test_layout import ENGINES
-from test_requests import Pair
-from tokenctx.reference import markup
-from tokenctx.reference.profile import profiles
+import tokenctx
+from request_laws import Laws
+from tokenctx._estimate.profiles import bundled_profiles
 
 MODELS = st.sampled_from(
     "claude-3-5-haiku claude-3-7-sonnet claude-sonnet-4 claude-sonnet-4-5 claude-opus-4-6 "
@@ -86,73 +84,93 @@ BODIES = st.fixed_dictionaries(
         "parallel_tool_calls": st.booleans(),
     },
 )
-DIALECTS = st.sampled_from(["anthropic", "openai-chat", "bedrock-converse"])
+ESTIMATOR = tokenctx.HybridTokenEstimator(learning=False)
 
 
 @settings(deadline=None, max_examples=300)  # the first count loads a vocabulary
-@given(BODIES, MODELS, DIALECTS)
-def test_any_request_counts_the_same_in_both(body: Any, model: str, dialect: str) -> None:
-    counts = {engine.count(body, model, dialect, None) for engine in ENGINES.values()}
-    assert len(counts) == 1
+@given(BODIES, MODELS)
+def test_any_request_obeys_the_laws(body: Any, model: str) -> None:
+    Laws().check({"model": model, **body}, {"role": "assistant", "content": "so"}, (900, 60, 30))
 
 
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def count(engine: Any, model: str, **body: Any) -> int:
-    return int(engine.count({"messages": [user("Hi")], **body}, model, "anthropic", None).tokens)
+def count(model: str, **body: Any) -> int:
+    request = {"messages": [user("Hi")], **body}
+    return ESTIMATOR.count_request(request, model=model, dialect="anthropic").tokens
 
 
-@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_blocks_before_the_messages_are_joined(engine: Any) -> None:
+def test_blocks_before_the_messages_are_joined() -> None:
     tool = {"name": "f", "input_schema": {"type": "object"}}
     model = "claude-sonnet-4-5"
-    plain, system = count(engine, model), count(engine, model, system="Be brief.")
-    tools = count(engine, model, tools=[tool])
-    both = count(engine, model, system="Be brief.", tools=[tool])
+    plain, system = count(model), count(model, system="Be brief.")
+    tools = count(model, tools=[tool])
+    both = count(model, system="Be brief.", tools=[tool])
     assert both == system + tools - plain + 1
 
 
-@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_a_header_of_a_coding_agent_is_not_billed(engine: Any) -> None:
+def test_a_header_of_a_coding_agent_is_not_billed() -> None:
     header = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2; cch=1f;"}
     prompt = {"type": "text", "text": "Be brief."}
     model = "claude-sonnet-4-6"
-    with_header = count(engine, model, system=[header, prompt])
-    assert with_header == count(engine, model, system=[prompt])
+    with_header = count(model, system=[header, prompt])
+    assert with_header == count(model, system=[prompt])
 
 
-@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_an_answer_that_is_begun_has_no_frame(engine: Any) -> None:
+def test_an_answer_that_is_begun_has_no_frame() -> None:
     begun = [user("Hi"), {"role": "assistant", "content": "A"}]
     model = "claude-sonnet-4-5"
-    assert count(engine, model, messages=begun) == count(engine, model) + 1
+    assert count(model, messages=begun) == count(model) + 1
 
 
-def test_changed_options_are_counted_alike_in_both() -> None:
+def test_thinking_that_is_no_longer_asked_for_is_no_longer_counted() -> None:
     body: Any = {"model": "claude-sonnet-4-5", "messages": [user("Hi")], "system": "Be brief."}
-    pair = Pair("profile")
-    pair.compare({**body, "thinking": {"type": "enabled"}}, None, (900, 60, 30))
-    pair.compare({**body, "messages": [user("Hi"), user("go on")]}, None, (950, 60, 30))
+    thinking = {**body, "thinking": {"type": "enabled"}}
+    more = ESTIMATOR.count_request(thinking).tokens - ESTIMATOR.count_request(body).tokens
+    estimator = tokenctx.HybridTokenEstimator(learning=False)
+    estimator.record(thinking, 900)
+    estimate = estimator.estimate({**body, "messages": [user("Hi"), user("go on")]})
+    assert more > 0
+    assert estimate.known_tokens == 900 - more
+    assert "changed_options" in estimate.assumptions
 
 
-def test_deep_schemas_end_on_one_line() -> None:
-    schema = '{"a":' * 400 + "1" + "}" * 400
-    assert len(markup.schema_text(schema)) < 10 * len(schema)
+def test_a_level_more_of_a_deep_schema_costs_no_indentation() -> None:
+    schema: Any = 1
+    for _ in range(400):
+        schema = {"a": schema}
+    plain, deep = (
+        count("claude-sonnet-4-5", tools=[{"name": "f", "input_schema": one}])
+        for one in (schema["a"], schema)
+    )
+    assert 0 < deep - plain <= 10
+
+
+def test_a_document_that_begins_a_system_prompt_has_its_frame() -> None:
+    """A generated request: the first text of a system prompt lost what stood around it."""
+    document = {"type": "document", "source": {"type": "text", "data": "Ruby is the best."}}
+    frame = bundled_profiles()["claude-opus-4.7"]["document_tokens"]
+    for role in ("system", "developer", "user"):
+        tokens = [
+            count("claude-opus-4-7", messages=[{"role": role, "content": [block]}, user("Hi")])
+            for block in (document, {"type": "text", "text": "Ruby is the best."})
+        ]
+        assert tokens[0] - tokens[1] == frame
 
 
 CONVERSE_TEXT = {"name": "note", "format": "txt", "source": {"text": "Ruby is the best."}}
 TEXT = {"type": "text", "media_type": "text/plain", "data": "Ruby is the best."}
 
 
-def test_a_document_that_is_text_stands_in_a_frame(implementation: Any) -> None:
+def test_a_document_that_is_text_stands_in_a_frame() -> None:
     def tokens(*blocks: Any) -> int:
         body = {"messages": [{"role": "user", "content": [*blocks]}]}
-        estimator = implementation.HybridTokenEstimator(learning=False)
+        estimator = tokenctx.HybridTokenEstimator(learning=False)
         return int(estimator.estimate(body, model="claude-sonnet-4-5").tokens)
 
-    frame = profiles()["claude-4.5"].document_tokens
+    frame = bundled_profiles()["claude-4.5"]["document_tokens"]
     document = {"type": "document", "source": TEXT}
     plain = tokens({"type": "text", "text": TEXT["data"]})
     assert tokens(document) == plain + frame
@@ -163,7 +181,7 @@ def test_a_document_that_is_text_stands_in_a_frame(implementation: Any) -> None:
     assert plain + frame < tokens({"document": CONVERSE_TEXT}) < tokens({"document": named})
 
 
-def test_a_deferred_tool_is_counted_once_it_is_referred_to(implementation: Any) -> None:
+def test_a_deferred_tool_is_counted_once_it_is_referred_to() -> None:
     schema = {"type": "object", "properties": {"city": {"type": "string"}}}
     here = {"name": "search_tools", "description": "Finds tools.", "input_schema": schema}
     later = {**here, "name": "get_weather", "defer_loading": True}
@@ -173,7 +191,7 @@ def test_a_deferred_tool_is_counted_once_it_is_referred_to(implementation: Any) 
     addition = {"type": "tool_addition", "tool": {"name": "get_weather"}}
 
     def tools(listed: list[Any], *messages: Any, model: str = "claude-sonnet-4-5") -> int:
-        estimator = implementation.HybridTokenEstimator(learning=False)
+        estimator = tokenctx.HybridTokenEstimator(learning=False)
         body = {"tools": listed, "messages": [asked, *messages]}
         return int(estimator.count_request(body, model=model).context_tokens)
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bounds
+import tokenctx
+from reference.bounds import METHODS, STRATA, UNKNOWN_MODEL, interval, table
 from test_eval import CALLS
-from tokenctx.reference.bounds import METHODS, STRATA, UNKNOWN_MODEL, interval, table
-from tokenctx.reference.profile import profiles
+from tokenctx._estimate.profiles import bundled_profiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +52,8 @@ def test_every_row_is_around_the_count_and_of_enough_calls() -> None:
 
 
 def test_every_row_is_of_a_profile_and_a_stratum_that_are_there() -> None:
-    providers = {f"provider {profile.provider}" for profile in profiles().values()}
-    names = {*profiles(), *METHODS, *providers, UNKNOWN_MODEL, "all"}
+    providers = {f"provider {row['provider']}" for row in bundled_profiles().values()}
+    names = {*bundled_profiles(), *METHODS, *providers, UNKNOWN_MODEL, "all"}
     assert {name for _, name, _, _ in rows()} <= names
     assert {stratum for _, _, stratum, _ in rows()} <= set(STRATA)
 
@@ -109,12 +110,10 @@ def test_a_few_tokens_have_room_for_a_few() -> None:
         ),
     ],
 )
-def test_what_was_counted_chooses_the_bounds(
-    implementation: Any, more: dict[str, Any], stratum: str
-) -> None:
+def test_what_was_counted_chooses_the_bounds(more: dict[str, Any], stratum: str) -> None:
     dialect: Dialect = "anthropic"
     body = {"model": "claude-sonnet-4-5", "messages": [user(text("Look."))], **more}
-    estimate = implementation.HybridTokenEstimator().estimate(body, dialect=dialect)
+    estimate = tokenctx.HybridTokenEstimator().estimate(body, dialect=dialect)
     whole = table()["whole"]
     found = [
         whole[name].get(stratum)
@@ -126,10 +125,10 @@ def test_what_was_counted_chooses_the_bounds(
     assert (estimate.low, estimate.high) == expected
 
 
-def test_a_delta_has_the_bounds_of_what_is_new(implementation: Any) -> None:
+def test_a_delta_has_the_bounds_of_what_is_new() -> None:
     first = {"model": "claude-sonnet-4-5", "messages": [user(text("Look."))], "tools": [TOOL]}
     longer = {**first, "messages": [*first["messages"], user(text("Now."))]}
-    estimator = implementation.HybridTokenEstimator()
+    estimator = tokenctx.HybridTokenEstimator()
     estimator.record(first, 5000)
     estimate = estimator.estimate(longer)
     low, high, _ = table()["new"][estimate.profile]["text"]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tiktoken_ext import openai_public
 
 import tokenctx
+from reference import bpe
 from strategies import ASSIGNED
 from tokenctx import _core
-from tokenctx.reference import bpe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The promises of the estimator: estimate, record, and what comes back, on both implementations."""
+"""The promises of the estimator: estimate, record, and what comes back."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenctx
-import tokenctx.reference
 from dialect_calls import CALLS, DIALECTS, SDK, assistant, chat, message_of, user
+from tokenctx._estimate.profiles import bundled_profiles
 from tokenctx._usage.normal import normalize_usage
-from tokenctx.reference.profile import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,9 +68,9 @@ def test_the_next_turn_starts_from_input_and_output(
     assert estimator.record(call.request, usage, reply=reply)
     assert len(estimator) == 2
     estimate = estimator.estimate(call.next_request)
-    profile = profiles()[estimate.profile]
+    row = bundled_profiles()[estimate.profile]
     assert (estimate.source, estimate.new_message_count) == ("delta", 1)
-    assert estimate.known_tokens == 100 + 20 - call.reasoning_tokens + profile.reply_tokens
+    assert estimate.known_tokens == 100 + 20 - call.reasoning_tokens + row.get("reply_tokens", 0)
     assert estimate.tokens == estimate.known_tokens + estimate.estimated_tokens
     new = estimator.count_request(call.next_request).message_tokens[-1]
     assert estimate.estimated_tokens == new
@@ -279,9 +278,9 @@ def test_reset_forgets_everything(estimator: Any) -> None:
     assert estimator.estimate(chat(user("hi"))).source == "estimated"
 
 
-def test_what_is_recorded_expires_and_is_bounded(implementation: Any) -> None:
+def test_what_is_recorded_expires_and_is_bounded() -> None:
     seconds = [0.0]
-    estimator = implementation.HybridTokenEstimator(
+    estimator = tokenctx.HybridTokenEstimator(
         ttl_seconds=60, capacity_bytes=96, clock=lambda: seconds[0]
     )
     for text in "abc":
@@ -341,16 +340,16 @@ def test_a_count_is_the_sum_of_its_parts(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("most", [2**40 + 1, 2**63, 2**64 - 1, 10**30])
-def test_a_senseless_total_is_cut_off(implementation: Any, most: int) -> None:
+def test_a_senseless_total_is_cut_off(most: int) -> None:
     """It found an overflow: the bounds fell below the answer, and above 64 bits it was raised."""
-    estimator, reply = implementation.HybridTokenEstimator(), assistant("x")
+    estimator, reply = tokenctx.HybridTokenEstimator(), assistant("x")
     usage = {"input_tokens": most, "cache_read_input_tokens": most, "output_tokens": most}
     for billed in (most, usage):
         assert estimator.record(chat(user("hi")), billed, reply=reply)
         assert 2**40 <= estimator.estimate(chat(user("hi"))).tokens <= 2**41
         grown = estimator.estimate(chat(user("hi"), reply, user("y")))
         assert grown.low <= grown.tokens <= grown.high < 2**50
-    tracker = implementation.ConversationStateTracker()
+    tracker: Any = tokenctx.ConversationStateTracker()
     assert tracker.record_actual([user("hi")], "family", most).actual_tokens == 2**40
     assert tracker.lookup([user("hi")], "family").known_tokens == 2**40
 

@@ -1,4 +1,4 @@
-"""Files cost what their pages and seconds say, the same in both implementations."""
+"""Files cost what their pages and seconds say."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenctx import _core
-from tokenctx.reference import estimate
+from tokenctx import HybridTokenEstimator
 
-ARGUMENTS: Any = (b"0" * 32, 1 << 20, 60.0, "profile", 3500, {}, 1100, [])
-ENGINES: dict[str, Any] = {
-    "rust": _core.Engine(*ARGUMENTS, is_learning=False),
-    "reference": estimate.Engine(*ARGUMENTS, is_learning=False),
-}
+ESTIMATOR = HybridTokenEstimator(learning=False)
+MOST_TOKENS = 1 << 40
 TEXT = b"BT /F1 12 Tf (Hello \\(world) Tj [<00480069> -250 (there)] TJ ET"
 
 
@@ -60,9 +56,9 @@ def body(content: bytes, mime: str) -> dict[str, Any]:
     return {"contents": [{"role": "user", "parts": [{"inlineData": data}, {"text": "?"}]}]}
 
 
-def tokens(engine: Any, content: bytes, mime: str, model: str) -> tuple[int, tuple[str, ...]]:
-    count = engine.count(body(content, mime), model, None, None)
-    base = engine.count(body(b"", "text/plain"), model, None, None).tokens
+def tokens(content: bytes, mime: str, model: str) -> tuple[int, tuple[str, ...]]:
+    count = ESTIMATOR.count_request(body(content, mime), model=model)
+    base = ESTIMATOR.count_request(body(b"", "text/plain"), model=model).tokens
     return count.tokens - base, count.assumptions
 
 
@@ -90,19 +86,17 @@ PRICES = [
 ]
 
 
-@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize(("content", "mime", "model", "price"), PRICES)
 def test_a_file_costs_what_its_header_says(
-    engine: Any, content: bytes, mime: str, model: str, price: int
+    content: bytes, mime: str, model: str, price: int
 ) -> None:
-    found, assumptions = tokens(engine, content, mime, model)
+    found, assumptions = tokens(content, mime, model)
     assert (found, assumptions) == (price, ())
 
 
-@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize("mime", ["application/pdf", "audio/mpeg", "video/mp4"])
-def test_a_file_that_says_nothing_has_a_flat_price(engine: Any, mime: str) -> None:
-    found, assumptions = tokens(engine, b"no header", mime, "gemini-2.5-flash")
+def test_a_file_that_says_nothing_has_a_flat_price(mime: str) -> None:
+    found, assumptions = tokens(b"no header", mime, "gemini-2.5-flash")
     assert found > 100
     assert len(assumptions) == 1
 
@@ -116,13 +110,25 @@ MODELS = st.sampled_from(["gemini-2.5-flash", "gemini-2.0-flash", "gpt-4o", "cla
 
 @settings(deadline=None)
 @given(st.sampled_from(SEEDS), EDITS, MIMES, MODELS)
-def test_any_file_costs_the_same_in_both(
+def test_a_damaged_file_has_a_price_and_says_if_it_is_flat(
     seed: bytes, edits: list[tuple[int, int, bytes]], mime: str, model: str
 ) -> None:
     content = bytearray(seed)
     for at, removed, added in edits:
         content[at : at + removed] = added
-    counts = {
-        engine.count(body(bytes(content), mime), model, None, None) for engine in ENGINES.values()
-    }
-    assert len(counts) == 1
+    price, assumptions = tokens(bytes(content), mime, model)
+    assert 0 <= price < MOST_TOKENS
+    assert set(assumptions) <= {"flat_file", "flat_audio", "flat_video"}
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), st.integers(0, 40), st.booleans())
+def test_more_pages_never_cost_less(pages: int, more: int, is_compressed: bool) -> None:  # noqa: FBT001
+    for model in ("gemini-2.5-flash", "gpt-4o", "claude-sonnet-4-5"):
+        few, many = (
+            tokens(pdf(count, is_compressed=is_compressed), "application/pdf", model)[0]
+            for count in (pages, pages + more)
+        )
+        assert few <= many
+        if model == "gemini-2.5-flash":
+            assert (few, many) == (258 * pages, 258 * (pages + more))

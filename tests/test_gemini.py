@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+import tokenctx
+
 CALL_ID = "tool_weather_j0DpU01anCLITtFWepce"
 
 
 @pytest.fixture
-def estimator(implementation: Any) -> Any:
-    return implementation.HybridTokenEstimator(learning=False)
+def estimator() -> Any:
+    return tokenctx.HybridTokenEstimator(learning=False)
 
 
 def tokens(estimator: Any, model: str, body: dict[str, Any], provider: str = "google") -> int:

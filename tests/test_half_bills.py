@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from test_requests import Pair
+import tokenctx
 from tokenctx._evaluation.recordings import read_recording
 from tokenctx._evaluation.replay import replay
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+LONGEST_HALF = 128
 QUESTION = {"role": "user", "content": "Which city has the most bridges?"}
 TOOL = {"type": "function", "name": "search", "parameters": {"type": "object", "properties": {}}}
 BODY = {"model": "gpt-4.1", "input": [QUESTION], "tools": [TOOL]}
@@ -45,14 +44,24 @@ def test_the_same_request_has_the_bill_that_it_had(estimator: Any) -> None:
     assert (estimate.source, estimate.tokens) == ("exact", billed)
 
 
-@given(st.integers(1, 140), st.integers(1, 3), st.sampled_from(["gpt-4.1", "grok-4.3"]))
-def test_both_implementations_see_the_same_halves(tokens: int, count: int, model: str) -> None:
-    pair = Pair("profile")
-    body = {**NEXT, "model": model}
-    known = {**body, "input": body["input"][:count]}
-    pair.same("record", known, {"input_tokens": tokens, "output_tokens": 3}, reply=NEXT["input"][1])
-    pair.same("estimate", body)
-    pair.same("estimate", {**body, "tool_choice": "none", "input": [*body["input"], QUESTION]})
+@pytest.mark.parametrize("half", [127, LONGEST_HALF, LONGEST_HALF + 1, 200])
+@pytest.mark.parametrize("model", ["gpt-4.1", "grok-4.3"])
+def test_half_of_a_short_count_is_whole_and_nothing_else_is(model: str, half: int) -> None:
+    estimator = tokenctx.HybridTokenEstimator(learning=False)
+
+    def asked(words: int) -> dict[str, Any]:
+        question = {"role": "user", "content": "word" + " word" * words}
+        return {**BODY, "model": model, "input": [question]}
+
+    known = asked(2 * half - estimator.count_request(asked(0)).tokens)
+    longer = {**known, "input": [*known["input"], *NEXT["input"][1:]]}
+    whole = estimator.count_request(known).tokens
+    assert whole // 2 == half
+    is_looked_for = model == "gpt-4.1" and half <= LONGEST_HALF
+    for tokens in {*range(1, 140, 6), half - 1, half, half + 1, whole}:
+        estimator.record(known, tokens)
+        is_half = tokens == half and is_looked_for
+        assert estimator.estimate(longer).known_tokens == (whole if is_half else tokens)
 
 
 @pytest.mark.parametrize("off", [-1, 1, 3])

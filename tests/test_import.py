@@ -111,6 +111,49 @@ def test_a_debug_build_warns() -> None:
     assert done.stdout.startswith("RuntimeWarning: tokenctx._core is a debug build")
 
 
+# What the wheel alone gives: neither the tests nor the packages that they need can be imported.
+ALONE = """
+import importlib, pkgutil, sys
+
+BLOCKED = ("blake3", "regex", "reference", "tokenctx.reference")
+
+
+class Wall:
+    def find_spec(self, name, path=None, target=None):
+        if name in BLOCKED:
+            raise ModuleNotFoundError(f"{name} is not in the wheel", name=name)
+
+
+sys.meta_path.insert(0, Wall())
+import tokenctx
+
+OPTIONAL = {"typer", "rich", "redis", "tokenizers"}
+for module in pkgutil.walk_packages(tokenctx.__path__, "tokenctx."):
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] not in OPTIONAL:
+            raise
+for name in tokenctx.__all__:
+    getattr(tokenctx, name)
+body = {"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "hello"}]}
+estimator = tokenctx.HybridTokenEstimator()
+assert estimator.record(body, estimator.estimate(body).tokens)
+assert estimator.estimate(body).source == "exact"
+assert tokenctx.count_tokens("hello world") == len(tokenctx.encode("hello world")) == 2
+assert tokenctx.model_limits("gpt-4o")
+assert tokenctx.ContextWindow("gpt-4o").usage(body)
+assert not [name for name in sys.modules if name.partition(".")[0] in BLOCKED]
+print("alone")
+"""
+
+
+def test_every_public_name_and_module_works_without_the_reference_and_its_packages() -> None:
+    command = [sys.executable, "-I", "-W", "error", "-c", ALONE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("alone\n", "")
+
+
 def test_stats_are_of_all_estimators_that_are_alive() -> None:
     program = (
         "import gc, tokenctx as t; print(t.stats());"

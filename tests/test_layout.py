@@ -1,4 +1,4 @@
-"""The OpenAI prompt layout counts what is billed, the same in both implementations."""
+"""The OpenAI prompt layout counts what is billed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenctx import _core
-from tokenctx.reference import estimate, layout
+import tokenctx
+from request_laws import Laws
+from tokenctx import HybridTokenEstimator, count_tokens
 
 DATA = Path(__file__).parent / "data" / "openai"
-ARGUMENTS: Any = (b"0" * 32, 1 << 20, 60.0, "profile", 3500, {}, 1100, [])
-ENGINES: dict[str, Any] = {
-    "rust": _core.Engine(*ARGUMENTS, is_learning=False),
-    "reference": estimate.Engine(*ARGUMENTS, is_learning=False),
-}
+ESTIMATOR = HybridTokenEstimator(learning=False)
 
 
 def cases() -> list[Any]:
@@ -29,10 +26,9 @@ def cases() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize("case", cases())
-def test_published_counts_are_met_or_have_a_reason(engine: Any, case: dict[str, Any]) -> None:
-    tokens = engine.count(case["body"], None, None, None).tokens
+def test_published_counts_are_met_or_have_a_reason(case: dict[str, Any]) -> None:
+    tokens = ESTIMATOR.count_request(case["body"]).tokens
     assert tokens == case.get("counted", case["tokens"])
     assert ("reason" in case) == (tokens != case["tokens"])
 
@@ -78,7 +74,7 @@ MODELS = st.sampled_from(
 
 @settings(deadline=None)  # the first count loads a vocabulary
 @given(SCHEMAS, SCHEMAS, TEXTS, MODELS, st.sampled_from(["chat", "responses"]))
-def test_any_schema_counts_the_same_in_both(
+def test_a_request_with_any_schema_obeys_the_laws(
     tool: Any, output: Any, text: str, model: str, api: str
 ) -> None:
     function = {"name": "f", "description": text, "parameters": tool}
@@ -91,8 +87,7 @@ def test_any_schema_counts_the_same_in_both(
     else:
         form = {"type": "json_schema", **form}
         body = {"input": message, "text": {"format": form}, "tools": [function]}
-    counts = {engine.count(body, model, None, None).tokens for engine in ENGINES.values()}
-    assert len(counts) == 1
+    Laws().check({"model": model, **body}, {"role": "assistant", "content": text}, (900, 9, 3))
 
 
 CALLS = st.fixed_dictionaries(
@@ -115,24 +110,37 @@ HISTORY = st.lists(
 
 
 @settings(deadline=None)  # the first count loads a vocabulary
-@given(HISTORY, MODELS, st.sampled_from(["openai-chat", "openai-responses"]))
-def test_any_history_counts_the_same_in_both(history: list[Any], model: str, dialect: str) -> None:
-    body = {"messages": history}
-    counts = {engine.count(body, model, dialect, None) for engine in ENGINES.values()}
-    assert len(counts) == 1
+@given(HISTORY, MODELS, st.sampled_from(["messages", "input"]))
+def test_a_request_with_any_history_obeys_the_laws(
+    history: list[Any], model: str, field: str
+) -> None:
+    Laws().check(
+        {"model": model, field: history}, {"role": "assistant", "content": "so"}, (9, 9, 3)
+    )
 
 
-def test_results_of_parallel_calls_are_one_array() -> None:
-    assert layout.result_text('{"a":[1,2]}') == '{"a": [1, 2]}'
-    assert layout.result_text("18.50") == "18.5"
-    assert layout.result_text("72°F") == '"72\\u00b0F"'
-    assert layout.result_text("") == '""'
+@pytest.mark.parametrize(
+    ("result", "element"),
+    [('{"a":[1,2]}', '{"a": [1, 2]}'), ("18.50", "18.5"), ("72°F", '"72\\u00b0F"'), ("", '""')],
+)
+def test_results_of_parallel_calls_are_one_array(result: str, element: str) -> None:
+    calls = [{"function": {"name": name, "arguments": "{}"}} for name in "fg"]
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "content": result},
+        {"role": "tool", "content": result},
+    ]
+    tokens = ESTIMATOR.count_request({"model": "gpt-4o", "messages": messages}).message_tokens
+    frame = ESTIMATOR.estimate_message({"role": "user", "content": "x"}, "gpt-4o") - 1
+    assert tokens[2] == frame + count_tokens(f"[{element},")
+    assert tokens[3] == count_tokens(f" {element}]")
 
 
-def test_tools_that_an_item_adds_stand_in_a_block_of_their_own(implementation: Any) -> None:
+def test_tools_that_an_item_adds_stand_in_a_block_of_their_own() -> None:
     tool = {"type": "function", "name": "get_time", "description": "Tells the time."}
     item = {"type": "additional_tools", "role": "developer", "tools": [tool]}
-    estimator = implementation.HybridTokenEstimator(learning=False)
+    estimator = tokenctx.HybridTokenEstimator(learning=False)
 
     def context(*items: Any, **fields: Any) -> int:
         body = {"input": [{"role": "user", "content": "hi"}, *items], **fields}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leave_one_out
-from tokenctx.reference.profile import resolve
+from tokenctx._core import profile_of_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +41,8 @@ def test_what_one_project_tells_is_gone_without_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("profile", sorted(leave_one_out.ROWS))
 def test_a_profile_falls_to_one_that_it_is_like(profile: str) -> None:
     model = leave_one_out.model_like(profile)
-    resolved, is_known = resolve(model, "openai-chat")
-    assert resolved.name != profile or not leave_one_out.ROWS[profile]["models"]
+    resolved, is_known = profile_of_model(model, "openai-chat")
+    assert resolved != profile or not leave_one_out.ROWS[profile]["models"]
     assert is_known == (model != leave_one_out.NO_MODEL)
 
 

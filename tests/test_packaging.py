@@ -75,6 +75,39 @@ def test_nothing_but_the_package_is_installed() -> None:
     assert tops == {"tokenctx"}
 
 
+def test_neither_the_reference_nor_what_the_core_is_built_of_is_installed() -> None:
+    names = [Path(file).as_posix() for file in metadata.files("tokenctx") or []]
+    assert any(name.endswith("/data/profiles.json") for name in names)
+    assert not [name for name in names if "reference" in name or "claude" in name]
+
+
+def test_the_sources_of_the_crate_hold_all_that_it_is_built_of() -> None:
+    packaged = cargo("package", "--list", "--allow-dirty").splitlines()
+    for name in ("claude_vocabulary", "claude_characters"):
+        assert f"src/claude/{name}.json" in packaged
+    assert "python/tokenctx/data/profiles.json" in packaged
+    assert not [name for name in packaged if name.startswith("tests/")]
+
+
+IMPORT = re.compile(r"^ *(?:from|import) +([\w.]+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("folder", "forbidden"),
+    [("python/tokenctx", r"reference|tokenctx\.reference"), ("tests/reference", r"tokenctx\._")],
+)
+def test_package_and_reference_know_nothing_private_of_each_other(
+    folder: str, forbidden: str
+) -> None:
+    imported = {
+        (path.name, name)
+        for path in (ROOT / folder).rglob("*.py")
+        for name in IMPORT.findall(path.read_text("utf-8"))
+    }
+    assert imported
+    assert not [pair for pair in imported if re.match(forbidden, pair[1])]
+
+
 @pytest.mark.parametrize("name", tokenctx.__all__)
 def test_every_public_name_belongs_to_the_package_and_is_documented(name: str) -> None:
     thing = getattr(tokenctx, name)

@@ -16,30 +16,30 @@ HELLO = [{"role": "user", "content": "hello world"}]
 HOUSE = {"name": "house", "like": "gpt-4o", "models": ["House-"], "message_tokens": 40}
 
 
-def test_a_profile_counts_the_models_that_it_names(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator(profiles=HOUSE)
+def test_a_profile_counts_the_models_that_it_names() -> None:
+    estimator = tokenctx.HybridTokenEstimator(profiles=HOUSE)
     estimate = estimator.estimate(HELLO, model="house-1")
     assert (estimate.profile, estimate.tokens, estimate.assumptions) == ("house", 3 + 40 + 2, ())
     assert estimator.estimate(HELLO, model="gpt-4o").tokens == 3 + 3 + 2 + 1
 
 
-def test_a_profile_of_the_package_is_changed_for_one_estimator(implementation: Any) -> None:
-    own = implementation.HybridTokenEstimator(profiles={"name": "gpt-4o", "message_tokens": 40})
-    other = implementation.HybridTokenEstimator()
+def test_a_profile_of_the_package_is_changed_for_one_estimator() -> None:
+    own = tokenctx.HybridTokenEstimator(profiles={"name": "gpt-4o", "message_tokens": 40})
+    other = tokenctx.HybridTokenEstimator()
     changed, plain = (each.estimate(HELLO, model="gpt-4o").tokens for each in (own, other))
     assert changed - plain == 40 - bundled_profiles()["gpt-4o"]["message_tokens"]
     assert own.estimate(HELLO, model="chatgpt-4o").profile == "gpt-4o"
     assert own.estimate(HELLO, model="gpt-4.1").tokens == plain
 
 
-def test_a_changed_profile_may_be_like_another(implementation: Any) -> None:
-    own = implementation.HybridTokenEstimator(profiles={"name": "gpt-4o", "like": "universal"})
+def test_a_changed_profile_may_be_like_another() -> None:
+    own = tokenctx.HybridTokenEstimator(profiles={"name": "gpt-4o", "like": "universal"})
     assert own.count_request(HELLO, model="gpt-4o").tokens == 4 + 2
 
 
-def test_a_profile_for_one_provider_wins_there_only(implementation: Any) -> None:
+def test_a_profile_for_one_provider_wins_there_only() -> None:
     row = {"name": "there", "like": "gpt-4o", "models": ["gpt-4o"], "providers": ["vertex"]}
-    estimator = implementation.HybridTokenEstimator(profiles=[row])
+    estimator = tokenctx.HybridTokenEstimator(profiles=[row])
     names = {
         "gpt-4o": "gpt-4o",
         "vertex_ai/gpt-4o": "there",
@@ -52,36 +52,36 @@ def test_a_profile_for_one_provider_wins_there_only(implementation: Any) -> None
     assert estimator.estimate(HELLO, model="vertex_ai/gpt-4o", provider="x").profile == "gpt-4o"
 
 
-def test_a_profile_for_one_dialect_wins_there_only(implementation: Any) -> None:
+def test_a_profile_for_one_dialect_wins_there_only() -> None:
     row = {"name": "there", "like": "gpt-4o", "models": ["gpt-4o"], "dialects": ["anthropic"]}
-    estimator = implementation.HybridTokenEstimator(profiles=row)
+    estimator = tokenctx.HybridTokenEstimator(profiles=row)
     there = estimator.estimate({"messages": HELLO}, model="gpt-4o", dialect="anthropic")
     here = estimator.estimate({"messages": HELLO}, model="gpt-4o", dialect="openai-chat")
     assert (there.profile, here.profile) == ("there", "gpt-4o")
     like = {"name": "like", "like": "grok-responses", "models": ["house-"]}
-    estimator = implementation.HybridTokenEstimator(profiles=like)
+    estimator = tokenctx.HybridTokenEstimator(profiles=like)
     assert estimator.estimate(HELLO, model="house-1").profile == "like"
 
 
-def test_totals_of_two_profiles_do_not_mix(implementation: Any) -> None:
+def test_totals_of_two_profiles_do_not_mix() -> None:
     row = {"name": "there", "like": "gpt-4o", "models": ["gpt-4o"], "providers": ["vertex"]}
-    estimator = implementation.HybridTokenEstimator(profiles=[row])
+    estimator = tokenctx.HybridTokenEstimator(profiles=[row])
     estimator.record(HELLO, 500, model="gpt-4o")
     assert estimator.estimate(HELLO, model="gpt-4o").source == "exact"
     assert estimator.estimate(HELLO, model="gpt-4o", provider="vertex").source == "estimated"
 
 
-def test_profiles_are_read_from_a_file(implementation: Any, tmp_path: Path) -> None:
+def test_profiles_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "profiles.json"
     for content in (HOUSE, [HOUSE], {"profiles": [HOUSE]}):
         file.write_text(json.dumps(content), "utf-8")
         for path in (file, str(file)):
-            estimator = implementation.HybridTokenEstimator(profiles=path)
+            estimator = tokenctx.HybridTokenEstimator(profiles=path)
             assert estimator.estimate(HELLO, model="house-1").profile == "house"
 
 
 def test_a_profile_may_stand_before_the_one_that_it_is_like() -> None:
-    rows = [{"name": "b", "like": "a"}, {"name": "a", "message_tokens": 40}]
+    rows: Any = [{"name": "b", "like": "a"}, {"name": "a", "message_tokens": 40}]
     assert profile_table(profile_rows(rows))["b"]["message_tokens"] == 40
 
 
@@ -150,9 +150,9 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path) -> None:
 TOOL = {"function": {"name": "f", "description": "Does it.", "parameters": {"type": "object"}}}
 
 
-def test_a_template_may_hide_tools_behind_a_result(implementation: Any) -> None:
+def test_a_template_may_hide_tools_behind_a_result() -> None:
     row = {"name": "house", "like": "llama", "models": ["house"], "tools_after_result_tokens": 7}
-    estimator = implementation.HybridTokenEstimator(profiles=row, learning=False)
+    estimator = tokenctx.HybridTokenEstimator(profiles=row, learning=False)
 
     def tool_tokens(*messages: Any) -> int:
         body = {"messages": [*HELLO, *messages]}
@@ -165,8 +165,8 @@ def test_a_template_may_hide_tools_behind_a_result(implementation: Any) -> None:
     assert tool_tokens(result, *HELLO) == tool_tokens() > 50
 
 
-def test_a_prompt_of_a_completions_api_stands_in_no_template(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator(learning=False)
+def test_a_prompt_of_a_completions_api_stands_in_no_template() -> None:
+    estimator = tokenctx.HybridTokenEstimator(learning=False)
 
     def tokens(body: dict[str, Any]) -> int:
         return int(estimator.estimate(body, model="llama-3.1-8b").tokens)

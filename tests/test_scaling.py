@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tokenctx
+from reference.scale import Scale
 from tokenctx import ContextWindowScaler, Usage, UsageReader, _core, agent_hints, normalize_usage
-from tokenctx.reference.scale import Scale
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -26,8 +26,8 @@ CASES = 100_000
 
 
 @pytest.fixture
-def scaler(implementation: Any) -> Any:
-    return implementation.ContextWindowScaler(128_000)
+def scaler() -> Any:
+    return tokenctx.ContextWindowScaler(128_000)
 
 
 # The adapter's document
@@ -71,11 +71,9 @@ def test_no_usage_is_zeros(scaler: Any, usage: Any) -> None:
         (1_000_000, "larger_window"),
     ],
 )
-def test_other_windows_are_left_alone_and_reported(
-    implementation: Any, window: int | None, status: str
-) -> None:
+def test_other_windows_are_left_alone_and_reported(window: int | None, status: str) -> None:
     seen: list[Any] = []
-    scaler = implementation.ContextWindowScaler(window, on_usage=seen.append)
+    scaler = tokenctx.ContextWindowScaler(window, on_usage=seen.append)
     assert scaler.scale(EXAMPLE).status == status
     assert scaler.scale_body({"usage": EXAMPLE}) == {"usage": EXAMPLE}
     assert b"".join(scaler.scale_stream([STREAM])) == STREAM
@@ -83,24 +81,24 @@ def test_other_windows_are_left_alone_and_reported(
     assert {usage.adjusted.total_tokens for usage in seen} == {55_000}
 
 
-def test_a_larger_window_is_shrunk_when_asked(implementation: Any) -> None:
-    scaler = implementation.ContextWindowScaler(1_000_000, shrink=True)
+def test_a_larger_window_is_shrunk_when_asked() -> None:
+    scaler = tokenctx.ContextWindowScaler(1_000_000, shrink=True)
     assert scaler.scale(EXAMPLE).adjusted.input_tokens == 10_000
 
 
 @pytest.mark.parametrize(
     ("rounding", "tokens"), [("floor", 7_812), ("nearest", 7_813), ("ceil", 7_813)]
 )
-def test_rounding(implementation: Any, rounding: Any, tokens: int) -> None:
-    scaler = implementation.ContextWindowScaler(128_000, rounding=rounding)
+def test_rounding(rounding: Any, tokens: int) -> None:
+    scaler = tokenctx.ContextWindowScaler(128_000, rounding=rounding)
     assert scaler.scale(EXAMPLE).adjusted.output_tokens == tokens
 
 
 # Windows, factors, strategies
 
 
-def test_windows_and_factors_by_model(implementation: Any) -> None:
-    scaler = implementation.ContextWindowScaler(
+def test_windows_and_factors_by_model() -> None:
+    scaler = tokenctx.ContextWindowScaler(
         128_000,
         per_model={"small": 32_000, "unknown": None},
         factors={"learned": Fraction(3, 2), "half": 0.5, "exact": 1.1},
@@ -128,8 +126,8 @@ def test_a_factor_is_learned_from_recorded_calls() -> None:
         ContextWindowScaler.learned_factor([(1, 0), (2, 0)])
 
 
-def test_piecewise_tells_the_truth_until_the_window_fills(implementation: Any) -> None:
-    scaler = implementation.ContextWindowScaler(128_000, strategy="piecewise")
+def test_piecewise_tells_the_truth_until_the_window_fills() -> None:
+    scaler = tokenctx.ContextWindowScaler(128_000, strategy="piecewise")
 
     def tokens(real: int) -> int:
         return int(scaler.scale(real).adjusted.input_tokens)
@@ -147,8 +145,8 @@ def test_piecewise_tells_the_truth_until_the_window_fills(implementation: Any) -
     assert f'"output_tokens":{scaled.output_tokens}}}'.encode() in out
 
 
-def test_piecewise_shrinks_too(implementation: Any) -> None:
-    scaler = implementation.ContextWindowScaler(1_000_000, strategy="piecewise", shrink=True)
+def test_piecewise_shrinks_too() -> None:
+    scaler = tokenctx.ContextWindowScaler(1_000_000, strategy="piecewise", shrink=True)
     told = [scaler.scale(real).adjusted.input_tokens for real in (100_000, 550_000, 1_000_000)]
     assert told == [100_000, 150_000, 200_000]
 
@@ -197,9 +195,9 @@ def test_only_true_numbers_are_learned_from(scaler: Any) -> None:
         estimator.reset()
 
 
-def test_a_hook_sees_real_and_adjusted_side_by_side(implementation: Any) -> None:
+def test_a_hook_sees_real_and_adjusted_side_by_side() -> None:
     seen: list[Any] = []
-    scaler = implementation.ContextWindowScaler(128_000, on_usage=seen.append)
+    scaler = tokenctx.ContextWindowScaler(128_000, on_usage=seen.append)
     stream = scaler.scale_stream([STREAM], model="m")
     assert seen == []
     assert list(stream)
@@ -477,7 +475,7 @@ def test_cumulative_frames_never_fall(strategy: str) -> None:
             assert outputs == sorted(outputs)
 
 
-def test_both_implementations_agree_on_every_number() -> None:
+def test_the_core_and_the_reference_agree_on_every_number() -> None:
     """At the borders of pieces and of 64 bits."""
     draw = random.Random(0)
     for _ in range(CASES // 20):

@@ -1,4 +1,4 @@
-"""Promises of a shared store that need no server: any store, both implementations."""
+"""Promises of a shared store that need no server: any store."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tokenctx
-import tokenctx.reference
+from reference.digest import derive_key, link, message_digest, prefix_digests, tenant_key
+from reference.entry import Sealer
+from reference.prefix import KnownTotal
+from request_laws import one_view
 from tokenctx import HybridTokenEstimator, PrefixStore
 from tokenctx._core import Engine
-from tokenctx.reference.estimate import Engine as ReferenceEngine
 from tokenctx.stores.breaker import FAILURES
 from tokenctx.stores.outbox import MAX_ENTRIES, Outbox
 
@@ -70,16 +72,16 @@ def turn(count: int, name: str = "blue") -> dict[str, Any]:
     return {"model": "gpt-4o", "messages": messages}
 
 
-def estimator(store: PrefixStore, implementation: Any = tokenctx, **more: Any) -> Any:
-    return implementation.HybridTokenEstimator(secret=SECRET, shared=store, learning=False, **more)
+def estimator(store: PrefixStore, **more: Any) -> Any:
+    return HybridTokenEstimator(secret=SECRET, shared=store, learning=False, **more)
 
 
 USAGE = {"prompt_tokens": 50, "completion_tokens": 2}
 
 
-def test_what_one_records_another_knows(implementation: Any) -> None:
+def test_what_one_records_another_knows() -> None:
     store = DictStore()
-    one, other = estimator(store, implementation), estimator(store, implementation)
+    one, other = estimator(store), estimator(store)
     assert one.record(turn(0), USAGE, reply=REPLY)
     assert one.flush(PATIENT_SECONDS)
     estimate = other.estimate(turn(1))
@@ -90,34 +92,50 @@ def test_what_one_records_another_knows(implementation: Any) -> None:
     assert len(store.asked) == 1, "nobody asks where nothing deeper can have been recorded"
 
 
-def test_the_implementations_share_a_store() -> None:
-    store = DictStore()
-    both = [estimator(store, it) for it in (tokenctx, tokenctx.reference)]
-    for writer, reader in itertools.permutations(both):
-        writer.record(turn(0), USAGE, reply=REPLY)
-        assert writer.flush(PATIENT_SECONDS)
-        assert reader.estimate(turn(1)).source == "delta"
-        writer.reset()
-        reader.reset()
-        store.values.clear()
+def engine() -> Engine:
+    return Engine(SECRET, 1 << 20, 60.0, "profile", 3500, {}, 1100, [], is_learning=False)
 
 
-def test_the_implementations_ask_and_record_the_same() -> None:
-    arguments: Any = (SECRET, 1 << 20, 60.0, "profile", 3500, {}, 1100, [])
-    engines: list[Any] = [
-        engine(*arguments, is_learning=False) for engine in (Engine, ReferenceEngine)
+KEY = tenant_key(derive_key(SECRET), b"t")
+NOW_UNIX_SECONDS = 1_795_000_000
+REPLY_TOKENS = 2 + 4
+"""What was billed for the answer, and the frame that it has as input of gpt-4o."""
+
+
+@pytest.mark.parametrize("count", [0, 3, 20])
+def test_what_is_shared_is_the_total_sealed_under_the_digest_of_the_prefix(count: int) -> None:
+    told = engine().record(
+        turn(count), None, None, None, b"t", 50, 2, 0, REPLY, 0.0, NOW_UNIX_SECONDS
+    )
+    assert told is not None
+    digests = prefix_digests(KEY, "gpt-4o", one_view(turn(count)))
+    (reply,) = one_view([REPLY])["messages"]
+    totals = [
+        (digests[-1], KnownTotal(50)),
+        (
+            link(KEY, digests[-1], message_digest(KEY, reply)),
+            KnownTotal(50 + REPLY_TOKENS, REPLY_TOKENS),
+        ),
     ]
-    odd = {"model": "gpt-4o", "messages": [REPLY, REPLY], "tool_choice": "none"}
-    bodies: list[dict[str, Any]] = [turn(0), turn(3), turn(20), odd, {"messages": []}, {}]
-    for body in bodies:
-        for limit in (0, 1, 16):
-            asked = [it.estimate(body, None, None, None, b"t", 0.0, limit) for it in engines]
-            assert asked[0] == asked[1]
-        recorded = [
-            it.record(body, None, None, None, b"t", 50, 2, 0, REPLY, 0.0, 1_795_000_000)
-            for it in engines
-        ]
-        assert recorded[0] == recorded[1]
+    seal = Sealer(SECRET).seal
+    assert told[-1] == [
+        (digests[1], prefix, seal(prefix, total, NOW_UNIX_SECONDS)) for prefix, total in totals
+    ]
+    other = engine()
+    for _, prefix, sealed in told[-1]:
+        assert other.insert(prefix, sealed, b"t", 0.0, NOW_UNIX_SECONDS)
+        assert not other.insert(digests[0], sealed, b"t", 0.0, NOW_UNIX_SECONDS)
+    found = other.estimate(turn(count + 1), None, None, None, b"t", 0.0)
+    assert not isinstance(found, list)
+    assert (found.source, found.known_tokens) == ("delta", 50 + REPLY_TOKENS)
+
+
+@pytest.mark.parametrize("count", [1, 3, 20])
+@pytest.mark.parametrize("limit", [1, 16])
+def test_the_last_borders_between_speakers_are_asked_for(count: int, limit: int) -> None:
+    digests = prefix_digests(KEY, "gpt-4o", one_view(turn(count)))
+    asked = engine().estimate(turn(count), None, None, None, b"t", 0.0, limit)
+    assert asked == [digests[1], *digests[1:][-limit:]]
 
 
 def test_the_borders_of_answers_are_asked_for() -> None:

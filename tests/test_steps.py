@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tokenctx._cli.commands import app
-from tokenctx._evaluation.four_characters import quarter, quarter_tokens
+from tokenctx._evaluation.four_characters import four_character_tokens, four_characters
 from tokenctx._evaluation.recordings import read_recording
 from tokenctx._evaluation.replay import replay
 from tokenctx._evaluation.steps import AFTER_TOTAL, StepReport
@@ -23,7 +23,7 @@ SESSION = Path(__file__).parent / "data/agent-session.json"
 )
 def test_characters_by_four_are_rounded_half_up(text: str | None, tokens: int) -> None:
     """As dexto and opencode estimate a text."""
-    assert quarter(text) == tokens
+    assert four_characters(text) == tokens
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_characters_by_four_are_rounded_half_up(text: str | None, tokens: int) -
     ],
 )
 def test_a_request_by_four(body: Any, tokens: int) -> None:
-    assert quarter_tokens(body) == tokens
+    assert four_character_tokens(body) == tokens
 
 
 def test_the_table_of_a_session() -> None:
@@ -52,10 +52,10 @@ def test_the_table_of_a_session() -> None:
     (steps,) = report["steps"].values()
     turns = [turn for turn in report["turns"] if turn["estimate"]["source"] != "estimated"]
     billed = sum(turn["billed_tokens"] for turn in turns)
-    errors = sum(abs(turn["quarter_tokens"] - turn["billed_tokens"]) for turn in turns)
+    errors = sum(abs(turn["four_character_tokens"] - turn["billed_tokens"]) for turn in turns)
     assert (steps["steps"], steps["billed_tokens"]) == (len(turns), billed)
-    assert steps["quarter"]["error_percent"] == pytest.approx(100 * errors / billed)
-    ways = ("formula", "recount", "quarter")
+    assert steps["four_characters"]["error_percent"] == pytest.approx(100 * errors / billed)
+    ways = ("formula", "recount", "four_characters")
     assert sorted(ways, key=lambda way: steps[way]["error_percent"]) == list(ways)
 
 
@@ -69,7 +69,7 @@ def test_the_formula_is_nearest_on_recorded_conversations(shared_data: Path) -> 
     assert report.after_total.keys() < report.whole.keys()
     for steps in report.whole.values():
         formula, recount, by_four = (
-            steps.error_percent(way) or 0 for way in ("formula", "recount", "quarter")
+            steps.error_percent(way) or 0 for way in ("formula", "recount", "four_characters")
         )
         assert formula <= recount
         assert formula <= by_four

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from reference.prefix import Boundary, KnownTotal, PrefixStore
 from tokenctx import HybridTokenEstimator
-from tokenctx.reference.prefix import Boundary, KnownTotal, PrefixStore
 
 STEPS_AT_LEAST = 50_000
 OPERATIONS_PER_RULE = 30

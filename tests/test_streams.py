@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from reference import scale as reference
 from tokenctx import _core
-from tokenctx.reference import scale as reference
 
 CASES = json.loads((Path(__file__).parent / "data" / "usage" / "streams.json").read_bytes())
 STREAMS: dict[str, dict[str, Any]] = {case["name"]: case for case in CASES["streams"]}

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+import tokenctx
+from reference import digest
+
 LONG = "A line of a file, to be kept in mind.\n" * 60
 NAMES: list[Any] = [None, "", "a", "A", b"a\0", "\udc80", "a" * 300]
 
@@ -20,8 +23,8 @@ def conversation(turns: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("encode", [lambda body: body, lambda body: json.dumps(body).encode()])
-def test_each_tenant_knows_its_own_totals_only(implementation: Any, encode: Any) -> None:
-    estimator = implementation.HybridTokenEstimator()
+def test_each_tenant_knows_its_own_totals_only(encode: Any) -> None:
+    estimator = tokenctx.HybridTokenEstimator()
     body, longer = encode(conversation(12)), encode(conversation(13))
     unknown = estimator.estimate(body)
     for nth, name in enumerate(NAMES):
@@ -34,14 +37,14 @@ def test_each_tenant_knows_its_own_totals_only(implementation: Any, encode: Any)
         assert (delta.source, delta.known_tokens) == ("delta", 9000 + nth)
 
 
-def test_a_name_is_text_or_its_utf_8(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator()
+def test_a_name_is_text_or_its_utf_8() -> None:
+    estimator = tokenctx.HybridTokenEstimator()
     estimator.record(conversation(2), 500, tenant="é")
     assert estimator.estimate(conversation(2), tenant="é".encode()).source == "exact"
 
 
-def test_a_reply_is_known_to_its_tenant(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator()
+def test_a_reply_is_known_to_its_tenant() -> None:
+    estimator = tokenctx.HybridTokenEstimator()
     body, usage = conversation(3), {"prompt_tokens": 700, "completion_tokens": 30}
     reply = {"role": "assistant", "content": "said 2"}
     estimator.record(body, usage, reply=reply, tenant="one")
@@ -53,8 +56,8 @@ def test_a_reply_is_known_to_its_tenant(implementation: Any) -> None:
     assert (known["other"], known[None]) == (0, 0)
 
 
-def test_what_is_learned_is_learned_for_one_tenant(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator(secret=b"secret")
+def test_what_is_learned_is_learned_for_one_tenant() -> None:
+    estimator = tokenctx.HybridTokenEstimator(secret=b"secret")
     bodies = [
         {"model": "own-model", "messages": [{"role": "user", "content": "word " * nth}]}
         for nth in range(1, 60)
@@ -72,13 +75,9 @@ def test_what_is_learned_is_learned_for_one_tenant(implementation: Any) -> None:
     assert "one" not in name.partition("@")[2]
 
 
-def test_both_implementations_learn_under_the_same_names() -> None:
-    import tokenctx
-    import tokenctx.reference
-
-    learned = []
-    for package in (tokenctx, tokenctx.reference):
-        estimator = package.HybridTokenEstimator(secret=b"secret")
-        estimator.record(conversation(1), 500, tenant="one")
-        learned.append(estimator.learned())
-    assert learned[0] == learned[1]
+def test_learned_names_hold_the_digest_of_a_tenant_and_not_its_name() -> None:
+    estimator = tokenctx.HybridTokenEstimator(secret=b"secret")
+    estimator.record(conversation(1), 500, tenant="one")
+    (name,) = estimator.learned()["models"]
+    tenant = digest.public_name(digest.tenant_key(digest.derive_key(b"secret"), b"one"))
+    assert name == f"gpt-4o/gpt-4o@{tenant.hex()}"

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import tokenctx
-import tokenctx.reference
 from dialect_calls import chat, user
 
 
@@ -24,8 +23,8 @@ def bodies(count: int) -> list[bytes]:
     ]
 
 
-def test_threads_share_an_estimator(implementation: Any) -> None:
-    estimator = implementation.HybridTokenEstimator(learning=False)
+def test_threads_share_an_estimator() -> None:
+    estimator = tokenctx.HybridTokenEstimator(learning=False)
     several = bodies(60)
     for number, body in enumerate(several[::2]):
         estimator.record(body, 1000 + number)
@@ -46,8 +45,8 @@ def test_threads_share_an_estimator(implementation: Any) -> None:
     assert len(estimator) == 30 + 8 * 30
 
 
-def test_threads_share_a_tracker(implementation: Any) -> None:
-    tracker = implementation.ConversationStateTracker()
+def test_threads_share_a_tracker() -> None:
+    tracker = tokenctx.ConversationStateTracker()
     start = threading.Barrier(8)
 
     def work(thread: int) -> bool:

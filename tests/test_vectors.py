@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from test_layout import ENGINES
+from test_layout import ESTIMATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DATA = Path(__file__).parent / "data"
 VECTORS = json.loads((DATA / "vectors.json").read_text("utf-8"))["vectors"]
 DOCUMENTED = json.loads((DATA / "anthropic" / "documented.json").read_text("utf-8"))["cases"]
-DIALECTS = {
+DIALECTS: dict[str, Any] = {
     "chat.completions": "openai-chat",
     "responses": "openai-responses",
     "responses/input_tokens": "openai-responses",
@@ -41,10 +41,9 @@ def bodies(shared_data: Path) -> dict[str, dict[str, Any]]:
     return {vector["id"]: vector for vector in lines()}
 
 
-@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize("case", DOCUMENTED, ids=lambda case: case["name"])
-def test_documented_counts_are_met(engine: Any, case: dict[str, Any]) -> None:
-    assert engine.count(case["body"], None, None, None).tokens == case["tokens"]
+def test_documented_counts_are_met(case: dict[str, Any]) -> None:
+    assert ESTIMATOR.count_request(case["body"]).tokens == case["tokens"]
 
 
 def test_no_recorded_vector_is_left_out(bodies: dict[str, Any]) -> None:
@@ -53,13 +52,14 @@ def test_no_recorded_vector_is_left_out(bodies: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @pytest.mark.parametrize("fact", VECTORS, ids=lambda fact: fact["id"])
 def test_recorded_counts_are_met_or_have_a_reason(
-    bodies: dict[str, Any], engine: Any, fact: dict[str, Any]
+    bodies: dict[str, Any], fact: dict[str, Any]
 ) -> None:
     vector = bodies[fact["id"]]
-    dialect = DIALECTS[vector["api"]]
-    tokens = engine.count(vector["request"], fact["model"], dialect, None).tokens
+    count = ESTIMATOR.count_request(
+        vector["request"], model=fact["model"], dialect=DIALECTS[vector["api"]]
+    )
+    tokens = count.tokens
     assert tokens == fact.get("counted", fact["tokens"])
     assert ("reason" in fact) == (tokens != fact["tokens"])

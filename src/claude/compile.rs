@@ -48,7 +48,7 @@ struct Pieces {
 /// Writes every table of Claude's count model.
 pub(super) fn write(root: &Path, out: &Path) {
     let file = |name: &str| -> Value {
-        let path = root.join("python/tokenctx/data").join(name);
+        let path = root.join("src/claude").join(name);
         println!("cargo::rerun-if-changed={}", path.display());
         let text = fs::read_to_string(&path).expect("a file of the repository");
         serde_json::from_str(&text).expect("valid JSON")

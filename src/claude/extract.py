@@ -17,8 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-TARGET = ROOT / "python" / "tokenctx" / "data"
+TARGET = Path(__file__).resolve().parent
 SOURCES = {
     "v3": ("pieces_v3.json", "4c6db216062ef01e70ba033ff52ad3b97f886e79877235f2c7bbbd40d09ffb9b"),
     "v4_7": (

@@ -228,6 +228,7 @@ impl Counter<'_> {
             text: self.text(trimmed),
             other: i64::from(joined),
         };
+        self.documents(prompt, text.documents(), &mut sum);
         rest.iter()
             .for_each(|part| self.part(part, false, &mut sum));
         self.total(sum)

@@ -6,8 +6,6 @@
 //! no further than [`OUTLIER_SIGMA`] says, and what is old is forgotten, since providers change how
 //! they count. Nothing is corrected until corrected counts have been nearer to the bill than plain
 //! ones; so a model whose constants are right is left alone.
-//!
-//! The Python twin does the same operations in the same order, so the results are equal.
 use lru::LruCache;
 use std::num::NonZeroUsize;
 

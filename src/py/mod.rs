@@ -16,6 +16,17 @@ mod vocabulary;
 
 use pyo3::prelude::*;
 
+/// What the interpreter's allocator gives at least; what needs more stands behind a `Box`.
+const OBJECT_ALIGNMENT: usize = 2 * size_of::<usize>();
+
+const _: () = assert!(
+    align_of::<engine::PyEngine>() <= OBJECT_ALIGNMENT
+        && align_of::<encoding::PyEncoding>() <= OBJECT_ALIGNMENT
+        && align_of::<scale::PyScale>() <= OBJECT_ALIGNMENT
+        && align_of::<scale::PyRewriter>() <= OBJECT_ALIGNMENT
+        && align_of::<tracker::PyTracker>() <= OBJECT_ALIGNMENT
+);
+
 /// The extension module `tokenctx._core`.
 #[pymodule]
 mod _core {
@@ -48,6 +59,6 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        module.add("_debug_build", cfg!(debug_assertions))
+        module.add("_debug_build", env!("TOKENCTX_OPT_LEVEL") == "0")
     }
 }

@@ -5,7 +5,7 @@ use super::object::as_bytes;
 use crate::json::{Document, Limits};
 use crate::usage::scale::{Rounding, Scale};
 use crate::usage::sse::Rewriter;
-use crate::usage::{Change, Window, count_changes, readable, response_changes, spliced};
+use crate::usage::{Change, InputSoFar, count_changes, readable, response_changes, spliced};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -75,10 +75,8 @@ impl PyScale {
     /// A stream whose usage is scaled.
     #[pyo3(signature = (first_input_tokens = None))]
     fn stream(&self, first_input_tokens: Option<u64>) -> PyRewriter {
-        PyRewriter(Mutex::new(Rewriter::new(
-            self.0.clone(),
-            first_input_tokens,
-        )))
+        let rewriter = Rewriter::new(self.0.clone(), first_input_tokens);
+        PyRewriter(Box::new(Mutex::new(rewriter)))
     }
 }
 
@@ -90,14 +88,14 @@ impl PyScale {
         };
         let changes = match is_count {
             true => count_changes(document.root(), &self.0),
-            false => response_changes(document.root(), &self.0, &mut Window::default()),
+            false => response_changes(document.root(), &self.0, &mut InputSoFar::default()),
         };
         (Some(spliced(body, &changes)), numbers(&changes))
     }
 }
 
 #[pyclass(name = "Rewriter", module = "tokenctx._core", frozen)]
-pub(super) struct PyRewriter(Mutex<Rewriter>);
+pub(super) struct PyRewriter(Box<Mutex<Rewriter>>); // its searcher is a vector of 32 bytes
 
 #[pymethods]
 impl PyRewriter {

@@ -34,7 +34,7 @@ pub struct Change {
 
 /// What is known of a response before its next number is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
+pub struct InputSoFar {
     /// All input, real: where the output begins if one factor does not hold for all numbers.
     pub input_tokens: u64,
     /// Real input for `message_start`, if the provider says 0 there.
@@ -44,12 +44,12 @@ pub struct Window {
 /// What becomes of the usage in the response or event `root`, in the order of the text.
 ///
 /// Linear in the document. What is not written as an integer of 64 bits stays.
-pub fn response_changes(root: Value<'_>, scale: &Scale, window: &mut Window) -> Vec<Change> {
+pub fn response_changes(root: Value<'_>, scale: &Scale, input: &mut InputSoFar) -> Vec<Change> {
     let is_start = |first: &u64| *first > 0 && has_type(root, "message_start");
-    let first_input_tokens = window.first_input_tokens.filter(is_start);
+    let first_input_tokens = input.first_input_tokens.filter(is_start);
     let mut changes = Vec::new();
     in_places(root, &table().places, &mut |usage| {
-        let reading = Reading::new(usage, window, first_input_tokens);
+        let reading = Reading::new(usage, input, first_input_tokens);
         reading.append_changes(scale, &mut changes);
     });
     changes.sort_unstable_by_key(|change| change.range.start);
@@ -75,7 +75,7 @@ fn in_places<'d>(value: Value<'d>, places: &Name, work: &mut impl FnMut(Value<'d
 /// What becomes of `root`, the answer of an endpoint that counts tokens.
 pub fn count_changes(root: Value<'_>, scale: &Scale) -> Vec<Change> {
     let mut changes = Vec::new();
-    Reading::new(root, &mut Window::default(), None).append_changes(scale, &mut changes);
+    Reading::new(root, &mut InputSoFar::default(), None).append_changes(scale, &mut changes);
     let context = root.get("context_management");
     let original = context.and_then(|context| context.get("original_input_tokens"));
     if let Some((range, real)) = original.and_then(digits) {
@@ -143,7 +143,11 @@ struct Reading<'d> {
 }
 
 impl<'d> Reading<'d> {
-    fn new(usage: Value<'d>, window: &mut Window, first_input_tokens: Option<u64>) -> Reading<'d> {
+    fn new(
+        usage: Value<'d>,
+        so_far: &mut InputSoFar,
+        first_input_tokens: Option<u64>,
+    ) -> Reading<'d> {
         let (mut found, mut lists) = (Vec::with_capacity(USUAL_NUMBERS), Vec::new());
         collect(usage, &table().names, &mut found, &mut lists);
         let mut ranks = [usize::MAX; FIELD_COUNT];
@@ -174,9 +178,9 @@ impl<'d> Reading<'d> {
         }
         let input = reading.first_input_tokens.unwrap_or(reading.all_input());
         if input > 0 {
-            window.input_tokens = input;
+            so_far.input_tokens = input;
         }
-        reading.window_tokens = window.input_tokens;
+        reading.window_tokens = so_far.input_tokens;
         reading
     }
 
@@ -377,7 +381,7 @@ impl<'d> Reading<'d> {
 fn append_usages(value: Value<'_>, scale: &Scale, changes: &mut Vec<Change>) {
     let alone = Some(value).filter(|value| value.kind() == Kind::Object);
     for usage in alone.into_iter().chain(value.items()) {
-        let mut reading = Reading::new(usage, &mut Window::default(), None);
+        let mut reading = Reading::new(usage, &mut InputSoFar::default(), None);
         reading.lists.retain(|(list, _)| *list != List::Usages);
         let from = changes.len();
         reading.append_changes(scale, changes);

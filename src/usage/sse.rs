@@ -15,7 +15,7 @@
 //! ```
 use crate::json::{Document, Limits};
 use crate::usage::scale::Scale;
-use crate::usage::{Change, Window, readable, response_changes, spliced};
+use crate::usage::{Change, InputSoFar, readable, response_changes, spliced};
 use memchr::memchr2;
 use memchr::memmem::Finder;
 use std::borrow::Cow;
@@ -33,7 +33,7 @@ const NULL: [&[u8]; 2] = [b"\":null", b"\": null"];
 /// Rewrites one stream.
 pub struct Rewriter {
     scale: Scale,
-    window: Window,
+    input: InputSoFar,
     lines: Lines,
     /// An event whose end has not come; it is all read.
     pending: Vec<u8>,
@@ -52,9 +52,9 @@ impl Rewriter {
     pub fn new(scale: Scale, first_input_tokens: Option<u64>) -> Rewriter {
         Rewriter {
             scale,
-            window: Window {
+            input: InputSoFar {
                 first_input_tokens,
-                ..Window::default()
+                ..InputSoFar::default()
             },
             lines: Lines::default(),
             pending: Vec::new(),
@@ -165,7 +165,7 @@ impl Rewriter {
         let data = Data::of(event, if mark { BYTE_ORDER_MARK.len() } else { 0 });
         let text = readable(&data.bytes);
         let document = Document::parse(&text, &Limits::default()).ok()?;
-        let mut changes = response_changes(document.root(), &self.scale, &mut self.window);
+        let mut changes = response_changes(document.root(), &self.scale, &mut self.input);
         if changes.is_empty() {
             return None;
         }

@@ -36,8 +36,9 @@ class HybridTokenEstimator:
 
     `estimate` before sending, `record` after the answer; both take raw JSON bytes, a dict, a list
     of messages, or an SDK's objects, of any dialect. Safe to share between threads. It keeps
-    digests and numbers only, at most `capacity_bytes` of them, each for `ttl_seconds` after it was
-    last recorded.
+    digests and numbers only, each for `ttl_seconds` after it was last recorded: known prefixes in
+    at most `capacity_bytes`, and an eighth of that each for recorded bodies and for the shapes that
+    edits are compared with.
 
     `method` says how text is counted:
 

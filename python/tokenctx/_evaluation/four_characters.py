@@ -14,18 +14,18 @@ FILE_TOKENS: Final = 1_000
 """Of an image or another file, as dexto counts them."""
 
 
-def quarter(text: str | None) -> int:
+def four_characters(text: str | None) -> int:
     """A quarter of the characters, rounded half up."""
     return (len(text or "") + 2) // 4
 
 
-def quarter_tokens(body: object) -> int:
+def four_character_tokens(body: object) -> int:
     """The texts of system prompt, tools and messages by four, and 1,000 for each file."""
     read = outline(body)
     parts = [part for message in read.messages for part in message.parts]
     parts += [Part("text", read.fields[name]) for name in SYSTEM_FIELDS if name in read.fields]
-    tokens = sum(quarter(text) for part in parts for text in _texts(part))
-    tokens += sum(quarter(_json(tool)) for _, tool in read.tools)
+    tokens = sum(four_characters(text) for part in parts for text in _texts(part))
+    tokens += sum(four_characters(_json(tool)) for _, tool in read.tools)
     return tokens + FILE_TOKENS * sum(part.has_file for part in parts)
 
 

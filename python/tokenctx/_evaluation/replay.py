@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx._evaluation.four_characters import quarter_tokens
+from tokenctx._evaluation.four_characters import four_character_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,7 @@ class ReplayedTurn:
         estimate_us: Microseconds that the estimate took, from the bytes of the body.
         recount_us: Microseconds that the full count took, likewise.
         has_known_reply: Whether the turn before was recorded with its reply.
-        quarter_tokens: The characters of the request by four.
+        four_character_tokens: The characters of the request by four.
         is_after_total: Whether the recording has only the total of the call that it extends.
     """
 
@@ -49,7 +49,7 @@ class ReplayedTurn:
     estimate_us: float
     recount_us: float
     has_known_reply: bool = False
-    quarter_tokens: int = 0
+    four_character_tokens: int = 0
     is_after_total: bool = False
 
     @property
@@ -87,7 +87,7 @@ class ReplayedTurn:
             "error_tokens": self.error_tokens,
             "error_percent": round(self.error_percent, 4),
             "recount_tokens": self.recount_tokens,
-            "quarter_tokens": self.quarter_tokens,
+            "four_character_tokens": self.four_character_tokens,
             "estimate_us": self.estimate_us,
             "recount_us": self.recount_us,
             "estimate": asdict(self.estimate),
@@ -228,7 +228,7 @@ def _replayed(estimator: HybridTokenEstimator, number: int, turn: Turn) -> Repla
         count.tokens,
         estimate_us,
         recount_us,
-        quarter_tokens=quarter_tokens(turn.body),
+        four_character_tokens=four_character_tokens(turn.body),
         is_after_total=turn.known is not None,
     )
 

@@ -18,7 +18,7 @@ from tokenctx._evaluation.replay import quantile
 if TYPE_CHECKING:
     from tokenctx._evaluation.replay import ReplayedTurn
 
-WAYS: Final = ("formula", "recount", "quarter")
+WAYS: Final = ("formula", "recount", "four_characters")
 AFTER_TOTAL: Final = (
     "Steps whose earlier call is recorded by its total alone: its options are not known."
 )
@@ -42,7 +42,7 @@ class Steps:
         self.count += 1
         self.billed_tokens += turn.billed_tokens
         self.has_context &= has_context
-        found = (turn.estimate.tokens, turn.recount_tokens, turn.quarter_tokens)
+        found = (turn.estimate.tokens, turn.recount_tokens, turn.four_character_tokens)
         for way, tokens in zip(WAYS, found, strict=True):
             error = abs(tokens - turn.billed_tokens)
             self.errors[way] += error

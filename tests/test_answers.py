@@ -1,0 +1,28 @@
+"""The estimator answers as on the day that each case names: what is counted changes knowingly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from answers import KINDS, cases
+from tokenctx._estimate.profiles import bundled_profiles
+
+CASES = [
+    pytest.param(kind, case, id=f"{kind} {nth}")
+    for kind in KINDS
+    for nth, case in enumerate(cases(kind))
+]
+
+
+@pytest.mark.parametrize(("kind", "case"), CASES)
+def test_the_answer_is_the_recorded_one(kind: str, case: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(KINDS[kind](case))) == case["answer"]
+
+
+def test_every_profile_has_an_answer() -> None:
+    """But `universal`, which no model resolves to: it is a method."""
+    counted = {case["answer"]["profile"] for case in cases("counts")}
+    assert bundled_profiles().keys() - counted == {"universal"}
