@@ -111,14 +111,14 @@ def session(case: Json) -> list[Any]:
 
 
 def learned(case: Json) -> list[Any]:
-    """Estimates of a model whose constants are learned from call to call, and its lead."""
+    """Estimates of a model whose constants are learned from call to call, and its wins."""
     one = estimator()
     answers: list[Any] = []
     for body, billed in learned_constants.calls(case["model"]):
         answers.append(estimated(one.estimate(body)))
         one.record(body, billed)
-    leads = {model: about["lead"] for model, about in one.learned()["models"].items()}
-    return [*answers, leads]
+    wins = {model: about["wins"] for model, about in one.learned()["models"].items()}
+    return [*answers, wins]
 
 
 KINDS: Final[dict[str, Callable[[Json], Any]]] = {

@@ -68,7 +68,8 @@ def with_bytes(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     made = {key: with_bytes(item) for key, item in value.items()}
-    is_opaque = made.get("type") == "redacted_thinking"  # its data is text, whatever is in it
+    # What is encrypted is text, whatever is in it.
+    is_opaque = str(made.get("type")).startswith(("redacted_thinking", "reasoning"))
     for key in () if is_opaque else ("data", "bytes"):
         if isinstance(made.get(key), str):
             try:
