@@ -7,9 +7,10 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
+import typing_extensions
 from pydantic import TypeAdapter, ValidationError
 
 NODE_FOLDER = Path(__file__).with_name("node")
@@ -133,3 +134,29 @@ def messages_of(body: dict[str, Any]) -> list[Any]:
     if isinstance(instructions, str):
         instructions = [{"role": "system", "content": instructions}]
     return [*instructions, *body["messages"]]
+
+
+def type_names(roots: tuple[Any, ...]) -> set[str]:
+    """The values of `type` of the members of unions, whose fields are not looked into."""
+    found: set[str] = set()
+    pending = list(roots)
+    while pending:
+        kind = pending.pop()
+        if typing_extensions.is_typeddict(kind) or hasattr(kind, "model_fields"):
+            found |= literals(annotations_of(kind).get("type"))
+        else:
+            pending += get_args(kind)
+    return found
+
+
+def annotations_of(kind: Any) -> dict[str, Any]:
+    if hasattr(kind, "model_fields"):
+        return {name: field.annotation for name, field in kind.model_fields.items()}
+    return typing_extensions.get_type_hints(kind)
+
+
+def literals(annotation: Any) -> set[str]:
+    """The words that an annotation allows, in whatever it is wrapped."""
+    if get_origin(annotation) is Literal:
+        return set(get_args(annotation))
+    return {word for inner in get_args(annotation) for word in literals(inner)}

@@ -83,7 +83,7 @@ def check_prune(plan: PrunePlan, request: dict[str, Any]) -> None:
     before, after = outline(request), outline(with_messages(request, pruned))
     assert after.pairs() == before.pairs()
     shapes = [
-        [[(piece.kind, piece.call_id) for piece in message.pieces] for message in read.messages]
+        [[(part.kind, part.call_id) for part in message.parts] for message in read.messages]
         for read in (before, after)
     ]
     assert shapes[0] == shapes[1]

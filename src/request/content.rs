@@ -1,7 +1,8 @@
 //! Content of a message, whatever the dialect: its blocks are told apart by type or by shape.
 use super::data::Data;
-use super::field::{first, has, joined_text, object, string};
+use super::field::{first_named, has, joined_text, object, string};
 use super::model::{Assumptions, CallForm, Part, ToolCall, ToolResult};
+use super::part::{PartKind, parts};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
@@ -85,32 +86,37 @@ impl<'a, 'd> Reader<'a, 'd> {
     /// Appends one content block; one of an unknown kind counts as its JSON text.
     fn block(&mut self, block: Value<'d>) {
         let kind = string(block.get("type"));
-        match kind {
-            "text" | "input_text" | "output_text" | "summary_text" | "refusal" => {
+        let fields = &parts().typed;
+        let Some(part) = fields.get(kind) else {
+            return match kind.ends_with("_tool_result") {
+                true => self.result_block(block),
+                false => self.untyped_block(block),
+            };
+        };
+        match part.kind {
+            PartKind::Text => self.text_block(block),
+            PartKind::Reasoning if kind == "thinking" && has(block, &["text"]) => {
                 self.text_block(block);
             }
-            "thinking" if has(block, &["text"]) => self.text_block(block),
-            "thinking" | "redacted_thinking" | "reasoning" | "reasoning_text" => {
-                let text = joined_text(first(block, &["thinking", "text"]));
-                self.reasoning(text, string(block.get("data")));
+            PartKind::Reasoning => {
+                let text = joined_text(first_named(block, &fields.reasoning.content));
+                self.reasoning(text, string(first_named(block, &fields.reasoning.opaque)));
             }
-            "tool_use" | "server_tool_use" | "mcp_tool_use" | "tool-call" => {
-                let arguments = first(block, &["input", "args"]);
-                self.call(string(first(block, &["name", "toolName"])), arguments);
-                if matches!(kind, "server_tool_use" | "mcp_tool_use") {
+            PartKind::Call => {
+                let arguments = first_named(block, &fields.call.arguments);
+                self.call(string(first_named(block, &fields.call.name)), arguments);
+                if part.is_run_by_vendor {
                     self.run_by_vendor();
                 }
             }
-            "tool-result" => self.result_block(block),
-            _ if kind == "tool_result" || kind.ends_with("_tool_result") => {
-                self.result_block(block);
-            }
-            _ => self.media_block(kind, block),
+            PartKind::Result => self.result_block(block),
+            PartKind::Media(_) => self.media_block(part, block),
+            PartKind::Data | PartKind::Content | PartKind::Other => self.untyped_block(block),
         }
     }
 
     fn text_block(&mut self, block: Value<'d>) {
-        let text = first(block, &["text", "refusal"]);
+        let text = first_named(block, &parts().typed.text.content);
         match text.map(Value::as_str) {
             None => {}
             Some(Some(text)) => self.text(text),
@@ -157,8 +163,9 @@ impl<'a, 'd> Reader<'a, 'd> {
     /// Appends a tool result of Anthropic or the AI SDK.
     fn result_block(&mut self, block: Value<'d>) {
         let is_error = block.get("is_error").and_then(Value::as_bool) == Some(true);
-        let content = first(block, &["content", "output", "result"]);
-        let name = string(block.get("toolName"));
+        let fields = &parts().typed.result;
+        let content = first_named(block, &fields.content);
+        let name = string(first_named(block, &fields.name));
         let output = object(content);
         let kind = string(output.and_then(|output| output.get("type")));
         match (kind, output.and_then(|output| output.get("value"))) {

@@ -1,4 +1,5 @@
 //! A JSON value of a request, written out only where its text is needed.
+use super::part::parts;
 use crate::json::{Document, Kind, Limits, Value, write_string};
 use std::fmt;
 
@@ -156,17 +157,11 @@ pub(super) fn is_unbilled(key: &str) -> bool {
         "cache_control"
             | "cachePoint"
             | "prompt_cache_breakpoint"
-            | "id"
-            | "call_id"
-            | "callId"
             | "tool_call_id"
-            | "tool_use_id"
-            | "toolUseId"
-            | "toolCallId"
             | "status"
             | "caller"
             | "$mid"
-    )
+    ) || parts().is_id(key)
 }
 
 fn is_json_space(character: char) -> bool {

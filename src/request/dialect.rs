@@ -1,21 +1,8 @@
 //! Which dialect a body is written in, told by its shape.
 use super::field::{array, has, object};
 use super::model::Dialect;
+use super::part::parts;
 use crate::json::{Kind, Value};
-
-/// Members of a content block that only Bedrock Converse has, where the block has no type.
-const CONVERSE_KEYS: [&str; 10] = [
-    "text",
-    "toolUse",
-    "toolResult",
-    "image",
-    "document",
-    "video",
-    "cachePoint",
-    "reasoningContent",
-    "guardContent",
-    "citationsContent",
-];
 
 /// The dialect that the shape of `body` tells; OpenAI Chat when nothing speaks against it.
 pub(super) fn detect_dialect(body: Value<'_>) -> Dialect {
@@ -105,12 +92,12 @@ fn dialect_of_block(block: Value<'_>) -> Option<Dialect> {
     let Some(kind) = block.get("type").and_then(Value::as_str) else {
         return dialect_of_untyped(block);
     };
-    let is_anthropic = matches!(
-        kind,
-        "tool_use" | "tool_result" | "redacted_thinking" | "server_tool_use"
-    );
+    if let Some(dialect) = parts().typed.get(kind).and_then(|part| part.marks) {
+        return Some(dialect);
+    }
+    // Mistral and Cohere have a list there.
     let has_thinking = || kind == "thinking" && block.get("thinking").is_some_and(is_string);
-    if is_anthropic || has_thinking() || object(block.get("source")).is_some() {
+    if has_thinking() || object(block.get("source")).is_some() {
         return Some(Dialect::Anthropic);
     }
     let is_responses = kind.starts_with("input_") && kind != "input_audio";
@@ -125,5 +112,9 @@ fn dialect_of_untyped(block: Value<'_>) -> Option<Dialect> {
     if has(block, &["value", "callId", "mimeType"]) {
         return Some(Dialect::VsCode);
     }
-    has(block, &CONVERSE_KEYS).then_some(Dialect::BedrockConverse)
+    if has(block, &["cachePoint"]) {
+        return Some(Dialect::BedrockConverse);
+    }
+    let mut fields = block.members();
+    fields.find_map(|(field, _)| parts().named.get(field)?.marks)
 }

@@ -2,15 +2,36 @@
 //!
 //! Each look-up is one pass over the members. Objects of a request have a few; one with a
 //! million costs a constant number of passes, since a reader asks for a constant number of names.
+use super::part::Fields;
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
 /// The first of `keys` that `object` has and that is not null.
 pub(super) fn first<'d>(object: Value<'d>, keys: &[&str]) -> Option<Value<'d>> {
+    least(object, keys.len(), |name, rank| {
+        keys[..rank].iter().position(|key| *key == name)
+    })
+}
+
+/// The same for fields of the table of parts.
+pub(super) fn first_named<'d>(object: Value<'d>, fields: &Fields) -> Option<Value<'d>> {
+    least(object, fields.names.len(), |name, rank| {
+        fields.position(name, rank)
+    })
+}
+
+/// The member of the least rank that is not null; `rank_below` says which rank a name has, if it
+/// is less than another.
+#[inline]
+fn least<'d>(
+    object: Value<'d>,
+    count: usize,
+    rank_below: impl Fn(&str, usize) -> Option<usize>,
+) -> Option<Value<'d>> {
     let mut found = None;
-    let mut rank = keys.len();
+    let mut rank = count;
     for (name, value) in object.members() {
-        let nth = keys[..rank].iter().position(|key| *key == name);
+        let nth = rank_below(name, rank);
         if let Some(nth) = nth.filter(|_| !value.is_null()) {
             (found, rank) = (Some(value), nth);
         }

@@ -3,28 +3,10 @@ use super::content::Reader;
 use super::data::Data;
 use super::field::{array, first, is_truthy, object, present, string};
 use super::model::{Content, Media, MediaKind, Part};
+use super::part::{PartKind, PartType};
 use crate::json::Value;
 use crate::media::{DataUrl, decode_base64_head, is_base64, parse_data_url, percent_decode_head};
 use std::borrow::Cow;
-
-const MEDIA_TYPES: [&str; 16] = [
-    "image_url",
-    "input_image",
-    "image",
-    "document",
-    "file",
-    "input_file",
-    "input_audio",
-    "video_url",
-    "audio_url",
-    "document_url",
-    "file_url",
-    "video",
-    "audio",
-    "container_upload",
-    "media",
-    "computer_screenshot",
-];
 
 /// Where a block has its source, unless under its own type.
 const SOURCE_KEYS: [&str; 6] = [
@@ -105,13 +87,9 @@ impl<'d> About<'d> {
 }
 
 impl<'d> Reader<'_, 'd> {
-    /// Appends a block of the OpenAI, Anthropic, Mistral or AI SDK form, if `kind` is a type of
-    /// media; any other is told by its keys.
-    pub(super) fn media_block(&mut self, kind: &'d str, block: Value<'d>) {
-        if !MEDIA_TYPES.contains(&kind) {
-            return self.untyped_block(block);
-        }
-        let inner = first(block, &[kind]).or_else(|| first(block, &SOURCE_KEYS));
+    /// Appends a block of the OpenAI, Anthropic, Mistral or AI SDK form, whose type is `part`.
+    pub(super) fn media_block(&mut self, part: &'static PartType, block: Value<'d>) {
+        let inner = first(block, &[part.name]).or_else(|| first(block, &SOURCE_KEYS));
         let source = object(inner);
         if source.is_some_and(|source| matches!(string(source.get("type")), "text" | "content")) {
             return self.document(String::new(), |it| it.text_document(block, source));
@@ -123,9 +101,9 @@ impl<'d> Reader<'_, 'd> {
         let inner = inner
             .or_else(|| first(block, &["file_id", "url"]))
             .or(source);
-        let about = about_block(kind, block, source);
+        let about = about_block(part.kind, block, source);
         match inner.and_then(Value::as_str) {
-            Some(text) if looks_remote(kind, text) => self.remote(inner, about),
+            Some(text) if looks_remote(part, text) => self.remote(inner, about),
             _ => self.media(inner, about),
         }
     }
@@ -152,26 +130,25 @@ impl<'d> Reader<'_, 'd> {
     }
 
     /// Appends an image, document, video or audio block of Bedrock Converse.
-    pub(super) fn converse_media(&mut self, kind: &'d str, media: Value<'d>) {
+    pub(super) fn converse_media(&mut self, kind: MediaKind, media: Value<'d>) {
         let text = |key| string(media.get(key));
         let name = format!("{}.{}", text("name"), text("format"));
         self.document(name, |reader| reader.converse_source(kind, media));
     }
 
-    fn converse_source(&mut self, kind: &'d str, media: Value<'d>) {
+    fn converse_source(&mut self, kind: MediaKind, media: Value<'d>) {
         let source = object(media.get("source"));
         let field = |key| source.and_then(|source| source.get(key));
-        if let ("document", Some(content)) = (kind, array(field("content"))) {
+        if let (MediaKind::File, Some(content)) = (kind, array(field("content"))) {
             return self.nested(Some(content));
         }
-        if let ("document", Some(text)) = (kind, field("text").and_then(Value::as_str)) {
+        if let (MediaKind::File, Some(text)) = (kind, field("text").and_then(Value::as_str)) {
             return self.text(text);
         }
-        let family = kind_of_block(kind);
         let about = About {
-            mime: plain_mime(string(media.get("format")), family),
+            mime: plain_mime(string(media.get("format")), kind),
             name: string(media.get("name")),
-            ..About::kind(family)
+            ..About::kind(kind)
         };
         self.media(present(field("bytes")).or(source), about);
     }
@@ -217,29 +194,22 @@ impl<'d> Reader<'_, 'd> {
 }
 
 /// What `block` and its `source` say of the media; the source knows better.
-fn about_block<'d>(kind: &str, block: Value<'d>, source: Option<Value<'d>>) -> About<'d> {
+fn about_block<'d>(kind: PartKind, block: Value<'d>, source: Option<Value<'d>>) -> About<'d> {
     let field = |key: &str| {
         let inner = source.and_then(|source| source.get(key));
         present(inner).or_else(|| present(block.get(key)))
     };
     let mime_keys = ["mediaType", "media_type", "mimeType", "mime_type", "format"];
-    let family = kind_of_block(kind);
+    let family = match kind {
+        PartKind::Media(family) => family,
+        _ => MediaKind::File,
+    };
     About {
         kind: family,
         mime: plain_mime(string(mime_keys.into_iter().find_map(field)), family),
         detail: string(field("detail")),
         name: string(field("filename").or_else(|| field("title"))),
     }
-}
-
-/// The kind of media in a block of this type.
-fn kind_of_block(kind: &str) -> MediaKind {
-    if kind == "computer_screenshot" {
-        return MediaKind::Image;
-    }
-    let named = [MediaKind::Image, MediaKind::Audio, MediaKind::Video];
-    let named = named.into_iter().find(|media| kind.contains(media.name()));
-    named.unwrap_or(MediaKind::File)
 }
 
 /// The kind of media of a MIME type, if it says.
@@ -288,10 +258,8 @@ fn file_mime(format: &str) -> Cow<'static, str> {
 }
 
 /// Whether `text` says where bytes are instead of holding them.
-fn looks_remote(kind: &str, text: &str) -> bool {
-    let is_reference = REFERENCES.iter().any(|start| text.starts_with(start))
-        || kind.ends_with("_url")
-        || kind == "container_upload";
+fn looks_remote(part: &PartType, text: &str) -> bool {
+    let is_reference = part.is_place || REFERENCES.iter().any(|start| text.starts_with(start));
     is_reference && parse_data_url(text).is_none()
 }
 

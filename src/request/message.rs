@@ -1,24 +1,16 @@
 //! Messages of any dialect, and items of the Responses API.
 use super::content::Reader;
 use super::dialect::is_integer;
-use super::field::{array, first, join, joined_text, object, present, string};
+use super::field::{array, first_named, join, joined_text, object, present, string};
 use super::media::About;
 use super::model::{Assumptions, CallForm, MediaKind, Message, Part, ToolResult};
+use super::part::{PartKind, parts};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
 /// Who speaks in an item of Gemini's Interactions API.
 const INTERACTION_ROLES: [(&str, &str); 2] =
     [("user_input", "user"), ("model_output", "assistant")];
-
-/// Items of the Responses API: calls of tools that the vendor runs.
-const VENDOR_CALLS: [&str; 5] = [
-    "code_interpreter_call",
-    "file_search_call",
-    "image_generation_call",
-    "mcp_call",
-    "web_search_call",
-];
 
 /// A message of any dialect, or an item of the Responses API.
 pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
@@ -219,12 +211,13 @@ fn read_reasoning<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
 
 /// Tool calls beside the content, as OpenAI Chat has them.
 fn read_calls<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
+    let known = &parts().calls;
     for call in array(fields.tool_calls).into_iter().flat_map(Value::items) {
-        let inner = object(first(call, &["function", "custom"])).or(object(Some(call)));
+        let inner = object(first_named(call, &known.type_names)).or(object(Some(call)));
         match inner {
             Some(inner) => {
-                let arguments = first(inner, &["arguments", "input", "parameters", "args"]);
-                reader.call(string(inner.get("name")), arguments);
+                let arguments = first_named(inner, &known.call.arguments);
+                reader.call(string(first_named(inner, &known.call.name)), arguments);
             }
             None => reader.unknown(call),
         }
@@ -239,41 +232,72 @@ fn read_calls<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
 /// An item of the Responses API that is not a message, or one of Gemini's Interactions.
 fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
     let mut reader = Reader::new(assumptions);
-    let speaker = INTERACTION_ROLES.iter().find(|(known, _)| *known == kind);
-    let role = if let Some((_, role)) = speaker {
-        reader.content(item.get("content"));
-        role
-    } else if kind.ends_with("_output") {
-        reader.result("", first(item, &["output", "tools"]), false);
-        "tool"
-    } else if let Some(builtin) = kind.strip_suffix("_call") {
-        let name = Some(string(item.get("name"))).filter(|name| !name.is_empty());
-        let arguments = first(item, &["arguments", "input", "action"]);
-        reader.call(name.unwrap_or(builtin), arguments);
-        if !string(item.get("id")).is_empty() {
-            reader.form(CallForm::Item);
+    let part = parts().items.get(kind);
+    let role = match part.map_or_else(|| kind_by_ending(kind), |part| part.kind) {
+        PartKind::Call => {
+            read_call_item(kind, item, &mut reader);
+            if part.is_some_and(|part| part.is_run_by_vendor) {
+                reader.run_by_vendor();
+            }
+            "assistant"
         }
-        if VENDOR_CALLS.contains(&kind) {
-            reader.run_by_vendor();
+        PartKind::Result => {
+            reader.result("", first_named(item, &parts().items.result.content), false);
+            "tool"
         }
-        "assistant"
-    } else if kind == "reasoning" {
-        let opaque = string(item.get("encrypted_content"));
-        let text = joined_text(first(item, &["content", "summary"]));
-        let text = if opaque.is_empty() {
-            text
-        } else {
-            Cow::Borrowed("")
-        };
-        reader.reasoning(text, opaque);
-        "assistant"
-    } else if kind == "item_reference" {
-        reader.assumptions.insert("server_state");
-        reader.data(item);
-        "assistant"
-    } else {
-        reader.content(Some(item));
-        "user"
+        PartKind::Reasoning => {
+            read_reasoning_item(item, &mut reader);
+            "assistant"
+        }
+        _ => read_other_item(kind, item, &mut reader),
     };
     message(role, reader.parts)
+}
+
+/// What an item is whose type is in no row.
+fn kind_by_ending(kind: &str) -> PartKind {
+    match kind {
+        _ if INTERACTION_ROLES.iter().any(|(known, _)| *known == kind) => PartKind::Other,
+        _ if kind.ends_with("_output") => PartKind::Result,
+        _ if kind.ends_with("_call") => PartKind::Call,
+        _ => PartKind::Other,
+    }
+}
+
+fn read_call_item<'d>(kind: &'d str, item: Value<'d>, reader: &mut Reader<'_, 'd>) {
+    let fields = &parts().items.call;
+    let name = Some(string(first_named(item, &fields.name))).filter(|name| !name.is_empty());
+    let builtin = kind.strip_suffix("_call").unwrap_or(kind);
+    reader.call(
+        name.unwrap_or(builtin),
+        first_named(item, &fields.arguments),
+    );
+    if !string(item.get("id")).is_empty() {
+        reader.form(CallForm::Item);
+    }
+}
+
+fn read_reasoning_item<'d>(item: Value<'d>, reader: &mut Reader<'_, 'd>) {
+    let fields = &parts().items.reasoning;
+    let opaque = string(first_named(item, &fields.opaque));
+    let text = match opaque.is_empty() {
+        true => joined_text(first_named(item, &fields.content)),
+        false => Cow::Borrowed(""),
+    };
+    reader.reasoning(text, opaque);
+}
+
+/// Appends what no part of a dialect is; the role of who says it.
+fn read_other_item<'d>(kind: &str, item: Value<'d>, reader: &mut Reader<'_, 'd>) -> &'static str {
+    if let Some((_, role)) = INTERACTION_ROLES.iter().find(|(known, _)| *known == kind) {
+        reader.content(item.get("content"));
+        return role;
+    }
+    if kind == "item_reference" {
+        reader.assumptions.insert("server_state");
+        reader.data(item);
+        return "assistant";
+    }
+    reader.content(Some(item));
+    "user"
 }

@@ -25,6 +25,7 @@ mod media;
 mod message;
 mod model;
 mod option;
+mod part;
 mod shape;
 mod tool;
 mod view;
@@ -35,6 +36,8 @@ pub use model::{
     Assumptions, CallForm, Content, Dialect, Media, MediaKind, Message, Part, Request, Text, Tool,
     ToolCall, ToolChoice, ToolResult,
 };
+#[cfg(feature = "python")]
+pub(crate) use part::{PartKind, converted_kind};
 pub use view::{reply_view, request_view};
 
 use crate::json::{Document, Kind, Value};

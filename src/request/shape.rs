@@ -1,13 +1,12 @@
 //! Blocks that say by their keys what they are: Gemini, Bedrock Converse, VS Code, chat stores.
 use super::content::Reader;
 use super::data::is_unbilled;
-use super::field::{first, has, object, present, string};
+use super::field::{first, first_named, has, object, present, string};
 use super::media::About;
-use crate::json::Value;
+use super::model::Dialect;
+use super::part::{PartKind, PartType, parts};
+use crate::json::{Kind, Value};
 use std::borrow::Cow;
-
-/// Media of a Bedrock Converse block, by their key.
-const CONVERSE_MEDIA: [&str; 4] = ["image", "document", "video", "audio"];
 
 /// Data parts of VS Code that are bookkeeping of the host.
 const METADATA_MIMES: [&str; 5] = [
@@ -24,35 +23,63 @@ const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
 impl<'d> Reader<'_, 'd> {
     /// Appends a block that does not say its type, or an unknown one.
     pub(super) fn untyped_block(&mut self, block: Value<'d>) {
-        let is_read = self.gemini_part(block)
-            || self.gemini_media(block)
-            || self.converse_tool(block)
-            || self.converse_content(block)
-            || self.untyped_image(block)
-            || self.host_part(block);
+        let is_read = self.named_part(block) || self.untyped_image(block) || self.host_part(block);
         if !is_read {
             self.unknown(block);
         }
     }
 
-    /// Appends text, a call or a response of Gemini; false if `block` is neither.
-    fn gemini_part(&mut self, block: Value<'d>) -> bool {
-        if let Some(text) = block.get("text").and_then(Value::as_str) {
-            match block.get("thought").and_then(Value::as_bool) {
-                Some(true) => self.reasoning(text.into(), ""),
-                _ => self.text(text),
-            }
-        } else if let Some(call) = object(first(block, &["functionCall", "function_call"])) {
-            self.call(string(call.get("name")), call.get("args"));
-            self.signature(string(first(block, &SIGNATURE)));
-        } else if let Some(response) =
-            object(first(block, &["functionResponse", "function_response"]))
-        {
-            self.gemini_response(response);
-        } else {
+    /// Appends a part that says what it is by the field that holds it, as in Gemini and Converse;
+    /// false if `block` is none.
+    fn named_part(&mut self, block: Value<'d>) -> bool {
+        let found = block.members().filter_map(|(field, value)| {
+            let part = parts().named.get(field)?;
+            let is_held = match part.kind {
+                PartKind::Text if part.content.names.is_empty() => value.kind() == Kind::String,
+                PartKind::Data => true,
+                _ => value.kind() == Kind::Object,
+            };
+            is_held.then_some((part, value))
+        });
+        let Some((part, held)) = found.min_by_key(|(part, _)| part.rank) else {
             return false;
+        };
+        let is_gemini = part.dialect == Some(Dialect::Gemini);
+        let content = || first_named(held, &part.content);
+        match part.kind {
+            PartKind::Text if part.content.names.is_empty() => {
+                self.gemini_text(block, string(Some(held)))
+            }
+            PartKind::Text => self.text(string(content())),
+            PartKind::Call => self.named_call(block, held),
+            PartKind::Result if is_gemini => self.gemini_response(held),
+            PartKind::Result => {
+                let is_error = string(held.get("status")) == "error";
+                self.result("", content(), is_error);
+            }
+            PartKind::Media(_) if is_gemini => self.gemini_media(part, held),
+            PartKind::Media(kind) => self.converse_media(kind, held),
+            PartKind::Reasoning => self.converse_reasoning(held),
+            PartKind::Data | PartKind::Other => self.data(held),
+            PartKind::Content => self.nested(content()),
         }
         true
+    }
+
+    fn gemini_text(&mut self, block: Value<'d>, text: &'d str) {
+        match block.get("thought").and_then(Value::as_bool) {
+            Some(true) => self.reasoning(text.into(), ""),
+            _ => self.text(text),
+        }
+    }
+
+    fn named_call(&mut self, block: Value<'d>, call: Value<'d>) {
+        let fields = &parts().named.call;
+        self.call(
+            string(first_named(call, &fields.name)),
+            first_named(call, &fields.arguments),
+        );
+        self.signature(string(first(block, &SIGNATURE)));
     }
 
     fn gemini_response(&mut self, response: Value<'d>) {
@@ -64,69 +91,28 @@ impl<'d> Reader<'_, 'd> {
         });
     }
 
-    /// Appends media or code of Gemini; false if `block` is neither.
-    fn gemini_media(&mut self, block: Value<'d>) -> bool {
-        if let Some(inline) = object(first(block, &["inlineData", "inline_data"])) {
-            self.media(inline.get("data"), About::inline(inline));
-        } else if let Some(stored) = object(first(block, &["fileData", "file_data"])) {
-            let uri = first(stored, &["fileUri", "file_uri"]);
-            self.remote(uri, About::inline(stored));
-        } else if let Some(code) = object(first(block, &["executableCode", "executable_code"])) {
-            self.text(string(code.get("code")));
-        } else if let Some(result) = object(first(
-            block,
-            &["codeExecutionResult", "code_execution_result"],
-        )) {
-            self.text(string(result.get("output")));
-        } else {
-            return false;
+    fn gemini_media(&mut self, part: &PartType, media: Value<'d>) {
+        match part.is_place {
+            true => self.remote(first(media, &["fileUri", "file_uri"]), About::inline(media)),
+            false => self.media(media.get("data"), About::inline(media)),
         }
-        true
     }
 
     /// Appends an image of the OpenAI form without its type; false if `block` is none.
     fn untyped_image(&mut self, block: Value<'d>) -> bool {
-        let is_image = object(block.get("image_url")).is_some();
-        if is_image {
-            self.media_block("image_url", block);
-        }
-        is_image
+        let part = parts().typed.get("image_url");
+        let part = part.filter(|_| object(block.get("image_url")).is_some());
+        part.is_some_and(|part| {
+            self.media_block(part, block);
+            true
+        })
     }
 
-    /// Appends a call or result of Converse; false if `block` is neither.
-    fn converse_tool(&mut self, block: Value<'d>) -> bool {
-        if let Some(call) = object(block.get("toolUse")) {
-            self.call(string(call.get("name")), call.get("input"));
-        } else if let Some(result) = object(block.get("toolResult")) {
-            let is_error = string(result.get("status")) == "error";
-            self.result("", result.get("content"), is_error);
-        } else if let Some(own) = block.get("json") {
-            self.data(own);
-        } else {
-            return false;
-        }
-        true
-    }
-
-    /// Appends media, reasoning or quoted content of Converse; false if `block` is neither.
-    fn converse_content(&mut self, block: Value<'d>) -> bool {
-        let inner = |key| object(block.get(key)).map(|inner| (key, inner));
-        if let Some((kind, media)) = CONVERSE_MEDIA.into_iter().find_map(inner) {
-            self.converse_media(kind, media);
-        } else if let Some((_, reasoning)) = inner("reasoningContent") {
-            let text = reasoning.get("reasoningText");
-            let text = object(text).map_or(text, |text| text.get("text"));
-            let opaque = string(reasoning.get("redactedContent"));
-            self.reasoning(Cow::Borrowed(string(text)), opaque);
-        } else if let Some((_, quoted)) = ["guardContent", "citationsContent"]
-            .into_iter()
-            .find_map(inner)
-        {
-            self.nested(first(quoted, &["text", "content"]));
-        } else {
-            return false;
-        }
-        true
+    fn converse_reasoning(&mut self, reasoning: Value<'d>) {
+        let text = reasoning.get("reasoningText");
+        let text = object(text).map_or(text, |text| text.get("text"));
+        let opaque = string(reasoning.get("redactedContent"));
+        self.reasoning(Cow::Borrowed(string(text)), opaque);
     }
 
     /// Appends a part of VS Code or of a chat store; false if `block` is neither.

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from tokenctx._core import _json_compact
+from tokenctx._parts import ID_FIELDS, MEDIA, kinds_of, types_of
 from tokenctx.convert.source import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Speaker = Literal["system", "user", "assistant", "tool"]
-PieceKind = Literal["text", "call", "result", "reasoning", "file"]
+PartKind = Literal["text", "call", "result", "reasoning", "file"]
 
 MESSAGE_LISTS: Final = ("messages", "contents", "input", "prompt")
 SYSTEM_FIELDS: Final = ("system", "instructions", "systemInstruction", "system_instruction")
@@ -33,23 +34,17 @@ ROLES: Final[dict[object, Speaker]] = {
     2: "assistant",
     3: "system",
 }
-CALLS: Final = frozenset(
-    "tool_use tool-call function_call custom_tool_call computer_call local_shell_call shell_call "
-    "apply_patch_call functionCall toolUse".split()
-)
-RESULTS: Final = frozenset(
-    "tool_result tool-result function_call_output custom_tool_call_output computer_call_output "
-    "local_shell_call_output shell_call_output apply_patch_call_output functionResponse toolResult "
-    "function_response".split()
-)
-REASONING: Final = frozenset(
-    "thinking redacted_thinking reasoning reasoning-file reasoningContent".split()
-)
-FILES: Final = frozenset(
-    "image image_url input_image file input_file document input_audio audio video video_url "
-    "inlineData fileData inline_data file_data container_upload".split()
-)
-IDS: Final = ("tool_call_id", "tool_use_id", "toolUseId", "toolCallId", "call_id", "callId", "id")
+KINDS: Final[dict[str, PartKind]] = {
+    name: cast("PartKind", "file" if kind in MEDIA else kind)
+    for name, kind in kinds_of("outline").items()
+    if kind in MEDIA or kind in {"call", "result", "reasoning"}
+}
+"""What a part is, by its type or by the field that holds it; all others are text."""
+CALLS: Final = frozenset(name for name, kind in KINDS.items() if kind == "call")
+RESULTS: Final = frozenset(name for name, kind in KINDS.items() if kind == "result")
+CALL_FIELDS: Final = tuple(types_of("openai-chat", "call", "outline"))
+IDS: Final = ("tool_call_id", *sorted(ID_FIELDS, key=lambda name: name == "id"))
+"""Where the id of a call can be; `id` is the last, since an item has one of its own too."""
 UNTEXTUAL: Final = frozenset(
     "type id data url uri image_url file_url signature thoughtSignature cache_control "
     "providerOptions encrypted_content mimeType mime_type media_type mediaType bytes".split()
@@ -58,7 +53,7 @@ UNTEXTUAL: Final = frozenset(
 
 
 @dataclass(slots=True)
-class Piece:
+class Part:
     """A part of a message, or what stands in its place.
 
     Attributes:
@@ -67,7 +62,7 @@ class Piece:
         name: The tool.
     """
 
-    kind: PieceKind
+    kind: PartKind
     content: Any
     call_id: str | None = None
     name: str = ""
@@ -96,15 +91,15 @@ class Piece:
 
 @dataclass(slots=True)
 class MessageOutline:
-    """Who says it, and its pieces."""
+    """Who says it, and its parts."""
 
     speaker: Speaker
-    pieces: tuple[Piece, ...]
+    parts: tuple[Part, ...]
 
     @property
     def is_turn(self) -> bool:
         """Whether a turn begins here: the user says something, not only a tool."""
-        return self.speaker == "user" and any(piece.kind != "result" for piece in self.pieces)
+        return self.speaker == "user" and any(part.kind != "result" for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,39 +160,41 @@ def outline(body: object) -> Outline:
 
 def _message(message: Any) -> MessageOutline:
     if not isinstance(message, dict):
-        return MessageOutline("user", (Piece("text", message),))
+        return MessageOutline("user", (Part("text", message),))
     role = message.get("role")
     speaker = ROLES.get(role) if isinstance(role, str | int) else None
     kind = message.get("type")
     if isinstance(kind, str) and speaker is None and kind != "message":
-        piece = _item(kind, message)
-        return MessageOutline("tool" if piece.kind == "result" else "assistant", (piece,))
-    pieces = list(_pieces(message, speaker or "user"))
-    return MessageOutline(speaker or "user", tuple(pieces))
+        part = _item(kind, message)
+        return MessageOutline("tool" if part.kind == "result" else "assistant", (part,))
+    parts = list(_parts(message, speaker or "user"))
+    return MessageOutline(speaker or "user", tuple(parts))
 
 
-def _item(kind: str, item: dict[str, Any]) -> Piece:
+def _item(kind: str, item: dict[str, Any]) -> Part:
     """An item of OpenAI's Responses that is no message."""
-    if kind in CALLS or kind in RESULTS:
-        return _paired("call" if kind in CALLS else "result", item, item)
-    return Piece("reasoning" if kind in REASONING else "text", item)
+    found = KINDS.get(kind, "text")
+    if found in ("call", "result"):
+        return _paired(found, item, item)
+    return Part("reasoning" if found == "reasoning" else "text", item)
 
 
-def _pieces(message: dict[str, Any], speaker: Speaker) -> Iterator[Piece]:
+def _parts(message: dict[str, Any], speaker: Speaker) -> Iterator[Part]:
     for name in ("reasoning_content", "reasoning", "thinking"):
         if isinstance(message.get(name), str) and message[name]:
-            yield Piece("reasoning", message[name])
+            yield Part("reasoning", message[name])
     content = message.get("content", message.get("parts"))
     if speaker == "tool" and not _holds_results(content):
         tool = message.get("name")
-        yield Piece("result", content, _id(message), tool if isinstance(tool, str) else "")
+        yield Part("result", content, _id(message), tool if isinstance(tool, str) else "")
     else:
         parts = content if isinstance(content, list) else [content]
-        yield from (_piece(part) for part in parts if part is not None)
+        yield from (_part(part) for part in parts if part is not None)
     calls = message.get("tool_calls") or ()
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, dict):
-            yield _paired("call", call, call.get("function") or call.get("custom") or call)
+            held = (call[name] for name in CALL_FIELDS if call.get(name))
+            yield _paired("call", call, next(held, call))
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
         yield _paired("call", {}, legacy)
@@ -208,29 +205,23 @@ def _holds_results(content: Any) -> bool:
     return any(isinstance(part, dict) and _kind(part) == "result" for part in parts)
 
 
-def _piece(part: Any) -> Piece:
+def _part(part: Any) -> Part:
     if not isinstance(part, dict):
-        return Piece("text", part)
+        return Part("text", part)
     kind = _kind(part)
     if kind in ("call", "result"):
         inner = next((part[name] for name in part if name in CALLS or name in RESULTS), part)
         about = inner if isinstance(inner, dict) else part
         return _paired(kind, about, about)
-    return Piece(kind, part)
+    return Part(kind, part)
 
 
-def _kind(part: dict[str, Any]) -> PieceKind:
+def _kind(part: dict[str, Any]) -> PartKind:
     """By the type of the part, by the field that it is in, or by its shape, as in VS Code."""
     names = [part["type"]] if isinstance(part.get("type"), str) else list(part)
     for name in names:
-        if name in CALLS:
-            return "call"
-        if name in RESULTS:
-            return "result"
-        if name in REASONING:
-            return "reasoning"
-        if name in FILES:
-            return "file"
+        if name in KINDS:
+            return KINDS[name]
     if part.get("thought") is True:
         return "reasoning"
     if "callId" in part:
@@ -238,9 +229,9 @@ def _kind(part: dict[str, Any]) -> PieceKind:
     return "file" if "mimeType" in part and "data" in part else "text"
 
 
-def _paired(kind: Literal["call", "result"], about: Any, named: Any) -> Piece:
+def _paired(kind: Literal["call", "result"], about: Any, named: Any) -> Part:
     name = named.get("name") or named.get("toolName") if isinstance(named, dict) else None
-    return Piece(kind, about, _id(about), name if isinstance(name, str) else "")
+    return Part(kind, about, _id(about), name if isinstance(name, str) else "")
 
 
 def _id(about: dict[str, Any]) -> str | None:
@@ -287,14 +278,14 @@ def _pairs(messages: Sequence[MessageOutline]) -> Iterator[tuple[int, int]]:
     by_id: dict[str, list[int]] = defaultdict(list)
     by_name: dict[str, deque[int]] = defaultdict(deque)
     for index, message in enumerate(messages):
-        for piece in message.pieces:
-            if piece.kind == "call":
-                if piece.call_id is not None:
-                    by_id[piece.call_id].append(index)
-                by_name[piece.name].append(index)
-            elif piece.kind == "result":
-                waiting: Any = by_id.get(piece.call_id) if piece.call_id is not None else None
+        for part in message.parts:
+            if part.kind == "call":
+                if part.call_id is not None:
+                    by_id[part.call_id].append(index)
+                by_name[part.name].append(index)
+            elif part.kind == "result":
+                waiting: Any = by_id.get(part.call_id) if part.call_id is not None else None
                 if waiting:
                     yield waiting.pop(), index
-                elif piece.call_id is None and by_name.get(piece.name):
-                    yield by_name[piece.name].popleft(), index
+                elif part.call_id is None and by_name.get(part.name):
+                    yield by_name[part.name].popleft(), index

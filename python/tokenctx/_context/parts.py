@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from tokenctx._context.outline import SYSTEM_FIELDS, Outline, Piece
+from tokenctx._context.outline import SYSTEM_FIELDS, Outline, Part
 from tokenctx._context.usage import (
     MESSAGES,
     CategoryName,
@@ -53,13 +53,12 @@ class CountedParts:
 
     Attributes:
         message_tokens: Of each message, in the caller's order.
-        pieces: Tokens of each piece of each message, which they sum to; none if only counted
-            briefly.
+        part_tokens: Of each part of each message, which they sum to; none if only counted briefly.
     """
 
     count: RequestCount
     message_tokens: tuple[int, ...]
-    pieces: tuple[tuple[int, ...], ...]
+    part_tokens: tuple[tuple[int, ...], ...]
     fixed: tuple[ContextCategory, ...]
     messages: tuple[ContextCategory, ...]
     deferred: tuple[ContextCategory, ...]
@@ -85,13 +84,13 @@ def count_messages(
     counted = count.message_tokens
     if len(counted) != len(outline.messages):
         # A request of odd shape was read as another number of messages.
-        weights = [sum(map(_length, message.pieces)) for message in outline.messages]
+        weights = [sum(map(_length, message.parts)) for message in outline.messages]
         counted = tuple(apportioned(sum(counted), weights))
     return count, counted
 
 
 def count_briefly(estimator: HybridTokenEstimator, outline: Outline, names: Names) -> CountedParts:
-    """The messages of a request as one part and all else as another, without their pieces."""
+    """The messages of a request as one part and all else as another, without their parts."""
     count, message_tokens = count_messages(estimator, outline, names)
     pairs = zip(outline.messages, message_tokens, strict=True)
     said = sum(tokens for message, tokens in pairs if message.speaker != "system")
@@ -110,10 +109,12 @@ def count_parts(
 ) -> CountedParts:
     """Every part of a request, by category. `marked` and `server_of` are as in `ContextWindow`."""
     count, message_tokens = count_messages(estimator, outline, names)
-    pieces = piece_tokens(outline, count, message_tokens)
+    tokens_of_parts = part_tokens(outline, count, message_tokens)
     by_category: dict[CategoryName, int] = {}
-    for message, tokens, shares in zip(outline.messages, message_tokens, pieces, strict=True):
-        names_of = [_category(message, piece) for piece in message.pieces] or ["user"]
+    for message, tokens, shares in zip(
+        outline.messages, message_tokens, tokens_of_parts, strict=True
+    ):
+        names_of = [_category(message, part) for part in message.parts] or ["user"]
         for name, number in zip(names_of, shares or (tokens,), strict=True):
             by_category[name] = by_category.get(name, 0) + number
     system_messages = by_category.pop("system", 0)
@@ -131,32 +132,32 @@ def count_parts(
     return CountedParts(
         count,
         message_tokens,
-        pieces,
+        tokens_of_parts,
         fixed,
         categories({name: by_category[name] for name in MESSAGES if name in by_category}),
         (deferred,) if later else (),
     )
 
 
-def piece_tokens(
+def part_tokens(
     outline: Outline, count: RequestCount, message_tokens: Sequence[int]
 ) -> tuple[tuple[int, ...], ...]:
-    """The tokens of each message shared among its pieces.
+    """The tokens of each message shared among its parts.
 
-    A piece of text weighs what its text counts; files share what is left. Only messages of several
-    pieces are looked at again, and reasoning that the provider does not keep weighs nothing.
+    A part of text weighs what its text counts; files share what is left. Only messages of several
+    parts are looked at again, and reasoning that the provider does not keep weighs nothing.
     """
     kept_from = _reasoning_kept_from(outline, count.profile)
     shares: list[tuple[int, ...]] = []
     for index, (message, tokens) in enumerate(zip(outline.messages, message_tokens, strict=True)):
-        if len(message.pieces) < 2:
-            shares.append((tokens,) * len(message.pieces))
+        if len(message.parts) < 2:
+            shares.append((tokens,) * len(message.parts))
             continue
         weights = [
-            0 if piece.kind == "reasoning" and index < kept_from else _weight(piece, count.encoding)
-            for piece in message.pieces
+            0 if part.kind == "reasoning" and index < kept_from else _weight(part, count.encoding)
+            for part in message.parts
         ]
-        files = [int(piece.has_file) for piece in message.pieces]
+        files = [int(part.has_file) for part in message.parts]
         if any(files):
             rest = apportioned(max(0, tokens - sum(weights)), files)
             weights = [weight + more for weight, more in zip(weights, rest, strict=True)]
@@ -171,12 +172,12 @@ def text_tokens(texts: Sequence[str], encoding: str) -> int:
     return sum(count_tokens_batch(texts, encoding=encoding))  # type: ignore[arg-type]
 
 
-def _weight(piece: Piece, encoding: str) -> int:
-    return 0 if piece.kind == "file" else text_tokens(piece.texts(), encoding)
+def _weight(part: Part, encoding: str) -> int:
+    return 0 if part.kind == "file" else text_tokens(part.texts(), encoding)
 
 
-def _length(piece: Piece) -> int:
-    return sum(map(len, piece.texts()))
+def _length(part: Part) -> int:
+    return sum(map(len, part.texts()))
 
 
 def _reasoning_kept_from(outline: Outline, profile_name: str) -> int:
@@ -191,14 +192,14 @@ def _reasoning_kept_from(outline: Outline, profile_name: str) -> int:
     return turns[-1] if turns else 0
 
 
-def _category(message: MessageOutline, piece: Piece) -> CategoryName:
+def _category(message: MessageOutline, part: Part) -> CategoryName:
     if message.speaker == "system":
         return "system"
-    if piece.kind == "result":
+    if part.kind == "result":
         return "tool_results"
-    if piece.kind == "file":
+    if part.kind == "file":
         return "files"
-    if piece.kind == "reasoning":
+    if part.kind == "reasoning":
         return "reasoning"
     return "assistant" if message.speaker == "assistant" else "user"
 

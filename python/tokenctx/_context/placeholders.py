@@ -13,14 +13,14 @@ PLACEHOLDER: Final = "[Old tool result content cleared]"
 """What dexto and opencode put in the place of a result, so that models have seen it."""
 
 
-def cleared(message: Any, pieces: Set[int], text: str) -> Any:
-    """A copy of `message` with `text` as the content of the results at the places `pieces`.
+def cleared(message: Any, parts: Set[int], text: str) -> Any:
+    """A copy of `message` with `text` as the content of the results at the places `parts`.
 
     An SDK object becomes a dict. Everything else of the message stays, call ids above all.
     """
     read = outline([message])
-    plain, own = read.raw_messages[0], read.messages[0].pieces
-    results = [own[at].content for at in pieces]
+    plain, own = read.raw_messages[0], read.messages[0].parts
+    results = [own[at].content for at in parts]
     for field in ("content", "parts"):
         content = plain.get(field)
         if isinstance(content, list) and any(_stands_in(part, results) for part in content):

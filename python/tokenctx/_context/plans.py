@@ -36,9 +36,9 @@ class Measured:
 
     def result_tokens(self, index: int, at: int) -> tuple[int, int]:
         """Tokens of what a tool has said, and what a placeholder in its place would save."""
-        piece, tokens = self.outline.messages[index].pieces[at], self.parts.pieces[index][at]
-        texts, encoding = piece.texts(), self.parts.count.encoding
-        if not piece.has_file:
+        part, tokens = self.outline.messages[index].parts[at], self.parts.part_tokens[index][at]
+        texts, encoding = part.texts(), self.parts.count.encoding
+        if not part.has_file:
             tokens = min(tokens, text_tokens(texts, encoding))
         saved = tokens - text_tokens([PLACEHOLDER], encoding)
         saved = 0 if PLACEHOLDER in texts else max(0, saved)
@@ -112,10 +112,10 @@ class TrimPlan:
 
 @dataclass(frozen=True, slots=True)
 class PrunedResult:
-    """A tool result to clear: its message, the piece in it, its tool, and what that saves."""
+    """A tool result to clear: its message, the part in it, its tool, and what that saves."""
 
     message: int
-    piece: int
+    part: int
     tool: str
     saved_tokens: int
 
@@ -142,7 +142,7 @@ class PrunePlan:
         """
         by_message: dict[int, set[int]] = {}
         for result in self.results:
-            by_message.setdefault(result.message, set()).add(result.piece)
+            by_message.setdefault(result.message, set()).add(result.part)
         return [
             cleared(message, by_message[index], PLACEHOLDER) if index in by_message else message
             for index, message in enumerate(messages)
@@ -201,12 +201,12 @@ def prune_plan(
     seen = 0
     protected = 0
     for index in range(len(messages) - 1, -1, -1):
-        for at in range(len(messages[index].pieces) - 1, -1, -1):
-            piece = messages[index].pieces[at]
-            if piece.kind != "result":
+        for at in range(len(messages[index].parts) - 1, -1, -1):
+            part = messages[index].parts[at]
+            if part.kind != "result":
                 continue
             tokens, saved = measured.result_tokens(index, at)
-            name = piece.name or names.get((index, at), "")
+            name = part.name or names.get((index, at), "")
             seen += tokens
             if seen <= protect_tokens or index >= end or name in protect_tools or saved <= 0:
                 protected += tokens
@@ -229,7 +229,7 @@ def safe_cuts(outline: Outline) -> list[bool]:
             changes[result + 1] -= 1
     is_safe = [open_pairs == 0 for open_pairs in accumulate(changes)]
     for index, message in enumerate(outline.messages):
-        if message.pieces and all(piece.kind == "reasoning" for piece in message.pieces):
+        if message.parts and all(part.kind == "reasoning" for part in message.parts):
             is_safe[index + 1] = index + 1 == count
     return is_safe
 
@@ -260,13 +260,13 @@ def _cut(outline: Outline, tokens: Sequence[int], budget: int) -> tuple[int, boo
 
 
 def _tool_names(outline: Outline) -> dict[tuple[int, int], str]:
-    """The tools of results that do not say it, by message and piece."""
+    """The tools of results that do not say it, by message and part."""
     names: dict[str, str] = {}
     found: dict[tuple[int, int], str] = {}
     for index, message in enumerate(outline.messages):
-        for at, piece in enumerate(message.pieces):
-            if piece.kind == "call" and piece.call_id is not None:
-                names[piece.call_id] = piece.name
-            elif piece.kind == "result" and piece.call_id in names:
-                found[index, at] = names[piece.call_id]
+        for at, part in enumerate(message.parts):
+            if part.kind == "call" and part.call_id is not None:
+                names[part.call_id] = part.name
+            elif part.kind == "result" and part.call_id in names:
+                found[index, at] = names[part.call_id]
     return found

@@ -309,7 +309,7 @@ class ContextWindow:
         *,
         is_brief: bool = False,
     ) -> Measured:
-        """The usage with `body` as the next request, and the tokens of its messages and pieces.
+        """The usage with `body` as the next request, and the tokens of its messages and parts.
 
         `is_brief` leaves out what only a display needs.
         """

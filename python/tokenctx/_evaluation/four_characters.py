@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._context.outline import SYSTEM_FIELDS, Piece, outline
+from tokenctx._context.outline import SYSTEM_FIELDS, Part, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,16 +22,16 @@ def four_characters(text: str | None) -> int:
 def four_character_tokens(body: object) -> int:
     """The texts of system prompt, tools and messages by four, and 1,000 for each file."""
     read = outline(body)
-    pieces = [piece for message in read.messages for piece in message.pieces]
-    pieces += [Piece("text", read.fields[name]) for name in SYSTEM_FIELDS if name in read.fields]
-    tokens = sum(four_characters(text) for piece in pieces for text in _texts(piece))
+    parts = [part for message in read.messages for part in message.parts]
+    parts += [Part("text", read.fields[name]) for name in SYSTEM_FIELDS if name in read.fields]
+    tokens = sum(four_characters(text) for part in parts for text in _texts(part))
     tokens += sum(four_characters(_json(tool)) for _, tool in read.tools)
-    return tokens + FILE_TOKENS * sum(piece.has_file for piece in pieces)
+    return tokens + FILE_TOKENS * sum(part.has_file for part in parts)
 
 
-def _texts(piece: Piece) -> Iterator[str]:
-    if piece.kind != "file":
-        yield from piece.texts()
+def _texts(part: Part) -> Iterator[str]:
+    if part.kind != "file":
+        yield from part.texts()
 
 
 def _json(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._evaluation.evaluation import score_of
 from tokenctx._evaluation.recordings import message_list, truncated
+from tokenctx._parts import MEDIA, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +25,8 @@ SCHEMA_FIELDS: Final = (
 )
 OPTION_FIELDS: Final = ("generationConfig", "config")
 """Where the schema of the output is, if it is not a field of the body."""
-MEDIA_FIELDS: Final = ("inlineData", "inline_data", "fileData", "file_data", "source")
-MEDIA_TYPES: Final = ("image", "file", "document", "audio", "video", "media")
+MEDIA_TYPES: Final = frozenset(name for name, kind in kinds_of("request").items() if kind in MEDIA)
+MEDIA_FIELDS: Final = (*MEDIA_TYPES, "source")
 CANDIDATES: Final = (
     ("images", "media"),
     ("files", "media"),
@@ -127,6 +128,5 @@ def _without_media(value: Any) -> Any:
 def _is_media(item: object) -> bool:
     if not isinstance(item, dict):
         return False
-    kind = str(item.get("type", "")).removeprefix("input_").removesuffix("_url")
-    fields = (*MEDIA_FIELDS, *MEDIA_TYPES)
-    return kind in MEDIA_TYPES or any(isinstance(item.get(name), dict) for name in fields)
+    is_typed = str(item.get("type")) in MEDIA_TYPES
+    return is_typed or any(isinstance(item.get(name), dict) for name in MEDIA_FIELDS)

@@ -31,6 +31,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from tokenctx._parts import ID_FIELDS
 from tokenctx._usage.normal import Usage, normalize_usage
 
 if TYPE_CHECKING:
@@ -52,9 +53,7 @@ API_DIALECTS: Final[dict[str, Dialect]] = {
     "google.generateContent": "gemini",
     "bedrock.converse": "bedrock-converse",
 }
-UNBILLED_FIELDS: Final = frozenset(
-    {"cache_control", "id", "call_id", "tool_call_id", "tool_use_id"}
-)
+UNBILLED_FIELDS: Final = frozenset({"cache_control", "tool_call_id", *ID_FIELDS})
 STAND_INS: Final = ("_image", "_file", "_media")
 BASE64_FIELDS: Final = frozenset({"data", "bytes"})
 PNG_HEAD: Final = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"

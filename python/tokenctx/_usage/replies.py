@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from tokenctx._parts import types_of
+
 Json = dict[str, Any]
 
 
@@ -61,6 +63,9 @@ class ChatReply(Reply):
     dialect = "openai-chat"
     TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning", "thinking")
     LISTS: Final = ("content", "reasoning_details", "images")
+    CALLS: Final = tuple(
+        (field, part.arguments[0]) for field, part in types_of("openai-chat", "call").items()
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +101,7 @@ class ChatReply(Reply):
         place = number(index, position)
         call = self._calls.setdefault(place, {})
         call |= {name: part[name] for name in ("id", "type") if part.get(name)}
-        for kind, argument in (("function", "arguments"), ("custom", "input")):
+        for kind, argument in self.CALLS:
             if inner := fields(part.get(kind)):
                 call.setdefault(kind, {})
                 if name := text(inner.get("name")):
@@ -115,7 +120,7 @@ class ChatReply(Reply):
 
     def _made(self, place: int) -> Json:
         call = dict(self._calls[place])
-        for kind, argument in (("function", "arguments"), ("custom", "input")):
+        for kind, argument in self.CALLS:
             if kind in call:
                 call[kind] = {**call[kind], argument: self._text(place, kind, argument)}
         return call
@@ -154,6 +159,11 @@ class AnthropicReply(Reply):
         "signature_delta": "signature",
         "compaction_delta": "content",
     }
+    ARGUMENTS: Final = frozenset(
+        name
+        for part in types_of("anthropic", "part", "request").values()
+        for name in part.arguments
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,7 +183,7 @@ class AnthropicReply(Reply):
     def _delta(self, index: Any, delta: Json) -> None:
         kind = delta.get("type")
         if kind == "input_json_delta":
-            self._append(delta.get("partial_json"), index, "input")
+            self._append(delta.get("partial_json"), index, "json")
         elif kind == "citations_delta":
             block = self._blocks[index]
             block["citations"] = [*objects(block.get("citations")), delta.get("citation")]
@@ -189,8 +199,8 @@ class AnthropicReply(Reply):
         for name in self.DELTAS.values():
             if more := self._text(index, name):
                 block[name] = text(block.get(name)) + more
-        if "input" in block:
-            block["input"] = self._arguments(index, "input", default=block["input"])
+        for name in self.ARGUMENTS & block.keys():
+            block[name] = self._arguments(index, "json", default=block[name])
         return block
 
 
@@ -245,6 +255,7 @@ class ConverseReply(Reply):
         "messageStop",
         "metadata",
     )
+    PARTS: Final = types_of("bedrock-converse", "field", "request")
 
     def __init__(self) -> None:
         super().__init__()
@@ -265,16 +276,19 @@ class ConverseReply(Reply):
         return index, self._blocks.setdefault(index, {})
 
     def _delta(self, index: int, block: Json, delta: object) -> None:
-        for kind, value in fields(delta).items():
-            if kind == "text":
-                block.setdefault(kind, "")
-                self._append(value, index, kind)
-            elif kind == "toolUse":
-                self._append(fields(value).get("input"), index, kind)
-            elif kind == "reasoningContent":
-                opaque = block.setdefault(kind, {})
+        for field, value in fields(delta).items():
+            part = self.PARTS.get(field)
+            if part is None:
+                continue
+            if part.kind == "text":
+                block.setdefault(field, "")
+                self._append(value, index, field)
+            elif part.kind == "call":
+                self._append(fields(value).get(part.arguments[0]), index, field)
+            elif part.kind == "reasoning":
+                opaque = block.setdefault(field, {})
                 for name, inner in fields(value).items():
-                    self._append(inner, index, kind, name)
+                    self._append(inner, index, field, name)
                     if isinstance(inner, bytes) and isinstance(opaque, dict):
                         opaque[name] = opaque.get(name, b"") + inner
 
@@ -285,15 +299,18 @@ class ConverseReply(Reply):
 
     def _made(self, index: int, block: Json) -> Json:
         made = dict(block)
-        if "text" in block:
-            made["text"] = self._text(index, "text")
-        if "toolUse" in block:
-            arguments = self._arguments(index, "toolUse", default={})
-            made["toolUse"] = {**fields(block["toolUse"]), "input": arguments}
-        if "reasoningContent" in block and not block["reasoningContent"]:
-            names = ("text", "signature")
-            text = {name: self._text(index, "reasoningContent", name) for name in names}
-            made["reasoningContent"] = {"reasoningText": text}
+        for field, part in self.PARTS.items():
+            if field not in block:
+                continue
+            if part.kind == "text":
+                made[field] = self._text(index, field)
+            elif part.kind == "call":
+                arguments = self._arguments(index, field, default={})
+                made[field] = {**fields(block[field]), part.arguments[0]: arguments}
+            elif part.kind == "reasoning" and not block[field]:
+                names = ("text", "signature")
+                text = {name: self._text(index, field, name) for name in names}
+                made[field] = {"reasoningText": text}
         return made
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import mime
+from tokenctx._parts import functions_of, types_of
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
     Audio,
@@ -264,18 +265,19 @@ def _read_media(item: Json, path: Path, _: Notes) -> Part | None:
 
 
 def _read_call(item: Json, path: Path, _: Notes) -> Part | None:
-    name, call_id = item.get("toolName"), item.get("toolCallId")
+    part = _PARTS[item["type"]]
+    name, call_id = item.get(part.name), item.get(part.id)
     if not isinstance(name, str) or item.get("providerExecuted") is True:
         return None
     signature, item_id = _signature(item), _provider(item, "openai").get("itemId")
     item_id = item_id if isinstance(item_id, str) else None
     known = [SIGNATURE] if signature else []
     cache, options = _read_provider(item, *known, *([ITEM_ID] if item_id else []))
-    arguments = item.get("input")
+    arguments = item.get(part.arguments[0])
     return ToolCall(
         path,
         item,
-        {**_rest(item, "toolName", "toolCallId", "input", "providerExecuted"), **options},
+        {**_rest(item, part.name, part.id, part.arguments[0], "providerExecuted"), **options},
         cache,
         call_id if isinstance(call_id, str) and call_id else None,
         name,
@@ -287,14 +289,16 @@ def _read_call(item: Json, path: Path, _: Notes) -> Part | None:
 
 
 def _read_result(item: Json, path: Path, notes: Notes) -> Part | None:
-    output, call_id, name = item.get("output"), item.get("toolCallId"), item.get("toolName")
+    part = _PARTS[item["type"]]
+    field = part.content[0]
+    output, call_id, name = item.get(field), item.get(part.id), item.get(part.name)
     if not isinstance(output, dict):
         return None
-    parts = _read_output(output, (*path, "output", "value"), notes)
+    parts = _read_output(output, (*path, field, "value"), notes)
     if parts is None:
         return None
     cache, options = _read_provider(item)
-    rest = {**_rest(item, "toolName", "toolCallId", "output"), **options}
+    rest = {**_rest(item, part.name, part.id, field), **options}
     return ToolResult(
         path,
         item,
@@ -323,11 +327,17 @@ def _read_output(output: Json, path: Path, notes: Notes) -> list[Part] | None:
     if kind == "content" and isinstance(value, list):
         return [
             Unknown((*path, index), item)
-            if isinstance(item, dict) and item.get("type") == "tool-result"  # not in a result
+            if _is_result(item)  # not in a result
             else _read_part(item, (*path, index), notes)
             for index, item in enumerate(value)
         ]
     return None
+
+
+def _is_result(item: Any) -> bool:
+    kind = item.get("type") if isinstance(item, dict) else None
+    part = _PARTS.get(kind) if isinstance(kind, str) else None
+    return part is not None and part.kind == "result"
 
 
 def _read_old_media(item: Json, path: Path, notes: Notes) -> Part | None:
@@ -354,18 +364,21 @@ def _read_reasoning(item: Json, path: Path, _: Notes) -> Part | None:
     return Reasoning(path, item, extra, cache, text=text, **found)
 
 
-_READERS: Final = MappingProxyType(
+_PARTS: Final = types_of("ai-sdk", "part")
+_READERS: Final = functions_of(
+    "ai-sdk",
+    "part",
     {
         "text": _read_text,
         "image": _read_media,
         "file": _read_media,
-        "tool-call": _read_call,
-        "tool-result": _read_result,
+        "call": _read_call,
+        "result": _read_result,
         "reasoning": _read_reasoning,
         **dict.fromkeys(
             ("media", "file-data", "file-url", "image-data", "image-url"), _read_old_media
         ),
-    }
+    },
 )
 
 

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import mime
+from tokenctx._parts import functions_of, types_of
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
     Conversation,
@@ -251,18 +252,25 @@ def _read_document(item: Json, path: Path, _: Notes) -> Part | None:
 
 
 def _read_use(item: Json, path: Path, _: Notes) -> Part | None:
-    name, call_id = item.get("name"), item.get("id")
+    part = _BLOCKS[item["type"]]
+    name, call_id = item.get(part.name), item.get(part.id)
     if not isinstance(name, str):
         return None
     return ToolCall(
         path,
         item,
-        _rest(item, "id", "name", "input"),
+        _rest(item, part.id, part.name, part.arguments[0]),
         item.get("cache_control"),
         call_id if isinstance(call_id, str) else None,
         name,
-        item.get("input"),
+        item.get(part.arguments[0]),
     )
+
+
+def _kind(item: Json) -> str | None:
+    kind = item.get("type")
+    part = _BLOCKS.get(kind) if isinstance(kind, str) else None
+    return None if part is None else part.kind
 
 
 def _read_inner(content: Any, path: Path, notes: Notes) -> list[Part]:
@@ -271,21 +279,22 @@ def _read_inner(content: Any, path: Path, notes: Notes) -> list[Part]:
         return read_content(content, path, notes)
     return [
         Unknown((*path, index), item)
-        if isinstance(item, dict) and item.get("type") == "tool_result"
+        if isinstance(item, dict) and _kind(item) == "result"
         else _read_block(item, (*path, index), notes)
         for index, item in enumerate(content)
     ]
 
 
 def _read_result(item: Json, path: Path, notes: Notes) -> Part:
-    call_id, content = item.get("tool_use_id"), item.get("content")
+    part = _BLOCKS[item["type"]]
+    call_id, content = item.get(part.id), item.get(part.content[0])
     return ToolResult(
         path,
         item,
-        _rest(item, "tool_use_id", "content", "is_error"),
+        _rest(item, part.id, part.content[0], "is_error"),
         item.get("cache_control"),
         call_id if isinstance(call_id, str) else None,
-        parts=tuple(_read_inner(content, (*path, "content"), notes)),
+        parts=tuple(_read_inner(content, (*path, part.content[0]), notes)),
         is_error=item.get("is_error") is True,
         is_plain=not isinstance(content, list),
     )
@@ -307,17 +316,19 @@ def _read_redacted(item: Json, path: Path, _: Notes) -> Part | None:
     return Reasoning(path, item, _rest(item, "data"), encrypted=data, maker="anthropic")
 
 
-_READERS: Final[Mapping[str, Callable[[Json, Path, Notes], Part | None]]] = MappingProxyType(
+_FUNCTIONS: Final[Mapping[str, Callable[[Json, Path, Notes], Part | None]]] = MappingProxyType(
     {
         "text": _read_text,
         "image": _read_image,
-        "document": _read_document,
-        "tool_use": _read_use,
-        "tool_result": _read_result,
-        "thinking": _read_thinking,
+        "file": _read_document,
+        "call": _read_use,
+        "result": _read_result,
+        "reasoning": _read_thinking,
         "redacted_thinking": _read_redacted,
     }
 )
+_READERS: Final = functions_of("anthropic", "part", _FUNCTIONS)
+_BLOCKS: Final = types_of("anthropic", "part")
 
 
 # ------------------------------------------------------------------------------ writing

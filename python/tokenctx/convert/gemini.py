@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import mime
+from tokenctx._parts import types_of
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
     Audio,
@@ -35,6 +36,7 @@ from tokenctx.convert.tools import MADE_ID
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tokenctx._parts import PartType
     from tokenctx.convert.notes import Notes
     from tokenctx.convert.rules import PartWriter
 
@@ -63,14 +65,18 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
+_PARTS: Final = {part.names[0]: part for part in types_of("gemini", "field").values()}
 _SNAKE: Final = MappingProxyType(
     {
-        name: _snake(name)
-        for name in (
-            "allowedFunctionNames displayName fileData fileUri functionCall functionCallingConfig "
-            "functionDeclarations functionResponse inlineData mimeType parametersJsonSchema "
-            "systemInstruction thoughtSignature toolConfig"
-        ).split()
+        **{name: part.names[-1] for name, part in _PARTS.items()},
+        **{
+            name: _snake(name)
+            for name in (
+                "allowedFunctionNames displayName fileUri functionCallingConfig "
+                "functionDeclarations mimeType parametersJsonSchema systemInstruction "
+                "thoughtSignature toolConfig"
+            ).split()
+        },
     }
 )
 
@@ -285,9 +291,7 @@ def _read_part(item: Any, path: Path, notes: Notes) -> Part:
     return part
 
 
-_PART_KEYS: Final = (
-    "text inlineData fileData functionCall functionResponse thought thoughtSignature".split()
-)
+_PART_KEYS: Final = (*_PARTS, "thought", "thoughtSignature")
 
 
 def _known_part(item: Json, path: Path, notes: Notes) -> Part | None:
@@ -310,34 +314,38 @@ def _known_part(item: Json, path: Path, notes: Notes) -> Part | None:
         return Text(path, item, extra, text=value, signature=signature) if is_text else None  # type: ignore[arg-type]
     if not isinstance(value, dict):
         return None
-    if kind == "functionCall":
-        return _read_call(value, item, path, extra, signature)
-    if kind == "functionResponse":
-        return _read_response(value, item, path, extra, notes)
+    part = _PARTS[kind]
+    if part.kind == "call":
+        return _read_call(part, value, item, path, extra, signature)
+    if part.kind == "result":
+        return _read_response(part, value, item, path, extra, notes)
     return _read_media(value, item, path, extra)
 
 
 def _read_call(
-    value: Json, item: Json, path: Path, extra: Json, signature: str | None
+    part: PartType, value: Json, item: Json, path: Path, extra: Json, signature: str | None
 ) -> Part | None:
-    name, call_id = value.get("name"), value.get("id")
+    name, call_id = value.get(part.name), value.get(part.id)
     if not isinstance(name, str):
         return None
-    extra = {**extra, **_rest(value, "id", "name", "args")}
+    extra = {**extra, **_rest(value, part.id, part.name, part.arguments[0])}
     return ToolCall(
         path,
         item,
         extra,
         id=call_id if isinstance(call_id, str) and call_id else None,
         name=name,
-        arguments=value.get("args"),
+        arguments=value.get(part.arguments[0]),
         signature=signature,
     )
 
 
-def _read_response(value: Json, item: Json, path: Path, extra: Json, notes: Notes) -> Part:
-    name, call_id, found = value.get("name"), value.get("id"), value.get("response")
-    place: Path = (*path, "functionResponse", "response")
+def _read_response(
+    part: PartType, value: Json, item: Json, path: Path, extra: Json, notes: Notes
+) -> Part:
+    field, content = part.names[0], part.content[0]
+    name, call_id, found = value.get(part.name), value.get(part.id), value.get(content)
+    place: Path = (*path, field, content)
     parts: list[Part] = []
     is_error = isinstance(found, dict) and set(found) == {"error"}
     text = found.get("error" if is_error else "output") if isinstance(found, dict) else None
@@ -348,15 +356,15 @@ def _read_response(value: Json, item: Json, path: Path, extra: Json, notes: Note
         parts.append(Data(place, value=found))
     media = value.get("parts")
     for index, inner in enumerate(media if isinstance(media, list) else []):
-        inner_path: Path = (*path, "functionResponse", "parts", index)
-        is_result = isinstance(inner, dict) and _get(inner, "functionResponse") is not None
+        inner_path: Path = (*path, field, "parts", index)
+        is_result = isinstance(inner, dict) and _get(inner, field) is not None
         parts.append(
             Unknown(inner_path, inner) if is_result else _read_part(inner, inner_path, notes)
         )
     return ToolResult(
         path,
         item,
-        {**extra, **_rest(value, "id", "name", "response", "parts")},
+        {**extra, **_rest(value, part.id, part.name, content, "parts")},
         call_id=call_id if isinstance(call_id, str) and call_id else None,
         name=name if isinstance(name, str) else None,
         parts=tuple(parts),

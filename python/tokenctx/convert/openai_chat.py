@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import mime
+from tokenctx._parts import functions_of, types_of
 from tokenctx.convert.fields import Field, one_of, one_or_more, read_options, write_options
 from tokenctx.convert.model import (
     NOTHING,
@@ -191,7 +192,8 @@ def read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
 
 _TOOL_KEYS: Final = frozenset({"type", "function", "cache_control"})
 _FUNCTION_KEYS: Final = frozenset({"name", "description", "parameters", "strict"})
-_CALL_KEYS: Final = frozenset({"id", "type", "function", "custom", "index"})
+_CALLS: Final = types_of("openai-chat", "call")
+_CALL_KEYS: Final = frozenset({"id", "type", "index", *_CALLS})
 _MESSAGE_KEYS: Final = frozenset(
     "role content name tool_calls function_call tool_call_id refusal cache_control".split()
 )
@@ -264,13 +266,14 @@ def _read_calls(value: Json, path: Path, notes: Notes) -> list[Part]:
 
 
 def _read_call(item: Any, path: Path, notes: Notes) -> Part:
-    inner = item.get("function", item.get("custom")) if isinstance(item, dict) else None
-    if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
+    fields = item if isinstance(item, dict) else {}
+    field = next((name for name in _CALLS if name in fields), None)
+    inner = None if field is None else fields[field]
+    if field is None or not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
         notes.warn("unknown_part", path)
         return Unknown(path, item)
-    is_custom = "function" not in item
-    arguments = inner.get("input" if is_custom else "arguments")
-    call_id = item.get("id")
+    part = _CALLS[field]
+    arguments, call_id = inner.get(part.arguments[0]), item.get(part.id)
     return ToolCall(
         path,
         item,
@@ -279,7 +282,7 @@ def _read_call(item: Any, path: Path, notes: Notes) -> Part:
         name=inner["name"],
         arguments=arguments,
         is_text=isinstance(arguments, str),
-        is_custom=is_custom,
+        is_custom=part.is_custom,
     )
 
 
@@ -379,16 +382,16 @@ def _read_audio(item: Json, path: Path) -> Part | None:
     return Audio(path, item, {}, item.get("cache_control"), Media(data=audio["data"], mime=name))
 
 
-_READERS: Final = MappingProxyType(
+_READERS: Final = functions_of(
+    "openai-chat",
+    "part",
     {
         "text": _read_text,
-        "input_text": _read_text,
-        "output_text": _read_text,
         "refusal": _read_refusal,
-        "image_url": _read_image,
+        "image": _read_image,
         "file": _read_file,
-        "input_audio": _read_audio,
-    }
+        "audio": _read_audio,
+    },
 )
 
 

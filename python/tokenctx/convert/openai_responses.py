@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import mime
+from tokenctx._parts import functions_of, types_of
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
     Conversation,
@@ -265,47 +266,44 @@ def _read_file(item: Json, path: Path) -> Part | None:
     return File(path, item, extra, media=media, name=name if isinstance(name, str) else None)
 
 
-_PART_READERS: Final = MappingProxyType(
-    {
-        "input_text": _read_text,
-        "output_text": _read_text,
-        "text": _read_text,
-        "refusal": _read_refusal,
-        "input_image": _read_image,
-        "input_file": _read_file,
-    }
+_PART_READERS: Final = functions_of(
+    "openai-responses",
+    "part",
+    {"text": _read_text, "refusal": _read_refusal, "image": _read_image, "file": _read_file},
 )
+_ITEMS: Final = types_of("openai-responses", "item")
 
 
 def _read_call(item: Json, path: Path, _: Notes) -> Part | None:
-    is_custom = item.get("type") == "custom_tool_call"
-    name, call_id, item_id = item.get("name"), item.get("call_id"), item.get("id")
+    part = _ITEMS[item["type"]]
+    name, call_id, item_id = item.get(part.name), item.get(part.id), item.get("id")
     if not isinstance(name, str):
         return None
-    arguments = item.get("input" if is_custom else "arguments")
+    arguments = item.get(part.arguments[0])
     return ToolCall(
         path,
         item,
-        _rest(item, "id", "call_id", "name", "input" if is_custom else "arguments"),
+        _rest(item, "id", part.id, part.name, part.arguments[0]),
         id=call_id if isinstance(call_id, str) and call_id else None,
         name=name,
         arguments=arguments,
         is_text=isinstance(arguments, str),
-        is_custom=is_custom,
+        is_custom=part.is_custom,
         item_id=item_id if isinstance(item_id, str) else None,
     )
 
 
 def _read_output(item: Json, path: Path, notes: Notes) -> Part:
-    output, call_id = item.get("output"), item.get("call_id")
+    part = _ITEMS[item["type"]]
+    output, call_id = item.get(part.content[0]), item.get(part.id)
     return ToolResult(
         path,
         item,
-        _rest(item, "call_id", "output"),
+        _rest(item, part.id, part.content[0]),
         call_id=call_id if isinstance(call_id, str) and call_id else None,
-        parts=tuple(_read_content(output, (*path, "output"), notes)),
+        parts=tuple(_read_content(output, (*path, part.content[0]), notes)),
         is_plain=not isinstance(output, list),
-        is_custom=item.get("type") == "custom_tool_call_output",
+        is_custom=part.is_custom,
     )
 
 
@@ -327,14 +325,10 @@ def _is_objects(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
-_ITEM_READERS: Final = MappingProxyType(
-    {
-        "function_call": _read_call,
-        "custom_tool_call": _read_call,
-        "function_call_output": _read_output,
-        "custom_tool_call_output": _read_output,
-        "reasoning": _read_reasoning,
-    }
+_ITEM_READERS: Final = functions_of(
+    "openai-responses",
+    "item",
+    {"call": _read_call, "result": _read_output, "reasoning": _read_reasoning},
 )
 
 

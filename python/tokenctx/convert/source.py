@@ -7,21 +7,17 @@ import dataclasses
 import enum
 import json
 from collections.abc import Mapping, Set
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tokenctx._core import _is_json
 from tokenctx._errors import RequestError
+from tokenctx._parts import marks_of
 
 if TYPE_CHECKING:
     from tokenctx.convert.model import Json, Source
 
-ANTHROPIC_BLOCKS: Final = frozenset(
-    "tool_use tool_result thinking redacted_thinking server_tool_use document".split()
-)
+MARKS: Final = marks_of("conversion")
 CLAUDE_FIELDS: Final = ("cache_control", "citations")
-AI_SDK_PARTS: Final = frozenset(
-    "tool-call tool-result tool-approval-request tool-approval-response reasoning-file".split()
-)
 CHAT_FIELDS: Final = ("tool_calls", "tool_call_id", "function_call", "refusal")
 
 
@@ -166,15 +162,14 @@ def _of_part(part: Json) -> Source | None:
     if not isinstance(kind, str):
         is_vscode = "value" in part or "callId" in part or "mimeType" in part
         return "vscode" if is_vscode else None
-    if kind in AI_SDK_PARTS or "providerOptions" in part or "mediaType" in part:
+    marked = MARKS.get(kind)
+    if marked == "ai-sdk" or "providerOptions" in part or "mediaType" in part:
         return "ai-sdk"
     is_anthropic = isinstance(part.get("source"), dict) or not part.keys().isdisjoint(CLAUDE_FIELDS)
-    if kind in ANTHROPIC_BLOCKS or is_anthropic:
+    if marked == "anthropic" or is_anthropic:
         return "anthropic"
-    if kind in {"image_url", "input_audio"}:
-        return "openai-chat"
-    if kind in {"input_text", "input_image", "input_file", "output_text"}:
-        return "openai-responses"
+    if marked is not None:
+        return cast("Source", marked)
     if kind == "reasoning" or (kind == "image" and "image" in part):
         return "ai-sdk"
     return "openai-chat" if kind == "file" and "file" in part else None

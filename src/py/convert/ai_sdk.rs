@@ -3,6 +3,7 @@ use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object, text};
 use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult};
+use crate::request::{PartKind, converted_kind};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -43,14 +44,15 @@ fn read<'py>(message: &Bound<'py, PyAny>) -> Plain<Message<'py>> {
 fn read_part<'py>(part: &Bound<'py, PyAny>) -> Plain<Part<'py>> {
     let py = part.py();
     let mut fields = Fields::of(part)?;
-    let part = match fields.text(intern!(py, "type"))?.to_str()? {
-        "text" => Part::text(fields.text(intern!(py, "text"))?)?,
-        "tool-call" => Part::Call(ToolCall {
+    let kind = fields.text(intern!(py, "type"))?;
+    let part = match converted_kind(DIALECT.name, kind.to_str()?) {
+        Some(PartKind::Text) => Part::text(fields.text(intern!(py, "text"))?)?,
+        Some(PartKind::Call) => Part::Call(ToolCall {
             id: fields.text(intern!(py, "toolCallId"))?,
             name: fields.text(intern!(py, "toolName"))?,
             arguments: Arguments::Object(fields.dict(intern!(py, "input"))?),
         }),
-        "tool-result" => Part::Result(ToolResult {
+        Some(PartKind::Result) => Part::Result(ToolResult {
             call_id: fields.text(intern!(py, "toolCallId"))?,
             name: Some(fields.text(intern!(py, "toolName"))?),
             texts: read_output(&fields.dict(intern!(py, "output"))?)?,
@@ -69,9 +71,7 @@ fn read_output<'py>(output: &Bound<'py, PyDict>) -> Plain<Texts<'py>> {
     fields.end()?;
     match kind.to_str()? {
         "text" => Ok(Texts::one(text(value)?)),
-        "content" if value.is_exact_instance_of::<PyList>() => {
-            read_texts(value, |kind| kind == "text")
-        }
+        "content" if value.is_exact_instance_of::<PyList>() => read_texts(value, DIALECT.name),
         _ => Err(Stop::NotPlain),
     }
 }

@@ -3,6 +3,7 @@ use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object};
 use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult, is_blank};
+use crate::request::{PartKind, converted_kind};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -34,14 +35,15 @@ fn read<'py>(message: &Bound<'py, PyAny>) -> Plain<Message<'py>> {
 fn read_block<'py>(block: &Bound<'py, PyAny>) -> Plain<Part<'py>> {
     let py = block.py();
     let mut fields = Fields::of(block)?;
-    let part = match fields.text(intern!(py, "type"))?.to_str()? {
-        "text" => Part::text(fields.text(intern!(py, "text"))?)?,
-        "tool_use" => Part::Call(ToolCall {
+    let kind = fields.text(intern!(py, "type"))?;
+    let part = match converted_kind(DIALECT.name, kind.to_str()?) {
+        Some(PartKind::Text) => Part::text(fields.text(intern!(py, "text"))?)?,
+        Some(PartKind::Call) => Part::Call(ToolCall {
             id: fields.text(intern!(py, "id"))?,
             name: fields.text(intern!(py, "name"))?,
             arguments: Arguments::Object(fields.dict(intern!(py, "input"))?),
         }),
-        "tool_result" => Part::Result(read_result(&mut fields)?),
+        Some(PartKind::Result) => Part::Result(read_result(&mut fields)?),
         _ => return Err(Stop::NotPlain),
     };
     fields.end()?;
@@ -57,7 +59,7 @@ fn read_result<'py>(fields: &mut Fields<'_, 'py>) -> Plain<ToolResult<'py>> {
         return Err(Stop::NotPlain);
     }
     let texts = match content.filter(|content| !content.is_none()) {
-        Some(content) => read_texts(content, |kind| kind == "text")?,
+        Some(content) => read_texts(content, DIALECT.name)?,
         None => Texts {
             items: Vec::new(),
             is_plain: true,

@@ -33,7 +33,7 @@ fn read<'py>(message: &Bound<'py, PyAny>) -> Plain<Message<'py>> {
 }
 
 fn texts(content: Bound<'_, PyAny>) -> Plain<Texts<'_>> {
-    read_texts(content, |kind| kind == "text")
+    read_texts(content, DIALECT.name)
 }
 
 fn read_answer<'py>(

@@ -1,34 +1,30 @@
 //! Content that is a string or a list of parts with a `type`, as all but Gemini have it.
 use super::fields::{Fields, NotPlain, Plain, Stop, object};
 use super::message::{Part, Texts};
+use crate::request::{PartKind, converted_kind};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
 
-/// The texts of a string or a list; `is_kind` tells which types of parts are texts.
-pub(super) fn read_texts<'py>(
-    content: Bound<'py, PyAny>,
-    is_kind: fn(&str) -> bool,
-) -> Plain<Texts<'py>> {
+/// The texts of a string or a list of parts of `dialect`.
+pub(super) fn read_texts<'py>(content: Bound<'py, PyAny>, dialect: &str) -> Plain<Texts<'py>> {
     let content = match content.cast_into_exact::<PyString>() {
         Ok(text) => return Ok(Texts::one(text)),
         Err(error) => error.into_inner(),
     };
     let list = content.cast_exact::<PyList>().map_err(|_| NotPlain)?;
-    let items = list.iter().map(|item| read_text(&item, is_kind));
+    let items = list.iter().map(|item| read_text(&item, dialect));
     Ok(Texts {
         items: items.collect::<Plain<_>>()?,
         is_plain: false,
     })
 }
 
-fn read_text<'py>(
-    item: &Bound<'py, PyAny>,
-    is_kind: fn(&str) -> bool,
-) -> Plain<Bound<'py, PyString>> {
+fn read_text<'py>(item: &Bound<'py, PyAny>, dialect: &str) -> Plain<Bound<'py, PyString>> {
     let py = item.py();
     let mut fields = Fields::of(item)?;
-    if !is_kind(fields.text(intern!(py, "type"))?.to_str()?) {
+    let kind = converted_kind(dialect, fields.text(intern!(py, "type"))?.to_str()?);
+    if kind != Some(PartKind::Text) {
         return Err(Stop::NotPlain);
     }
     let text = fields.text(intern!(py, "text"))?;

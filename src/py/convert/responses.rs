@@ -3,6 +3,7 @@ use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object, text};
 use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult};
+use crate::request::{PartKind, converted_kind};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -39,10 +40,11 @@ fn read_item<'py>(item: &Bound<'py, PyAny>) -> Plain<Message<'py>> {
     let mut fields = Fields::of(item)?;
     let kind = fields.take(intern!(py, "type"))?;
     let kind = kind.map(text).transpose()?;
-    let message = match kind.as_ref().map_or(Ok("message"), |kind| kind.to_str())? {
-        "message" => read_message(&mut fields),
-        "function_call" => read_call(&mut fields),
-        "function_call_output" => read_output(&mut fields),
+    let kind = kind.as_ref().map_or(Ok("message"), |kind| kind.to_str())?;
+    let message = match converted_kind(DIALECT.name, kind) {
+        _ if kind == "message" => read_message(&mut fields),
+        Some(PartKind::Call) => read_call(&mut fields),
+        Some(PartKind::Result) => read_output(&mut fields),
         _ => Err(Stop::NotPlain),
     }?;
     fields.end()?;
@@ -50,9 +52,7 @@ fn read_item<'py>(item: &Bound<'py, PyAny>) -> Plain<Message<'py>> {
 }
 
 fn texts(content: Bound<'_, PyAny>) -> Plain<Texts<'_>> {
-    read_texts(content, |kind| {
-        matches!(kind, "input_text" | "output_text" | "text")
-    })
+    read_texts(content, DIALECT.name)
 }
 
 fn read_message<'py>(fields: &mut Fields<'_, 'py>) -> Plain<Message<'py>> {
