@@ -247,7 +247,7 @@ def install_servers() -> None:
     for step in (node_packages, redis_server):
         try:
             step()
-        except StepError as error:
+        except StepError as error:  # noqa: PERF203  # two steps
             say(str(error))
 
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final
 from adversarial_texts import GENERATORS, clipped, make, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 KB: Final = 1024
 SMALLEST: Final = 64 * KB

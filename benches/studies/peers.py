@@ -133,7 +133,14 @@ def fault(counter: counters.Counter, encoding: str) -> str:
         "import sys; sys.path.insert(0, sys.argv[1]); import counters as c; print("
         "c.named(sys.argv[2]).load(sys.argv[3], c.vocabulary_folder())('hello world'))"
     )
-    command = [sys.executable, "-c", program, str(Path(counters.__file__).parent), counter.name, encoding]
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        str(Path(counters.__file__).parent),
+        counter.name,
+        encoding,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 

@@ -1,6 +1,6 @@
 //! Which dialect a body is written in, told by its shape.
 use super::field::{array, has, object};
-use super::model::Dialect;
+use super::kind::Dialect;
 use super::part::parts;
 use crate::json::{Kind, Value};
 

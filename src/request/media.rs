@@ -2,7 +2,8 @@
 use super::content::Reader;
 use super::data::Data;
 use super::field::{array, first, is_truthy, object, present, string};
-use super::model::{Content, Media, MediaKind, Part};
+use super::kind::MediaKind;
+use super::model::{Content, Media, Part};
 use super::part::{PartKind, PartType};
 use crate::json::Value;
 use crate::media::{DataUrl, decode_base64_head, is_base64, parse_data_url, percent_decode_head};

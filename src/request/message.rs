@@ -2,8 +2,9 @@
 use super::content::Reader;
 use super::dialect::is_integer;
 use super::field::{array, first_named, join, joined_text, object, present, string};
+use super::kind::MediaKind;
 use super::media::About;
-use super::model::{Assumptions, CallForm, MediaKind, Message, Part, ToolResult};
+use super::model::{Assumptions, CallForm, Message, Part, ToolResult};
 use super::part::{PartKind, parts};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;

@@ -21,6 +21,7 @@ mod content;
 mod data;
 mod dialect;
 mod field;
+mod kind;
 mod media;
 mod message;
 mod model;
@@ -32,9 +33,10 @@ mod view;
 
 pub use content::MAX_NESTING;
 pub use data::Data;
+pub use kind::{Dialect, MediaKind};
 pub use model::{
-    Assumptions, CallForm, Content, Dialect, Media, MediaKind, Message, Part, Request, Text, Tool,
-    ToolCall, ToolChoice, ToolResult,
+    Assumptions, CallForm, Content, Media, Message, Part, Request, Text, Tool, ToolCall,
+    ToolChoice, ToolResult,
 };
 #[cfg(feature = "python")]
 pub(crate) use part::{PartKind, converted_kind};

@@ -1,57 +1,10 @@
 //! The neutral request that every dialect is read into.
 use super::data::Data;
+use super::kind::{Dialect, MediaKind};
 use crate::json::write_string;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Deref;
-
-/// A request format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// OpenAI Chat Completions, and the many servers that speak it.
-    OpenAiChat,
-    /// OpenAI Responses.
-    OpenAiResponses,
-    /// Anthropic Messages.
-    Anthropic,
-    /// Gemini `generateContent`.
-    Gemini,
-    /// Amazon Bedrock Converse.
-    BedrockConverse,
-    /// Messages of the VS Code language model API, or of a chat store with typed parts.
-    VsCode,
-}
-
-impl Dialect {
-    /// Every dialect.
-    pub const ALL: [Dialect; 6] = [
-        Dialect::OpenAiChat,
-        Dialect::OpenAiResponses,
-        Dialect::Anthropic,
-        Dialect::Gemini,
-        Dialect::BedrockConverse,
-        Dialect::VsCode,
-    ];
-
-    /// Its name: `"openai-chat"`, ...
-    pub fn name(self) -> &'static str {
-        match self {
-            Dialect::OpenAiChat => "openai-chat",
-            Dialect::OpenAiResponses => "openai-responses",
-            Dialect::Anthropic => "anthropic",
-            Dialect::Gemini => "gemini",
-            Dialect::BedrockConverse => "bedrock-converse",
-            Dialect::VsCode => "vscode",
-        }
-    }
-
-    /// The dialect of this name.
-    pub fn named(name: &str) -> Option<Dialect> {
-        Dialect::ALL
-            .into_iter()
-            .find(|dialect| dialect.name() == name)
-    }
-}
 
 /// System, tools, messages and the options that cost input tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -284,31 +237,6 @@ pub struct ToolResult<'d> {
     pub is_error: bool,
     /// The id of the call, where a message of Chat has it; no part of the identity.
     pub call_id: Cow<'d, str>,
-}
-
-/// What kind of media.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MediaKind {
-    /// A picture.
-    Image,
-    /// A document of any other type.
-    File,
-    /// Sound.
-    Audio,
-    /// Moving pictures.
-    Video,
-}
-
-impl MediaKind {
-    /// `"image"`, `"file"`, `"audio"`, `"video"`.
-    pub fn name(self) -> &'static str {
-        match self {
-            MediaKind::Image => "image",
-            MediaKind::File => "file",
-            MediaKind::Audio => "audio",
-            MediaKind::Video => "video",
-        }
-    }
 }
 
 /// An image, file, audio or video: its bytes, or only where they are.

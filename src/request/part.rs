@@ -1,5 +1,5 @@
 //! What a type of part is: `parts.json`, shared with the Python package.
-use super::model::{Dialect, MediaKind};
+use super::kind::{Dialect, MediaKind};
 use crate::json::{Document, Limits, Value};
 use std::sync::OnceLock;
 

@@ -2,8 +2,8 @@
 use super::content::Reader;
 use super::data::is_unbilled;
 use super::field::{first, first_named, has, object, present, string};
+use super::kind::Dialect;
 use super::media::About;
-use super::model::Dialect;
 use super::part::{PartKind, PartType, parts};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
