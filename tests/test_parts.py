@@ -240,7 +240,7 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(dialect, row, reader, id=f"{dialect}-{row['type']}-{reader}")
 
 
-@pytest.mark.parametrize(("dialect", "row", "reader"), cases())
+@pytest.mark.parametrize(("dialect", "row", "reader"), list(cases()))
 def test_a_reader_sees_what_a_row_says_or_the_row_says_that_it_does_not(
     dialect: str, row: Json, reader: str
 ) -> None:
@@ -290,7 +290,7 @@ def streams() -> Iterator[Any]:
             yield pytest.param(dialect, row, events, id=f"{dialect}-{row['type']}")
 
 
-@pytest.mark.parametrize(("dialect", "row", "events"), streams())
+@pytest.mark.parametrize(("dialect", "row", "events"), list(streams()))
 def test_the_answer_of_a_stream_has_the_part_too(
     dialect: str, row: Json, events: list[Json]
 ) -> None:
