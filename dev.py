@@ -33,6 +33,7 @@ DEMONSTRATION = "tests/data/agent-session.json"
 SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
 CI_STEPS = (
     *("demo", "test --install", "lint", "rust", "fuzz --seconds 60"),  # profile dev
+    "fuzz_core --seconds 30",
     *("bench", "exactness", "instructions"),  # profile release
 )
 STUDIES = {  # what benches/studies holds, and the extras that each needs
@@ -76,7 +77,12 @@ def progress(title: str, start: float, done: threading.Event) -> None:
 
 
 def run(
-    title: str, *words: str | Path, advice: str = "", quiet: bool = False, imports: str = ""
+    title: str,
+    *words: str | Path,
+    advice: str = "",
+    quiet: bool = False,
+    imports: str = "",
+    folder: Path = ROOT,
 ) -> None:
     """Run one step and say how long it took; a quiet step shows its output only if it fails.
 
@@ -94,7 +100,7 @@ def run(
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         out, errors = (log, subprocess.STDOUT) if quiet else (None, None)
         try:
-            code = subprocess.call(words, cwd=ROOT, env=environment, stdout=out, stderr=errors)
+            code = subprocess.call(words, cwd=folder, env=environment, stdout=out, stderr=errors)
         except FileNotFoundError:
             raise StepError(f"{title}: {words[0]} is missing. {ADVICE.get(advice, '')}") from None
         finally:
@@ -359,6 +365,21 @@ def fuzz(options: argparse.Namespace) -> None:
     python("fuzz", "tests/fuzz_requests.py", "--seconds", str(options.seconds))
 
 
+def fuzz_core(options: argparse.Namespace) -> None:
+    """Feed estimates and records of the core, guided by coverage, for --seconds."""
+    require_cargo()
+    corpus = ROOT / "fuzz/corpus/engine"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for path in (ROOT / "tests/data/requests").glob("*.json"):
+        for number, case in enumerate(json.loads(path.read_text("utf-8"))):
+            (corpus / f"{path.stem}-{number}").write_text(json.dumps(case["body"]), "utf-8")
+    host = subprocess.check_output(("rustc", "-vV"), text=True).split("host: ")[1].split()[0]
+    flags = ("--release", "--locked", "--target", host, "--", corpus, "-max_len=20000")
+    limit = f"-max_total_time={options.seconds}"
+    command = ("cargo", "run", *flags, limit, "-verbosity=0", "-print_final_stats=1")
+    run("fuzz the core", *command, folder=ROOT / "fuzz")
+
+
 def wheel(_: argparse.Namespace) -> None:
     """Build dist/*.whl, install it in a throw-away environment and count with it."""
     setup()
@@ -379,7 +400,8 @@ def ci(_: argparse.Namespace) -> None:
 def clean(_: argparse.Namespace) -> None:
     """Remove .venv, target, dist and the caches."""
     caches = (".mypy_cache", ".pytest_cache", ".ruff_cache")
-    for name in (".venv", "target", "dist", "tests/node/node_modules", *caches):
+    made = (".venv", "target", "dist", "fuzz/target", "fuzz/corpus", "tests/node/node_modules")
+    for name in (*made, *caches):
         shutil.rmtree(ROOT / name, ignore_errors=True)
 
 
@@ -387,11 +409,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
     takes_words = (lock, test, rust, bench, exactness, instructions, study)
-    for function in (demo, lint, *takes_words, fuzz, wheel, ci, clean):
+    for function in (demo, lint, *takes_words, fuzz, fuzz_core, wheel, ci, clean):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)
         target.set_defaults(function=function, words=[])
-        if function is fuzz:
+        if function in (fuzz, fuzz_core):
             target.add_argument("--seconds", type=int, default=60)
         if function is study:
             target.add_argument("name", choices=STUDIES)
