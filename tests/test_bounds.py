@@ -181,6 +181,7 @@ def test_the_table_is_written_line_by_line_and_read_back() -> None:
 # Recorded calls of others
 
 
+@pytest.mark.slow
 def test_nine_of_ten_calls_of_other_recordings_are_within_the_bounds(shared_data: Path) -> None:
     known = list(bounds.points(shared_data / "usage" / "dev.jsonl.gz"))
     results = [

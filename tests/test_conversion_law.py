@@ -67,6 +67,7 @@ def recorded(folder: Path) -> Iterator[tuple[Any, Any, str]]:
             yield restored(record["request"]), SOURCES.get(record["api"]), record["id"]
 
 
+@pytest.mark.slow
 def test_recorded_requests_obey_the_law(shared_data: Path) -> None:
     """Recorded requests in all dialects: none raises, every difference is listed."""
     converted = 0
@@ -84,6 +85,7 @@ def test_the_ai_sdk_takes_recorded_requests(shared_data: Path) -> None:
     assert ai_sdk_faults(bodies) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=280)
 @given(st.integers(0, 2**32))
 def test_nasty_conversations_obey_the_law(seed: int) -> None:

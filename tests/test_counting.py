@@ -100,6 +100,7 @@ def test_the_reference_splits_by_the_published_pattern(
     assert bpe.PATTERNS[encoding] == oracle._pat_str
 
 
+@pytest.mark.slow
 def test_generated_texts_are_encoded_as_by_tiktoken(
     encoding: Any, oracle: tiktoken.Encoding
 ) -> None:
@@ -148,6 +149,7 @@ def test_tokens_are_the_text_again(encoding: Any, oracle: tiktoken.Encoding, tex
 
 
 # No encoding joins a letter with a line end before it, nor a line end with the letter after it.
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(parts=st.lists(st.from_regex(r"[a-z]+( [a-z]+){0,5}\n", fullmatch=True), max_size=8))
 def test_counts_of_lines_add_up(

@@ -196,6 +196,7 @@ def run_command(line: str, folder: Path) -> None:
             pytest.fail(f"a command that this test does not know: {line}")
 
 
+@pytest.mark.slow
 @each_page
 def test_every_command_of_a_shell_block_runs(path: Path, folder: Path) -> None:
     for block in blocks(path.read_text("utf-8")):

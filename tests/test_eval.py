@@ -409,6 +409,7 @@ def test_bad_usage_is_exit_code_2(words: list[str]) -> None:
 # Recorded calls of others
 
 
+@pytest.mark.slow
 def test_every_recorded_call_is_scored(shared_data: Path) -> None:
     found = report(shared_data / "usage" / "dev.jsonl.gz")
     assert found["records"] >= LEAST_RECORDS

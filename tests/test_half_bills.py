@@ -84,6 +84,7 @@ def test_only_what_is_counted_surely_is_a_half(estimator: Any, change: dict[str,
     assert estimator.estimate({**NEXT, **change}, dialect=dialect).known_tokens == billed
 
 
+@pytest.mark.slow
 def test_recorded_turns_behind_a_half_bill_are_whole(shared_data: Path) -> None:
     """Most steps behind one are billed what a count of the whole prefix leads to."""
     behind = []

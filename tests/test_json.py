@@ -361,6 +361,7 @@ class TestObjects:
         assert (caught.value.code, caught.value.limit) == ("too_deep", 1024)
         assert caught.value.offset is None
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("width", [10, 100_000])
     def test_shared_references_end_in_a_limit(self, width: int) -> None:
         bomb: list[object] = []
@@ -399,6 +400,7 @@ class TestObjects:
         with pytest.raises(kind):
             _json_compact([Interrupted()])
 
+    @pytest.mark.slow
     def test_a_mapping_without_end_is_refused(self) -> None:
         class Endless(collections.UserDict[int, int]):
             def items(self) -> Any:

@@ -46,6 +46,7 @@ def test_a_profile_falls_to_one_that_it_is_like(profile: str) -> None:
     assert is_known == (model != leave_one_out.NO_MODEL)
 
 
+@pytest.mark.slow
 def test_no_project_alone_carries_the_accuracy(shared_data: Path) -> None:
     path = shared_data / "usage" / "dev.jsonl.gz"
     calls = leave_one_out.held(path)

@@ -22,6 +22,7 @@ def options(workers: int, routing: str = "sticky") -> argparse.Namespace:
     )
 
 
+@pytest.mark.slow
 def test_equal_options_make_equal_requests() -> None:
     one, other = list(requests(options(1))), list(requests(options(3)))
     assert [request for _, request in one] == [request for _, request in other]
@@ -31,6 +32,7 @@ def test_equal_options_make_equal_requests() -> None:
     assert times == sorted(times)
 
 
+@pytest.mark.slow
 def test_every_request_is_counted_once() -> None:
     reports = [run_worker(options(2), worker) for worker in range(2)]
     found = summary(reports, 1.0)
@@ -39,6 +41,7 @@ def test_every_request_is_counted_once() -> None:
     assert json.loads(json.dumps(found)) == found
 
 
+@pytest.mark.slow
 def test_a_conversation_that_stays_with_its_worker_is_known_whoever_else_works() -> None:
     """Only one that moves between workers is counted anew."""
 

@@ -168,6 +168,7 @@ def mutate_list(items: list[Any], value: Any, random: Random) -> None:
         items.append(items.pop(index % len(items)))
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.integers(0, 2**32))
 def test_nearly_plain_conversations_are_converted_alike(seed: int) -> None:
@@ -192,6 +193,7 @@ def test_any_json_is_converted_alike(body: Any) -> None:
         check(body, source, source)
 
 
+@pytest.mark.slow
 def test_recorded_requests_are_converted_alike(shared_data: Path) -> None:
     """The core converts a quarter of them and more, so the rest of the test says something."""
     bodies = converted = 0

@@ -120,6 +120,7 @@ def test_the_laws_hold_for_conversations_that_shrink(seed: int, budget: int, bil
     check_the_laws(request, context, budget)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_laws_hold_for_20_000_conversations(dialect: str) -> None:
     """4,000 of each dialect, every other one after a bill that need not be like the count."""

@@ -48,6 +48,7 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, lines)
 
 
+@pytest.mark.slow
 def test_recorded_requests_obey_the_laws(shared_data: Path) -> None:
     laws = Laws("profile")
     checked = 0

@@ -85,6 +85,7 @@ def test_the_same_on_the_loop(server: Any, name: str) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_four_processes_share_ten_thousand_conversations(server: Any, plain: Any) -> None:
     """Every later turn is a delta from what was billed, whichever worker takes it."""
     assert share(server.port) == CONVERSATIONS * TURNS

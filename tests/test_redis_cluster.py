@@ -66,6 +66,7 @@ def test_a_lookup_is_one_mget_of_one_slot(nodes: list[rig.Server], name: str) ->
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["redis"], indirect=True)
 def test_four_processes_share_ten_thousand_conversations(nodes: list[rig.Server]) -> None:
     for node in nodes:

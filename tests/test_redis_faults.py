@@ -233,6 +233,7 @@ async def opened(stack: contextlib.AsyncExitStack, name: str, port: int) -> Any:
     return await stack.enter_async_context(rig.async_client(name, port))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", STOPPED)
 @pytest.mark.parametrize("place", ["threads", "loop"])
 def test_a_fault_costs_nothing_but_accuracy(

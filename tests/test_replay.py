@@ -330,6 +330,7 @@ def figures_of(path: Path) -> Figures:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "at_least"), [("usage", 5_000), ("sessions", 900)])
 def test_every_recorded_turn_that_extends_a_recorded_one_is_known(name: str, at_least: int) -> None:
     """The promise: over all recorded conversations of several turns, none is missed."""

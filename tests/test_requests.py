@@ -28,6 +28,7 @@ thorough = settings(
 )
 
 
+@pytest.mark.slow
 def test_generated_requests_obey_the_laws() -> None:
     laws = {method: Laws(method) for method in METHODS}
     checked = 0
@@ -53,6 +54,7 @@ def test_generated_requests_obey_the_laws() -> None:
     assert checked >= REQUESTS
 
 
+@pytest.mark.slow
 @settings(thorough, max_examples=2000)
 @given(replies())
 def test_replies_are_read_the_same_from_text_and_from_objects(reply: Any) -> None:
@@ -63,6 +65,7 @@ def test_replies_are_read_the_same_from_text_and_from_objects(reply: Any) -> Non
         assert message.keys() == {"role", "name", "parts"}
 
 
+@pytest.mark.slow
 @settings(thorough, max_examples=500)
 @given(requests(), st.sampled_from(["gpt-4o", "claude-5", "", "what"]), st.data())
 def test_the_model_and_dialect_of_the_caller_are_what_counts(
@@ -90,6 +93,7 @@ def test_any_json_value_gives_a_number(value: Any) -> None:
     assert estimator.estimate_message(value, "gpt-4o") >= 0
 
 
+@pytest.mark.slow
 @settings(thorough, max_examples=2000)
 @given(requests())
 def test_a_request_is_the_document_that_the_interpreter_reads(body: Any) -> None:
@@ -106,6 +110,7 @@ def test_any_text_is_the_document_that_the_interpreter_reads_or_refused(
     one_document(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", ["change", "cut", "remove", "insert"])
 @settings(thorough, max_examples=200)
 @given(body=requests(), at=st.integers(0, 10_000), byte=st.integers(0, 255))

@@ -133,6 +133,7 @@ def test_odd_bodies_are_read_as_ever(edit: Any) -> None:
     assert one.estimate(text) == other.estimate(spaced)
 
 
+@pytest.mark.slow
 def test_a_large_body_of_images_is_resumed_with_equal_answers() -> None:
     """Near the limit of 128 MiB; most of it is base64."""
     image = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(1 << 20)).decode()

@@ -59,6 +59,7 @@ def test_the_table_of_a_session() -> None:
     assert sorted(ways, key=lambda way: steps[way]["error_percent"]) == list(ways)
 
 
+@pytest.mark.slow
 def test_the_formula_is_nearest_on_recorded_conversations(shared_data: Path) -> None:
     """On every provider: never farther than a recount, nor than characters by four."""
     report = StepReport()

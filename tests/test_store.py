@@ -157,6 +157,7 @@ class TightStoreMachine(StoreMachine):
     capacity_bytes = 60 * 48
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", [StoreMachine, TightStoreMachine])
 def test_the_store_is_right_whatever_happens(machine: type[StoreMachine]) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=40))
@@ -341,6 +342,7 @@ def test_forked_children_answer_while_threads_are_at_work() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_memory_stays_while_new_conversations_come() -> None:
     """Without bounds, 300,000 prefixes would take more than is allowed here."""
