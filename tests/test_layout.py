@@ -72,6 +72,7 @@ MODELS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # the first count loads a vocabulary
 @given(SCHEMAS, SCHEMAS, TEXTS, MODELS, st.sampled_from(["chat", "responses"]))
 def test_a_request_with_any_schema_obeys_the_laws(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
+import pytest
+
 from gateway_load import EDITS, Report, requests, run_worker, summary
 
 

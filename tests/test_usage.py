@@ -193,6 +193,7 @@ BESIDE = "voxtral-small-latest"
 recorder took the prompt alone."""
 
 
+@pytest.mark.slow
 def test_usage_of_every_recorded_call_agrees(shared_data: Path) -> None:
     """100 %, but for three calls with audio, and there the total is on our side."""
     compared = exceptions = 0

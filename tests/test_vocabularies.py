@@ -222,6 +222,7 @@ def pair(
     return encoding, oracle
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(text=texts)
 def test_a_rank_file_counts_as_tiktoken_does(
