@@ -60,7 +60,6 @@ UNREAD: Final = {
     "openai-responses": {
         "message": "a message, not a part of one",
         "additional_tools": "read as tools that the model sees later",
-        "configuration_update": "options; what they cost is not measured",
         "compaction": "only the provider knows what is in it; its JSON counts",
         "compaction_trigger": "no content",
         "item_reference": "only the provider knows what it names: the assumption server_state",
