@@ -68,15 +68,22 @@ def with_bytes(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     made = {key: with_bytes(item) for key, item in value.items()}
-    # What is encrypted, and the source of a document that is text, are text whatever is in them.
-    is_text = str(made.get("type")).startswith(("redacted_thinking", "reasoning", "text"))
-    for key in () if is_text else ("data", "bytes"):
-        if isinstance(made.get(key), str):
-            try:
-                made[key] = base64.b64decode(made[key], validate=True)
-            except ValueError:
-                continue
+    for key in media_fields(made):
+        try:
+            made[key] = base64.b64decode(made[key], validate=True)
+        except ValueError:  # noqa: PERF203  # one or two fields
+            continue
     return made
+
+
+def media_fields(value: dict[str, Any]) -> list[str]:
+    """The fields of `value` that SDKs hold as bytes: of sources of Anthropic, Gemini, Converse.
+
+    In any other place such a text is text, whatever is in it.
+    """
+    is_source = value.get("type") == "base64" or value.keys() == {"mimeType", "data"}
+    fields = (["data"] if is_source else []) + (["bytes"] if value.keys() == {"bytes"} else [])
+    return [key for key in fields if isinstance(value.get(key), str) and value[key]]
 
 
 def turned(value: Any) -> Any:
