@@ -68,9 +68,9 @@ def with_bytes(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     made = {key: with_bytes(item) for key, item in value.items()}
-    # What is encrypted is text, whatever is in it.
-    is_opaque = str(made.get("type")).startswith(("redacted_thinking", "reasoning"))
-    for key in () if is_opaque else ("data", "bytes"):
+    # What is encrypted, and the source of a document that is text, are text whatever is in them.
+    is_text = str(made.get("type")).startswith(("redacted_thinking", "reasoning", "text"))
+    for key in () if is_text else ("data", "bytes"):
         if isinstance(made.get(key), str):
             try:
                 made[key] = base64.b64decode(made[key], validate=True)

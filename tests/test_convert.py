@@ -13,6 +13,7 @@ from conversion_cases import HIDDEN, USER, call, calls, chat, claude, result
 from conversion_law import DIALECTS
 from conversion_table import FILE, page
 from tokenctx import ConversionError, ConversionOptions, RequestError, convert_messages
+from tokenctx.convert.conversion import differences
 from tokenctx.convert.notes import FAULTS, KINDS
 
 # ------------------------------------------------------------------------------ the interface
@@ -280,3 +281,14 @@ def test_values_of_another_kind_than_documented_do_not_raise(body: Any, target: 
     for source in DIALECTS:
         found = convert_messages(body, to=target, source=source)
         assert found.losses or found.warnings or target == source
+
+
+def test_losses_do_not_depend_on_the_hashes_of_names() -> None:
+    # Both fields stand under one path that no name goes into: the one of the input names the loss.
+    found = list(differences({"error": "x", "a": 1}, {"output": "x", "b": 1}))
+    assert found == [
+        ("form", ("error",)),
+        ("form", ("a",)),
+        ("added", ("output",)),
+        ("added", ("b",)),
+    ]

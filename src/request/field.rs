@@ -34,6 +34,9 @@ fn least<'d>(
         let nth = rank_below(name, rank);
         if let Some(nth) = nth.filter(|_| !value.is_null()) {
             (found, rank) = (Some(value), nth);
+            if rank == 0 {
+                break;
+            }
         }
     }
     found

@@ -194,7 +194,7 @@ pub(super) struct Fields {
 
 impl Fields {
     /// Which of the first `count` fields is `text`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn position(&self, text: &str, count: usize) -> Option<usize> {
         if (self.lengths >> (text.len() % 64)) & 1 == 0 {
             return None;

@@ -321,7 +321,7 @@ def differences(one: Any, other: Any) -> Iterator[tuple[str, Path]]:
             continue
         short = opaque(path)
         if isinstance(left, dict) and isinstance(right, dict) and short == path:
-            for name in left.keys() | right.keys():
+            for name in (*left, *(name for name in right if name not in left)):
                 if name in left and name in right:
                     queue.append(((*path, name), left[name], right[name]))
                 else:
