@@ -40,6 +40,7 @@ STUDIES = {  # what benches/studies holds, and the extras that each needs
     "accuracy": ("cli",),
     "adversarial": (),
     "bounds": ("cli",),
+    "busy_loop": ("test",),
     "edits": ("cli",),
     "gateway_load": ("cli",),
     "leave_one_out": ("cli",),
@@ -48,6 +49,7 @@ STUDIES = {  # what benches/studies holds, and the extras that each needs
     "shared_store": ("cli", "test"),
     "soak": (),
     "store": (),  # the only one in Rust
+    "tenants": (),
 }
 LOG_PERIOD_SECONDS = 20
 CARGO_TOML = (ROOT / "Cargo.toml").read_text("utf-8")
@@ -360,7 +362,7 @@ def study(options: argparse.Namespace) -> None:
 
 
 def fuzz(options: argparse.Namespace) -> None:
-    """Feed arbitrary requests to the installed package for --seconds."""
+    """Feed arbitrary requests, answers and streams to the installed package for --seconds."""
     setup("cli", "test", profile=QUICK)
     python("fuzz", "tests/fuzz_requests.py", "--seconds", str(options.seconds))
 

@@ -56,6 +56,15 @@ impl Encoding {
         }
     }
 
+    /// The same, remembered under `key`: see [`bpe::MemoKey`].
+    pub fn count_in(&self, key: bpe::MemoKey, text: &str) -> u64 {
+        match self {
+            Encoding::Bpe(encoding) => encoding.count_in(key, text),
+            Encoding::Claude(family) => family.count_in(key, text),
+            Encoding::Ranked(ranked) => ranked.count(text),
+        }
+    }
+
     /// Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
     ///
     /// Stops as soon as the answer is known.
@@ -76,12 +85,77 @@ impl Encoding {
         }
     }
 
-    /// The bytes of `token`; `None` if it is none of this encoding, as special ones are.
+    /// The bytes of `token`; `None` if it is none of this encoding.
     pub fn decode(&self, token: u32) -> Option<Vec<u8>> {
         match self {
             Encoding::Bpe(encoding) => encoding.decode(&[token]),
             Encoding::Claude(_) => None,
             Encoding::Ranked(ranked) => ranked.decode(token),
+        }
+    }
+
+    /// The ordinary or special token that is `bytes`.
+    pub fn token(&self, bytes: &[u8]) -> Option<u32> {
+        match self {
+            Encoding::Bpe(encoding) => encoding.token(bytes),
+            Encoding::Claude(_) => None,
+            Encoding::Ranked(ranked) => ranked.token(bytes),
+        }
+    }
+
+    /// The ordinary tokens, in the order of their numbers; `None` if only their number is known.
+    pub fn tokens(&self) -> Option<Vec<&[u8]>> {
+        match self {
+            Encoding::Bpe(encoding) => Some(encoding.tokens().collect()),
+            Encoding::Claude(_) => None,
+            Encoding::Ranked(ranked) => Some(ranked.tokens().collect()),
+        }
+    }
+
+    /// The largest number of a token, ordinary or special.
+    pub fn max_token(&self) -> Option<u32> {
+        let ordinary = self.tokens()?.pop().and_then(|token| self.token(token));
+        let special = self.special_tokens().into_iter().map(|(_, number)| number);
+        ordinary.into_iter().chain(special).max()
+    }
+
+    /// The special tokens, each with its number; none of a vocabulary of the user's.
+    pub fn special_tokens(&self) -> Vec<(String, u32)> {
+        match self {
+            Encoding::Bpe(encoding) => encoding.special_tokens().collect(),
+            Encoding::Claude(_) | Encoding::Ranked(_) => Vec::new(),
+        }
+    }
+
+    /// The number of the special token that is `text`.
+    pub fn special(&self, text: &str) -> Option<u32> {
+        match self {
+            Encoding::Bpe(encoding) => encoding.special(text),
+            Encoding::Claude(_) | Encoding::Ranked(_) => None,
+        }
+    }
+
+    /// As [`Encoding::encode`], with a special token where `text` has one that is allowed.
+    pub fn encode_with_special(
+        &self,
+        text: &str,
+        is_allowed: impl Fn(&str) -> bool,
+    ) -> Option<Vec<u32>> {
+        match self {
+            Encoding::Bpe(encoding) => Some(encoding.encode_with_special(text, is_allowed)),
+            _ => self.encode(text),
+        }
+    }
+
+    /// The first special token in `text` that is asked for.
+    pub fn special_in<'t>(
+        &self,
+        text: &'t str,
+        is_asked_for: impl Fn(&str) -> bool,
+    ) -> Option<&'t str> {
+        match self {
+            Encoding::Bpe(encoding) => encoding.special_in(text, is_asked_for),
+            Encoding::Claude(_) | Encoding::Ranked(_) => None,
         }
     }
 }

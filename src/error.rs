@@ -67,6 +67,34 @@ pub enum Error {
         /// How many are allowed.
         limit: usize,
     },
+    /// More messages, parts of messages or tools than a request may have.
+    TooMany {
+        /// What there is too much of.
+        what: Items,
+        /// How many are allowed.
+        limit: usize,
+    },
+}
+
+/// What a request has a bounded number of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Items {
+    /// Messages.
+    Messages,
+    /// Parts of all messages and of the system prompt.
+    Parts,
+    /// Tool definitions.
+    Tools,
+}
+
+impl Items {
+    fn name(self) -> &'static str {
+        match self {
+            Items::Messages => "messages",
+            Items::Parts => "parts of messages",
+            Items::Tools => "tools",
+        }
+    }
 }
 
 impl Error {
@@ -84,6 +112,11 @@ impl Error {
             Error::TooLarge { .. } => "too_large",
             Error::TooDeep { .. } => "too_deep",
             Error::TooManyValues { .. } => "too_many_values",
+            Error::TooMany { what, .. } => match what {
+                Items::Messages => "too_many_messages",
+                Items::Parts => "too_many_parts",
+                Items::Tools => "too_many_tools",
+            },
         }
     }
 
@@ -99,7 +132,10 @@ impl Error {
             | Error::TrailingComma { offset }
             | Error::Syntax { offset, .. } => Some(offset),
             Error::TooDeep { offset, .. } | Error::TooManyValues { offset, .. } => offset,
-            Error::EmptyBody | Error::Encoding { .. } | Error::TooLarge { .. } => None,
+            Error::EmptyBody
+            | Error::Encoding { .. }
+            | Error::TooLarge { .. }
+            | Error::TooMany { .. } => None,
         }
     }
 
@@ -108,7 +144,8 @@ impl Error {
         match *self {
             Error::TooLarge { limit, .. }
             | Error::TooDeep { limit, .. }
-            | Error::TooManyValues { limit, .. } => Some(limit),
+            | Error::TooManyValues { limit, .. }
+            | Error::TooMany { limit, .. } => Some(limit),
             _ => None,
         }
     }
@@ -153,17 +190,22 @@ impl fmt::Display for Error {
             }
             Error::TooLarge { bytes, limit } => write!(
                 f,
-                "the body has {bytes} bytes, the limit is {limit}; raise max_bytes or send less"
+                "the body has {bytes} bytes, the limit is {limit}; send less"
             ),
             Error::TooDeep { limit, .. } => write!(
                 f,
-                "values nested deeper than {limit} levels{}; raise max_depth or nest less",
+                "values nested deeper than {limit} levels{}; nest less",
                 Place(self.offset())
             ),
             Error::TooManyValues { limit, .. } => write!(
                 f,
-                "more than {limit} values and keys{}; raise max_values or send fewer",
+                "more than {limit} values and keys{}; send fewer",
                 Place(self.offset())
+            ),
+            Error::TooMany { what, limit } => write!(
+                f,
+                "the request has more than {limit} {}; no provider takes so many, send fewer",
+                what.name()
             ),
         }
     }

@@ -15,6 +15,7 @@ pub mod encoding;
 #[doc(hidden)]
 pub mod engine;
 mod error;
+mod interrupt;
 #[doc(hidden)]
 pub mod json;
 #[doc(hidden)]
@@ -39,10 +40,10 @@ pub use bpe::{Ranked, SplitRule};
 pub use encoding::Encoding;
 #[doc(inline)]
 pub use engine::{
-    About, Alone, Answer, Billed, Body, Call, Engine, Estimate, Host, Method, Record, RequestCount,
-    Settings, SharedEntry, Source, Statistics, Wanted,
+    About, Alone, Answer, Billed, Body, Call, Engine, Estimate, Host, Method, Record, ReplyFault,
+    RequestCount, Settings, SharedEntry, Source, Statistics, UNRECORDED, Wanted,
 };
-pub use error::Error;
+pub use error::{Error, Items};
 #[doc(inline)]
 pub use known::digest::Digest;
 #[doc(inline)]

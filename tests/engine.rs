@@ -1,7 +1,8 @@
 //! The story of an estimate and of a record, told by the core alone.
 use tokenctx::json::{Anomalies, Builder, Document, Limits};
 use tokenctx::{
-    Alone, Answer, Billed, Body, Call, Engine, Error, Estimate, Record, Settings, Source, Wanted,
+    Alone, Answer, Billed, Body, Call, Engine, Error, Estimate, Record, ReplyFault, Settings,
+    Source, Wanted,
 };
 
 const SECRET: &[u8] = b"sixteen bytes or more";
@@ -59,8 +60,7 @@ fn a_recorded_request_is_exact_and_the_next_turn_a_delta() {
     let before = estimate(&engine, &first, &call);
     assert_eq!((before.source, before.known_tokens), (Source::Estimated, 0));
     let recorded = record(&engine, &first, &call).expect("it was billed");
-    assert_eq!(recorded.expected_tokens, before.tokens);
-    assert_eq!(recorded.source, Source::Estimated);
+    assert_eq!((recorded.expected, recorded.reply_fault), (before, None));
     let again = estimate(&engine, &first, &call);
     assert_eq!((again.source, again.tokens), (Source::Exact, 1_000));
     let next = body(&[&user("Why is the sky blue?"), REPLY, &user("And at noon?")]);
@@ -191,7 +191,9 @@ fn what_is_not_billed_or_no_json_is_not_remembered() {
     assert!(engine.estimate(&broken, &call, 0, &Alone).is_err());
     assert!(engine.count(&broken, &call, &Alone).is_err());
     let of_body = engine.record(&broken, BILLED, None, &call, &Alone);
-    let of_reply = engine.record(&fine, BILLED, Some(&broken), &call, &Alone);
-    assert!(of_body.is_err() && of_reply.is_err());
+    assert!(of_body.is_err());
     assert_eq!((engine.len(), statistic(&engine, "recorded")), (0, 0));
+    let of_reply = engine.record(&fine, BILLED, Some(&broken), &call, &Alone);
+    let recorded = of_reply.expect("the body is JSON").expect("it was billed");
+    assert_eq!(recorded.reply_fault, Some(ReplyFault::Unreadable));
 }

@@ -1,29 +1,26 @@
-"""Feeds arbitrary requests to the package: `python tests/fuzz_requests.py --seconds 60`.
+"""Feeds arbitrary input to the package: `python tests/fuzz_requests.py --seconds 60`.
 
-Whatever comes in, a number or a `tokenctx.Error` comes out, and no error quotes the request. A
-finding is printed as hex (`--hex` runs it again) and the exit code is 1. Inputs are seeds, damaged;
-half of them as JSON text, half as objects. The core is compiled without coverage counters, which
-is why this is a plain loop: a guided fuzzer would be as blind and slower.
+What must hold of it stands in tests/fuzz_laws.py. Inputs are requests, answers and streams of every
+dialect, damaged: as text, or as objects. A finding is printed with its seed and the exit code is 1.
+The core is compiled without coverage counters, which is why this is a plain loop: a guided fuzzer
+would be as blind and slower.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import random
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-import tokenctx
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from fuzz_laws import CANARY, MODELS, FindingError, Target
+from nasty_conversations import conversation
 
 DATA: Final = Path(__file__).parent / "data"
-CANARY: Final = "canary7f3a"
-"""Stands in every seed; no error may quote it."""
 
 PNG: Final = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\4\0\0\0\3\0\x08\x06\0\0\0" + CANARY.encode()
 SEEDS: Final[list[Any]] = [
@@ -157,10 +154,6 @@ VALUES: Final[list[Any]] = [
 ]
 
 
-class FindingError(Exception):
-    """What must not happen, and the input that makes it happen."""
-
-
 def seeds() -> list[bytes]:
     """Our own requests, and those of the request tests."""
     found = list(SEEDS)
@@ -234,75 +227,55 @@ def distorted(random_: random.Random, value: Any) -> Any:
     return value
 
 
-class Target:
-    """One of everything that takes a request."""
+def usages() -> list[Any]:
+    """Usage and answers in the shapes of all providers."""
+    cases = json.loads((DATA / "usage" / "shapes.json").read_text("utf-8"))["cases"]
+    return [case["usage"] for case in cases]
+
+
+def streams() -> list[bytes]:
+    """Streams in the formats of all providers: events of text, and the same as JSON."""
+    texts = json.loads((DATA / "usage" / "streams.json").read_text("utf-8"))["streams"]
+    objects = json.loads((DATA / "usage" / "events.json").read_text("utf-8"))["streams"]
+    found = ["\n".join(stream["lines"]).encode() for stream in texts]
+    return found + [json.dumps(stream["events"]).encode() for stream in objects]
+
+
+class Inputs:
+    """The inputs by their numbers."""
 
     def __init__(self) -> None:
-        methods: tuple[Any, ...] = ("profile", "universal", "characters")
-        self.estimators = [
-            tokenctx.HybridTokenEstimator(method=method, capacity_bytes=1 << 20)
-            for method in methods
-        ]
-        self.tracker = tokenctx.ConversationStateTracker(capacity_bytes=1 << 20)
-        self.executions = self.refused = 0
+        self.bodies, self.usages, self.streams = seeds(), usages(), streams()
+        self.target = Target(self.usages, self.streams)
 
-    def body(self, body: Any) -> None:
-        """Every entrance for a request; each call is one execution."""
-        estimator = self.estimators[self.executions % len(self.estimators)]
-        usage = {"prompt_tokens": 9, "completion_tokens": 5}
-        self.call(estimator.estimate, body)
-        self.call(estimator.count_request, body)
-        is_known = self.call(lambda: estimator.record(body, usage, reply=body))
-        if is_known and estimator.estimate(body).source != "exact":
-            raise FindingError("a recorded request is not exact")
-        self.call(estimator.estimate_conversation, body, "gpt-4o")
-        self.call(estimator.estimate_message, body, "gpt-4o")
-        self.call(estimator.record, [{"role": "user", "content": "hi"}], body)
-        self.call(self.tracker.record_actual, body, "family", 5)
-        self.call(self.tracker.lookup, body, "family")
-
-    def text(self, text: bytes) -> None:
-        """Every entrance for bytes and text."""
-        spelled = text.decode("utf-8", "surrogateescape")
-        for content in (text, spelled):
-            count = self.call(tokenctx.count_tokens, content)
-            if count != len(tokenctx.encode(content)):
-                raise FindingError("count_tokens is not the length of encode")
-        self.call(tokenctx.image_size, text)
-        self.call(tokenctx.image_size, PNG[: self.executions % 30] + text)
-
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        self.executions += 1
-        try:
-            return function(*arguments)
-        except tokenctx.InternalError:
-            raise FindingError("InternalError: a panic in the core") from None
-        except tokenctx.Error as error:
-            self.refused += 1
-            if CANARY in str(error) + repr(error.args):
-                raise FindingError("an error quotes the request") from None
-        except Exception as error:  # what it was is in the report
-            raise FindingError(f"{type(error).__name__} came out") from error
-        return None
-
-
-def made(seed: int, texts: list[bytes]) -> tuple[bytes, Any]:
-    """The input of this number: text, and the objects that are tried instead of it, or None."""
-    random_ = random.Random(seed)
-    text = random_.choice(texts)
-    if random_.randrange(2):
-        return damaged(random_, text, texts), None
-    return text, distorted(random_, json.loads(text))
-
-
-def run(target: Target, text: bytes, value: Any) -> None:
-    """Try one input everywhere."""
-    if value is not None:
-        target.body(value)
-        return
-    target.body(text)
-    target.body(text.decode("utf-8", "surrogateescape"))
-    target.text(text)
+    def tried(self, number: int) -> None:
+        """Make the input of this number, and try it everywhere where its kind is taken."""
+        random_, target = random.Random(number), self.target
+        kind = random_.randrange(8)
+        if kind < 2:
+            text = damaged(random_, random_.choice(self.bodies), self.bodies)
+            target.body(random_, text)
+            target.body(random_, text.decode("utf-8", "surrogateescape"))
+            target.text(random_, text)
+        elif kind < 4:
+            target.body(random_, distorted(random_, json.loads(random_.choice(self.bodies))))
+        elif kind == 4:
+            _, body = conversation(number)
+            target.body(random_, distorted(random_, body) if random_.randrange(3) == 0 else body)
+        elif kind == 5:
+            usage = distorted(random_, copy.deepcopy(random_.choice(self.usages)))
+            target.usage(random_, usage)
+            target.usage(random_, target.answer(random_))
+        elif kind == 6:
+            target.stream(random_, damaged(random_, random_.choice(self.streams), self.streams))
+        else:
+            text = damaged(random_, random_.choice(self.bodies), self.bodies)
+            target.name(
+                random_.choice(
+                    (*filter(None, MODELS), text.decode("latin-1")[:100].replace(CANARY, "x"))
+                )
+            )
+            target.command(random_, text)
 
 
 def main() -> None:
@@ -310,28 +283,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, help="number of the first input; default: the time")
-    parser.add_argument("--hex", help="try this text and nothing else")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
     options = parser.parse_args()
-    target, texts = Target(), seeds()
-    if options.hex is not None:
-        run(target, bytes.fromhex(options.hex), None)
-        return
+    inputs = Inputs()
     first = time.time_ns() % 2**32 if options.seed is None else options.seed
-    start, inputs = time.monotonic(), 0
-    while inputs == 0 or time.monotonic() - start < options.seconds:
-        text, value = made(first + inputs, texts)
-        shown = f"--hex {text.hex()}" if value is None else f"objects {value!r}"
+    start, tried, found, slowest = time.monotonic(), 0, 0, (0.0, first)
+    while tried == 0 or time.monotonic() - start < options.seconds:
+        begun = time.process_time()
         try:
-            run(target, text, value)
+            inputs.tried(first + tried)
         except FindingError as finding:
+            found += 1
             print(f"FINDING: {finding}; cause: {finding.__cause__!r}", file=sys.stderr)
-            print(f"again: --seed {first + inputs} --seconds 0; input: {shown}", file=sys.stderr)
-            sys.exit(1)
-        inputs += 1
+            print(f"again: --seed {first + tried} --seconds 0", file=sys.stderr, flush=True)
+            if not options.keep_going:
+                sys.exit(1)
+        slowest = max(slowest, (time.process_time() - begun, first + tried))
+        tried += 1
+    target = inputs.target
     print(
-        f"fuzz: {target.executions:,} executions on {inputs:,} inputs from seed {first} in "
-        f"{time.monotonic() - start:.0f} s, {target.refused:,} refused, no finding"
+        f"fuzz: {target.executions:,} executions on {tried:,} inputs from seed {first} in "
+        f"{time.monotonic() - start:.0f} s, {target.refused:,} refused, {found or 'no'} finding; "
+        f"slowest: {slowest[0]:.1f} s of processor for --seed {slowest[1]}"
     )
+    sys.exit(found > 0)
 
 
 if __name__ == "__main__":

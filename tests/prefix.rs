@@ -7,7 +7,10 @@ use tokenctx::request::read_request;
 
 fn prefixes(secret: &[u8], body: &str) -> Vec<Digest> {
     let document = Document::parse(body, &Limits::default()).unwrap();
-    Digester::new(secret).prefixes("family", &read_request(&document, None, None))
+    Digester::new(secret).prefixes(
+        "family",
+        &read_request(&document, None, None).expect("a request"),
+    )
 }
 
 fn billed(tokens: u64) -> KnownTotal {

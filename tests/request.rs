@@ -45,7 +45,7 @@ fn compact(value: Option<Value<'_>>) -> String {
 }
 
 fn view(body: &str) -> String {
-    request_view(&read_request(&parse(body), None, None))
+    request_view(&read_request(&parse(body), None, None).expect("a request"))
 }
 
 /// A request of one user message with `content`.
@@ -61,7 +61,8 @@ fn every_dialect_is_read_as_recorded() {
             let dialect = string(case, "dialect").and_then(Dialect::named);
             let body = body(case);
             let document = parse(&body);
-            let request = read_request(&document, string(case, "model"), dialect);
+            let request =
+                read_request(&document, string(case, "model"), dialect).expect("a request");
             let name = string(case, "name");
             assert_eq!(
                 request_view(&request),
@@ -78,7 +79,7 @@ fn replies_are_read_as_recorded() {
         let text = cases(file);
         for case in parse(&text).root().items() {
             let body = body(case);
-            let view = reply_view(&read_reply(&parse(&body)));
+            let view = reply_view(&read_reply(&parse(&body)).expect("a reply"));
             let name = string(case, "name");
             assert_eq!(view, compact(case.get("view")), "{file}: {name:?}");
         }
@@ -120,7 +121,7 @@ fn adjacent_text_is_merged_however_it_is_cut() {
 fn text_is_borrowed_from_the_body() {
     let body = with_content(r#""hello""#);
     let document = parse(&body);
-    let request = read_request(&document, None, None);
+    let request = read_request(&document, None, None).expect("a request");
     let [Message { parts, .. }] = &request.messages[..] else {
         panic!("one message");
     };
@@ -150,7 +151,7 @@ fn document_with_bytes(bytes: &[u8]) -> Result<Document<'static>, tokenctx::Erro
 #[test]
 fn bytes_and_their_base64_are_the_same_media() {
     let document = document_with_bytes(b"hello").expect("no limit");
-    let request = read_request(&document, None, None);
+    let request = read_request(&document, None, None).expect("a request");
     let Some(Part::Media(media)) = request.messages[0].parts.first() else {
         panic!("media");
     };
@@ -188,7 +189,7 @@ fn nesting_ends_at_the_limit_in_every_dialect() {
 fn data_is_equal_when_its_text_is() {
     let body = with_content(r#"[{"odd":[1,2.0]},{"odd":[1, 2.0], "id":"x"},{"odd":[2]}]"#);
     let document = parse(&body);
-    let request = read_request(&document, None, None);
+    let request = read_request(&document, None, None).expect("a request");
     let data: Vec<&Data<'_>> = request.messages[0]
         .parts
         .iter()
@@ -215,9 +216,9 @@ fn any_json_is_read() {
         let mut body = String::new();
         write_random(&mut random, &words, 0, &mut body);
         let document = parse(&body);
-        let request = read_request(&document, None, None);
+        let request = read_request(&document, None, None).expect("a request");
         parse(&request_view(&request));
-        parse(&reply_view(&read_reply(&document)));
+        parse(&reply_view(&read_reply(&document).expect("a reply")));
     }
 }
 

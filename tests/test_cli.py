@@ -45,24 +45,67 @@ def counted(*words: str, text: str | None = None) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("content", "kind"),
+    ("content", "kind", "note"),
     [
-        ("", "text"),
-        ("hello", "text"),
-        ("{ not JSON", "text"),
-        ('{"name": "package", "version": 1}', "text"),
-        ("[1, 2]", "text"),
-        ("[]", "text"),
-        (json.dumps(REQUEST), "request"),
-        (json.dumps(REQUEST, indent=1), "request"),
-        (json.dumps(REQUEST["messages"]), "request"),
-        ('{"contents": []}', "request"),
-        (f"{json.dumps(REQUEST)}\n{json.dumps(REQUEST)}\n", "jsonl"),
-        (f"\n{json.dumps(REQUEST)}\n", "request"),
+        ("", "text", "empty"),
+        ("hello", "text", ""),
+        ("[a link](x) and more", "text", "not JSON at byte 1"),
+        ('{"name": "package", "version": 1}', "text", "no request"),
+        ("[1, 2]", "text", "no request"),
+        ("[]", "text", "no request"),
+        (json.dumps(REQUEST), "request", ""),
+        ("\ufeff" + json.dumps(REQUEST), "request", ""),
+        (json.dumps(REQUEST, indent=1), "request", ""),
+        (json.dumps(REQUEST["messages"]), "request", ""),
+        ('{"contents": []}', "request", ""),
+        (f"{json.dumps(REQUEST)}\n{json.dumps(REQUEST)}\n", "jsonl", ""),
+        (f"\n{json.dumps(REQUEST)}\n", "request", ""),
     ],
 )
-def test_the_kind_of_a_file_is_what_it_looks_like(content: str, kind: str) -> None:
-    assert kind_of(content.encode()) == kind
+def test_the_kind_of_a_file_is_what_it_looks_like(content: str, kind: str, note: str) -> None:
+    found, said = kind_of("file", content.encode())
+    assert found == kind
+    assert note in said
+    assert bool(note) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("file", b'{"model": "gpt-4o", "messages": [', "not JSON at byte 33"),
+        ("file.json", b"", "not JSON at byte 0"),
+        ("file.json", b"hello", "not JSON at byte 0"),
+        ("file.jsonl", b"hello\nworld", "not JSON at byte 0"),
+        ("file", '{"é": é}'.encode(), "not JSON at byte 7"),
+        ("file", b"hello \xff", "not UTF-8 at byte 6"),
+    ],
+)
+def test_what_is_broken_is_refused_with_the_byte_and_the_way_out(
+    tmp_path: Path, name: str, content: bytes, reason: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    result = tokenctx_command("count", "--json", str(path))
+    assert result.exit_code == 1
+    assert not result.stdout
+    assert reason in result.stderr
+    assert "--as text" in result.stderr
+    assert counted("--as", "text", str(path))[0]["kind"] == "text"
+
+
+def test_a_broken_line_is_named_and_the_others_are_counted(tmp_path: Path) -> None:
+    path = file(tmp_path, f'{json.dumps(REQUEST)}\n{{"messages": [\n{json.dumps(REQUEST)}\n')
+    result = tokenctx_command("count", path)
+    assert result.exit_code == 1
+    assert "2 requests" in result.stdout
+    assert f"{path}:2" in result.stderr
+
+
+def test_a_vocabulary_counts_a_request_as_the_text_it_is(tmp_path: Path) -> None:
+    text = json.dumps(REQUEST)
+    count = counted("--encoding", "cl100k_base", file(tmp_path, text))[0]
+    tokens = tokenctx.count_tokens(text, encoding="cl100k_base")
+    assert (count["kind"], count["tokens"]) == ("text", tokens)
 
 
 def test_a_text_is_counted_by_its_vocabulary(tmp_path: Path) -> None:
@@ -167,6 +210,7 @@ def test_a_torn_packed_file_is_an_error_and_no_traceback(tmp_path: Path) -> None
         ["count"],
         ["count", "--encoding", "latin", "-"],
         ["count", "--encoding", "o200k_base", "--model", "gpt-4o", "-"],
+        ["count", "--encoding", "o200k_base", "--as", "request", "-"],
         ["count", "--as", "poem", "-"],
         ["replay"],
         ["sing"],
@@ -289,6 +333,16 @@ def test_a_broken_pipe_is_quiet(tmp_path: Path) -> None:
         assert process.wait() == 1
 
 
+@pytest.mark.parametrize("command", [["count"], ["context"]])
+def test_a_closed_standard_input_is_one_line(command: list[str]) -> None:
+    shell = f"{sys.executable} -m tokenctx {' '.join(command)} - <&-"
+    done = subprocess.run(["/bin/sh", "-c", shell], check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "tokenctx: -: standard input is closed; give a file, or pipe something in\n"
+    )
+
+
 def test_without_the_extra_one_line_says_how_to_install_it() -> None:
     code = "import sys; sys.modules['typer'] = None; from tokenctx._cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
@@ -325,6 +379,13 @@ def test_profiles_lists_all(tmp_path: Path) -> None:
     assert (profiles["house"]["source"], profiles["house"]["models"]) == ("we", ["house-"])
     assert "gpt-4o" in tokenctx_command("profiles").stdout
     assert "profile house" in tokenctx_command("profiles", "house", "--profiles", own).stdout
+
+
+def test_profiles_names_the_file_that_is_missing(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.json")
+    result = tokenctx_command("profiles", "gpt-4o", "--profiles", missing)
+    assert result.exit_code == 1
+    assert result.stderr == f"tokenctx: {missing}: No such file or directory\n"
 
 
 def test_profiles_refuses_a_file_that_has_none(tmp_path: Path) -> None:

@@ -25,6 +25,17 @@ CASES = json.loads((Path(__file__).parent / "data" / "usage" / "streams.json").r
 STREAMS: dict[str, dict[str, Any]] = {case["name"]: case for case in CASES["streams"]}
 REPORTED: list[ScaledUsage] = []
 SCALER = ContextWindowScaler(128_000, on_usage=REPORTED.append)
+
+
+def last_reported() -> ScaledUsage:
+    """The usage of the stream that was just read; the server tells it when it has sent the end."""
+    end = time.monotonic() + 10
+    while not REPORTED and time.monotonic() < end:
+        time.sleep(0.01)
+    (reported,) = REPORTED
+    return reported
+
+
 START_SECONDS = 20
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the clients' own
@@ -138,7 +149,7 @@ def test_anthropic_streams(claude: Any) -> None:
     assert delta.usage.output_tokens == 7_812
     text = "".join(event.delta.text for event in events if event.type == "content_block_delta")
     assert text == STREAMS["anthropic-text"]["reply"][0]["text"]
-    (reported,) = REPORTED
+    reported = last_reported()
     assert (reported.real.input_tokens, reported.real.output_tokens) == (60_001, 5_000)
 
 
@@ -174,7 +185,7 @@ def test_openai_chat_streams(openai: Any, name: str) -> None:
     chunks = list(openai.chat.completions.create(model=name, stream=True, **CHAT))
     usage = chunks[-1].usage
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
-    (reported,) = REPORTED
+    reported = last_reported()
     assert usage.prompt_tokens == reported.real.input_tokens * 200_000 // 128_000
     assert usage.completion_tokens == reported.adjusted.output_tokens
 

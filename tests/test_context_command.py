@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
@@ -17,6 +17,9 @@ from tokenctx._cli.commands import app
 from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans, cells, segments
 from tokenctx._cli.context_view import view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
 SESSION = ROOT / "tests/data/agent-session.json"
@@ -81,7 +84,7 @@ def test_no_colour_has_no_escapes_and_a_wide_terminal_is_not_filled() -> None:
     plain, coloured = (shown(window, request(), 200, color=it) for it in (None, "truecolor"))
     assert "\x1b" not in plain
     assert "█" in coloured
-    assert "esc?[31m" in plain
+    assert r"esc\x1b[31m" in plain
     assert max(map(len, plain.splitlines())) == 100
 
 
@@ -163,6 +166,53 @@ def test_bad_options_are_named(words: list[str], file: Path) -> None:
 
 def test_a_pipe_cannot_be_watched() -> None:
     assert "--watch" in run("-", "--watch", code=2)
+
+
+@pytest.mark.parametrize("option", ["--limits", "--html"])
+def test_the_file_that_failed_is_the_one_that_is_named(file: Path, option: str) -> None:
+    missing = "/nonexistent/other.json"
+    output = run(file, option, missing, code=1)
+    assert output == f"tokenctx: {missing}: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [('{"messages": [', "not JSON at byte 14"), ("", "byte 0"), ("{}", "no recording")],
+)
+def test_what_is_no_request_is_told_with_what_would_do(
+    tmp_path: Path, content: str, reason: str
+) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(content, "utf-8")
+    output = run(path, code=1)
+    assert reason in output
+    assert "a request with `messages`" in output
+
+
+def test_a_watched_file_that_breaks_leaves_the_last_picture(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[Callable[[], object]] = [
+        lambda: file.write_text('{"messages": [', "utf-8"),
+        file.unlink,
+        lambda: file.write_text(json.dumps(request(model="claude-sonnet-4-5")), "utf-8"),
+        lambda: None,
+    ]
+    cleared: list[int] = []
+
+    def sleep(_seconds: float) -> None:
+        if not steps:
+            raise KeyboardInterrupt
+        steps.pop(0)()
+
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("rich.console.Console.clear", lambda _self: cleared.append(len(steps)))
+    output = CliRunner().invoke(app, ["context", str(file), "--watch"]).output
+    places = [
+        output.index(it) for it in ("window  gpt", "byte 14", "No such file", "window  claude")
+    ]
+    assert places == sorted(places)
+    assert cleared == [1], "only the new picture takes the place of the old one"
 
 
 def test_a_watched_file_is_shown_again_when_it_changes(

@@ -5,16 +5,28 @@ from __future__ import annotations
 import json
 import logging
 import pickle
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from conversion_cases import HIDDEN, USER, call, calls, chat, claude, result
 from conversion_law import DIALECTS
 from conversion_table import FILE, page
-from tokenctx import ConversionError, ConversionOptions, RequestError, convert_messages
+from tokenctx import (
+    ConversionError,
+    ConversionOptions,
+    HybridTokenEstimator,
+    RequestError,
+    convert_messages,
+)
 from tokenctx.convert.conversion import differences
 from tokenctx.convert.notes import FAULTS, KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ESTIMATOR = HybridTokenEstimator()
 
 # ------------------------------------------------------------------------------ the interface
 
@@ -109,6 +121,68 @@ def test_the_dialect_is_detected(source: str, body: Any) -> None:
     assert convert_messages(body, to="ai-sdk").source == source
 
 
+NOTHING: set[str] = set()
+GUESSED = {"dialect_guessed"}
+
+
+def marked(text: str) -> Any:
+    block = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+    return {"role": "user", "content": [block]}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "guessed", "body"),
+    [
+        ("openai-chat", NOTHING, chat(marked("a"), calls(call("a")), result("a"))),
+        ("openai-chat", NOTHING, chat(marked("a"), result("a"))),
+        ("openai-chat", NOTHING, chat(marked("a"), tools=[{"type": "function", "function": {}}])),
+        ("openai-chat", NOTHING, {"model": "gpt-4o", "messages": [marked("a")]}),
+        ("openai-chat", GUESSED, {"model": "mistral-small", "messages": [marked("a")]}),
+        ("anthropic", GUESSED, {"model": "claude-sonnet-4-5", "messages": [marked("a")]}),
+        ("anthropic", NOTHING, {"system": "s", "messages": [marked("a")]}),
+        ("anthropic", GUESSED, {"model": "gpt-4o", "system": "s", "messages": [USER]}),
+        ("openai-chat", NOTHING, {"model": "claude-sonnet-4-5", "messages": [USER]}),
+        ("bedrock-converse", NOTHING, {"messages": [{"role": "user", "content": [{"audio": {}}]}]}),
+    ],
+)
+def test_evidence_is_weighed_by_counter_and_converter_alike(
+    dialect: str, guessed: set[str], body: dict[str, Any]
+) -> None:
+    counted = ESTIMATOR.estimate(body)
+    assert (counted.dialect, GUESSED & {*counted.assumptions}) == (dialect, guessed)
+    if dialect != "bedrock-converse":
+        converted = convert_messages(body, to="ai-sdk")
+        notes = {note.kind for note in converted.warnings}
+        assert (converted.source, GUESSED & notes) == (dialect, guessed)
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "openai-chat": {"response_format": {"type": "text"}, "max_completion_tokens": 5, "n": 1},
+    "anthropic": {"stop_sequences": ["x"], "metadata": {"user_id": "u"}, "top_k": 4},
+    "openai-responses": {"store": True, "include": [], "truncation": "disabled"},
+    "gemini": {"safetySettings": [], "generationConfig": {"temperature": 1}},
+    "bedrock-converse": {"additionalModelRequestFields": {}, "performanceConfig": {}},
+}
+
+
+def requests_of_the_tests() -> Iterator[dict[str, Any]]:
+    for path in sorted((Path(__file__).parent / "data/requests").glob("[!rg]*.json")):
+        for case in json.loads(path.read_text("utf-8")):
+            if isinstance(case["body"], dict) and case["view"]["dialect"] == path.stem:
+                yield case
+
+
+def test_options_of_other_dialects_do_not_change_the_dialect() -> None:
+    for case in requests_of_the_tests():
+        body, dialect = case["body"], case["view"]["dialect"]
+        if "dialect" in case or ESTIMATOR.estimate(body).dialect != dialect:
+            continue
+        for other, options in OPTIONS.items():
+            if other != dialect:
+                found = ESTIMATOR.estimate({**options, **body}).dialect
+                assert found == dialect, (case["name"], other)
+
+
 def test_sdk_objects_are_taken_as_they_are() -> None:
     from anthropic.types import Message as ClaudeMessage
     from google.genai import types
@@ -186,6 +260,9 @@ FAULTY = {
     "duplicate_result": chat(calls(call("a")), result("a"), result("a", HIDDEN)),
     "duplicate_id": chat(calls(call("a")), result("a"), calls(call("a")), result("a")),
     "refused_id": chat(calls(call("a|b")), result("a|b")),
+    "excess_marker": chat(
+        *({"role": "user", "content": "x", "cache_control": {"type": HIDDEN}} for _ in range(5))
+    ),
     "misplaced_result": chat(calls(call("a")), USER, result("a", HIDDEN)),
     "invalid_arguments": chat(calls(call("a", arguments=HIDDEN)), result("a")),
     "unknown_part": chat({"role": "user", "content": [{"type": HIDDEN, "text": HIDDEN}]}),
@@ -257,6 +334,12 @@ def test_what_holds_itself_is_carried_or_refused() -> None:
     body["messages"][0]["tool_calls"][0]["function"]["arguments"] = loop
     with pytest.raises(RequestError, match="not JSON"):
         convert_messages(body, to="openai-responses")
+    loop["again"] = [loop, object()]  # such an object makes it be copied
+    with pytest.raises(RequestError, match="holds itself") as refused:
+        convert_messages(chat(USER, x=loop), to="gemini")
+    assert refused.value.code == "too_deep"
+    twice = {"same": object()}
+    assert convert_messages(chat(USER, x=[twice, twice]), to="gemini").messages
 
 
 ODD = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conversion_cases import PDF, PNG, USER, chat, claude, kinds, where
+from conversion_cases import PDF, PNG, USER, call, calls, chat, claude, kinds, result, where
 from conversion_law import DIALECTS
 from tokenctx import ConversionError, ConversionOptions, convert_messages
 
@@ -45,6 +45,20 @@ def test_uploads_are_known_to_their_maker_alone() -> None:
     assert (
         convert_messages(there.body, to="openai-chat", source="ai-sdk").messages == body["messages"]
     )
+
+
+def test_an_uploaded_image_is_a_file_of_chat() -> None:
+    part = {"type": "input_image", "file_id": "file-1"}
+    body = {"model": "gpt-4o", "input": [{"role": "user", "content": [part]}]}
+    parts = convert_messages(body, to="openai-chat").messages[0]["content"]
+    assert parts == [{"type": "file", "file": {"file_id": "file-1"}}]
+
+
+def test_a_file_of_no_more_than_a_top_level_type_is_looked_at() -> None:
+    part = {"type": "file", "data": PDF, "mediaType": "application"}
+    messages = [{"role": "user", "content": [part]}]
+    block = convert_messages(messages, to="anthropic", source="ai-sdk").messages[0]["content"][0]
+    assert block["source"] == {"type": "base64", "media_type": "application/pdf", "data": PDF}
 
 
 def test_what_a_target_does_not_take_becomes_a_line_of_text() -> None:
@@ -93,6 +107,89 @@ def test_cache_markers_are_kept_or_named() -> None:
         "system[0].cache_control",
         "tools[0].cache_control",
     ]
+
+
+MARKER = {"type": "ephemeral"}
+AI_SDK_MARKER = {"anthropic": {"cacheControl": MARKER}}
+MARKED_RESULT = {"type": "tool-result", "toolCallId": "a", "toolName": "f"}
+OUTPUT = {"type": "text", "value": "ok"}
+AI_SDK_CALL = {
+    "role": "assistant",
+    "content": [{"type": "tool-call", "toolCallId": "a", "toolName": "f", "input": {}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "messages"),
+    [
+        ("ai-sdk", [{"role": "user", "content": "x", "providerOptions": AI_SDK_MARKER}]),
+        (
+            "ai-sdk",
+            [
+                {
+                    "role": "user",
+                    "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "y"}],
+                    "providerOptions": AI_SDK_MARKER,
+                }
+            ],
+        ),
+        ("ai-sdk", [{"role": "assistant", "content": "x", "providerOptions": AI_SDK_MARKER}]),
+        (
+            "ai-sdk",
+            [
+                AI_SDK_CALL,
+                {
+                    "role": "tool",
+                    "content": [{**MARKED_RESULT, "output": OUTPUT}],
+                    "providerOptions": AI_SDK_MARKER,
+                },
+            ],
+        ),
+        (
+            "ai-sdk",
+            [
+                AI_SDK_CALL,
+                {
+                    "role": "tool",
+                    "content": [
+                        {**MARKED_RESULT, "output": {**OUTPUT, "providerOptions": AI_SDK_MARKER}}
+                    ],
+                },
+            ],
+        ),
+        ("openai-chat", [{"role": "user", "content": "x", "cache_control": MARKER}]),
+        ("openai-chat", [{"role": "system", "content": "x", "cache_control": MARKER}, USER]),
+        ("openai-chat", [{"role": "assistant", "content": "x", "cache_control": MARKER}, USER]),
+        ("openai-chat", [calls(call("a")), {**result("a"), "cache_control": MARKER}]),
+    ],
+)
+def test_the_marker_of_a_message_is_that_of_its_last_part(source: Any, messages: Any) -> None:
+    body = convert_messages(messages, to="anthropic", source=source).body
+    blocks = [
+        block
+        for content in (body.get("system"), *(it["content"] for it in body["messages"]))
+        for block in (content if isinstance(content, list) else [])
+    ]
+    assert [block.get("cache_control") for block in blocks[-1:]] == [MARKER]
+    assert json.dumps(body).count("cache_control") == 1
+
+
+@pytest.mark.parametrize("source", ["openai-chat", "anthropic", "ai-sdk"])
+def test_no_more_markers_go_out_than_claude_takes(source: Any) -> None:
+    part = {"type": "text", "text": "x", "cache_control": MARKER}
+    marked = [{"role": "user", "content": [part]}] * 5
+    body = claude(*marked, system=[part])
+    given = body if source == "anthropic" else convert_messages(body, to="ai-sdk").body
+    if source == "openai-chat":
+        given = chat({"role": "system", "content": body["system"]}, *marked)
+    conversion = convert_messages(given, to="anthropic", source=source)
+    assert conversion.body["system"] == body["system"]
+    kept = [number for number, it in enumerate(conversion.messages) if "cache" in json.dumps(it)]
+    assert kept == [2, 3, 4], "the longest beginnings stay marked"
+    assert len(where(conversion, "excess_marker")) == 2
+    options = ConversionOptions(policy="keep")
+    kept_all = convert_messages(given, to="anthropic", source=source, options=options)
+    assert json.dumps(kept_all.body).count("cache_control") == 6
 
 
 def test_refusals_and_citations_are_named() -> None:
@@ -169,11 +266,77 @@ def test_reasoning_does_not_follow_to_another_model(source: Any) -> None:
     assert convert_messages(body, to=source, source=source, options=same).body == body
 
 
+def test_thinking_blocks_of_litellm_are_claudes_own() -> None:
+    blocks = {"thinking_blocks": [THINKING, REDACTED], "reasoning_content": THINKING["thinking"]}
+    message = {**calls(call("a")), **blocks}
+    conversion = convert_messages(chat(USER, message, result("a")), to="anthropic")
+    assert conversion.messages[1]["content"][:2] == [THINKING, REDACTED]
+    assert len(conversion.messages[1]["content"]) == 3
+    unsigned = {"thinking_blocks": [{"type": "thinking", "thinking": "hm"}]}
+    conversion = convert_messages(chat(USER, {**calls(call("a")), **unsigned}), to="anthropic")
+    assert "hm" not in json.dumps(conversion.body)
+    assert "messages[1].thinking_blocks" in where(conversion, "field")
+
+
+def test_openai_reasoning_needs_no_id_if_it_is_encrypted() -> None:
+    proof = {"openai": {"reasoningEncryptedContent": "c2Vj"}}
+    part = {"type": "reasoning", "text": "hm", "providerOptions": proof}
+    messages = [USER, {"role": "assistant", "content": [part]}]
+    conversion = convert_messages(messages, to="openai-responses", source="ai-sdk")
+    item = {"type": "reasoning", "summary": ITEM["summary"], "encrypted_content": "c2Vj"}
+    assert conversion.messages[1] == item
+    assert "reasoning" not in kinds(conversion)
+
+
 @pytest.mark.parametrize("target", DIALECTS)
 def test_empty_reasoning_makes_no_part(target: Any) -> None:
     body = chat({"role": "assistant", "content": "x", "reasoning_content": ""}, USER)
     conversion = convert_messages(body, to=target)
     assert target == "openai-chat" or "reasoning" not in json.dumps(conversion.body)
+
+
+@pytest.mark.parametrize("name", ["google", "vertex", "googleVertex"])
+def test_a_signature_is_found_where_the_ai_sdk_puts_it(name: str) -> None:
+    signed = {"providerOptions": {name: {"thoughtSignature": "c2ln", "other": 1}}}
+    parts = [
+        {"type": "reasoning", "text": "hm", **signed},
+        {"type": "tool-call", "toolCallId": "a", "toolName": "f", "input": {}, **signed},
+    ]
+    messages = [USER, {"role": "assistant", "content": parts}]
+    conversion = convert_messages(messages, to="gemini", source="ai-sdk")
+    assert [part["thoughtSignature"] for part in conversion.messages[1]["parts"]] == ["c2ln"] * 2
+    lost = where(conversion, "field")
+    assert [f"[{at}].providerOptions" in path for at, path in enumerate(lost)] == [True, True]
+
+
+SIGNED = {**call("a"), "extra_content": {"google": {"thought_signature": "c2ln"}}}
+
+
+def test_a_signature_passes_through_googles_endpoint_for_openai() -> None:
+    body = chat(USER, calls(SIGNED), result("a"))
+    part = convert_messages(body, to="gemini").messages[1]["parts"][0]
+    assert part["thoughtSignature"] == "c2ln"
+    there = convert_messages({**body, "model": "gemini-2.5-pro"}, to="ai-sdk")
+    back = convert_messages(there.body, to="openai-chat", source="ai-sdk")
+    assert back.messages[1]["tool_calls"] == [SIGNED]
+    other = convert_messages({**there.body, "model": "gpt-4o"}, to="openai-chat", source="ai-sdk")
+    assert other.messages[1]["tool_calls"] == [call("a")]
+    assert "signature" in kinds(other)
+
+
+@pytest.mark.parametrize("model", ["gemini-3-pro-preview", "google/gemini-3.5-flash"])
+def test_a_call_for_gemini_3_without_a_signature_gets_the_stand_in(model: str) -> None:
+    body = chat(USER, calls(call("a"), call("b")), result("a"), result("b"), model=model)
+    conversion = convert_messages(body, to="gemini")
+    signatures = [part.get("thoughtSignature") for part in conversion.messages[1]["parts"]]
+    assert signatures == ["skip_thought_signature_validator", None]
+    assert [str(note.where) for note in conversion.warnings] == [
+        "messages[1].tool_calls[0].thoughtSignature"
+    ]
+    older = convert_messages({**body, "model": "gemini-2.5-pro"}, to="gemini")
+    assert "thoughtSignature" not in json.dumps(older.body)
+    signed = convert_messages({**body, "messages": [USER, calls(SIGNED), result("a")]}, to="gemini")
+    assert signed.messages[1]["parts"][0]["thoughtSignature"] == "c2ln"
 
 
 def test_a_signature_on_a_call_comes_back() -> None:

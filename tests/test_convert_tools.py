@@ -264,6 +264,24 @@ def test_roles_alternate_where_the_target_demands_it_or_the_caller_asks() -> Non
     assert len(convert_messages(body, to="anthropic", options=options).messages) == 2
 
 
+@pytest.mark.parametrize("source", ["anthropic", "ai-sdk"])
+def test_results_never_merge_where_each_has_a_message(source: Any) -> None:
+    body = chat(USER, calls(call("a"), call("b")), result("a", "A"), result("b", "B"), USER, USER)
+    there = convert_messages(body, to=source)
+    options = ConversionOptions(merge_adjacent=True)
+    back = convert_messages(there.body, to="openai-chat", source=source, options=options)
+    assert back.messages[:4] == body["messages"][:4]
+    assert [message["role"] for message in back.messages[4:]] == ["user"]
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_a_result_of_an_unknown_part_raises_nowhere(target: Any) -> None:
+    body = chat(USER, calls(call("a")), {**result("a", {"type": "x"}), "tool_call_id": 5})
+    assert len(convert_messages(body, to=target).messages) >= 3
+    kept = chat(USER, calls(call("a")), result("a", {"type": "x"}))
+    assert convert_messages(kept, to="openai-chat").body == kept
+
+
 def test_a_beginning_of_the_answer_ends_without_white_space() -> None:
     body = chat(USER, {"role": "assistant", "content": "Once \n"})
     conversion = convert_messages(body, to="anthropic")

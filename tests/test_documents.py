@@ -15,6 +15,7 @@ import sys
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,8 +52,13 @@ FOREIGN = {
     "socket_timeout",
     "connection_timeout",
     "reconnect_strategy",
+    *("TIKTOKEN_CACHE_DIR", "MODEL_TO_ENCODING", "list_encoding_names", "num_threads"),
+    *("encode_to_numpy", "encode_with_unstable", "num_tokens_from_messages"),
+    *("use_default_image_token_count", "custom_tokenizer", "create_pretrained_tokenizer"),
+    *("custom_llm_provider", "get_max_tokens", "get_model_info"),
+    *("get_num_tokens_from_messages", "get_num_tokens", "get_token_ids"),
 }
-"""Options of vendors and clients that our code does not name; more of them: add them here."""
+"""Options and functions of others that our code does not name; more of them: add them here."""
 
 
 @dataclass(frozen=True)
@@ -335,6 +341,58 @@ def test_every_field_of_a_profile_that_is_explained_is_one() -> None:
     code = "\n".join(file.read_text("utf-8") for room in rooms for file in room.glob("*.rs"))
     assert len(fields) > 30
     assert sorted(field for field in fields if not re.search(rf"\b{field}\b", code)) == []
+
+
+def test_every_public_name_of_tiktoken_is_on_the_page() -> None:
+    import tiktoken
+
+    page = (ROOT / "docs" / "migration.md").read_text("utf-8")
+    named = set(re.findall(r"\w+", " ".join(spans(page))))
+    rooms = (tiktoken, tiktoken.Encoding)
+    public = {
+        name
+        for room in rooms
+        for name, value in vars(room).items()
+        if not isinstance(value, ModuleType)
+    }
+    assert len(public) > 30
+    assert sorted(name for name in public if not name.startswith("_") and name not in named) == []
+
+
+WORD = r'"([a-z0-9]+(?:_[a-z0-9]+)+)"'
+EMITTED = {
+    "named where it is found": r'(?:insert|push|assume)\(\s*"([a-z0-9]+(?:_[a-z0-9]+)+)"',
+    "chosen by kind": r"assumptions\s*\.insert\(match [^;]*;",
+    "with a price": r'(?:=> |=> match [^}]*\()\(?("flat_[a-z]+"), self',
+    "a constant": r"const FAILED_VOCABULARY: &str = [^;]*;",
+    "of the JSON": r"const NAMES: \[\(Anomalies[^;]*; \d\] = [^;]*;",
+}
+"""How the core names an assumption: places in its sources that hold the names."""
+
+
+def assumptions_of_the_core() -> set[str]:
+    """Every name that an estimate or a count may have among its assumptions."""
+    rooms = ("count", "engine", "json", "request")
+    files = [path for room in rooms for path in sorted((ROOT / "src" / room).rglob("*.rs"))]
+    code = "\n".join(path.read_text("utf-8") for path in files)
+    found: set[str] = set()
+    for way, pattern in EMITTED.items():
+        places = [match[0] for match in re.finditer(pattern, code)]
+        names = {name for place in places for name in re.findall(WORD, place)}
+        assert names, f"no assumption is {way} any more: mend the pattern"
+        found |= names
+    return found
+
+
+def test_every_assumption_is_explained_on_the_page_and_on_the_screen() -> None:
+    from tokenctx._cli.tables import WORDS  # needs the extra cli
+
+    page = (ROOT / "docs" / "assumptions.md").read_text("utf-8")
+    explained = re.findall(r"^\| `([a-z0-9_]+[a-z0-9])` \|", page, re.MULTILINE)
+    emitted = sorted(assumptions_of_the_core())
+    assert len(emitted) > 30
+    assert sorted(explained) == emitted
+    assert sorted(WORDS) == emitted
 
 
 @pytest.mark.parametrize("top", ["src", "python/tokenctx"])

@@ -77,7 +77,6 @@ def test_errors_are_typed_and_hold_no_payload(body: bytes) -> None:
         lambda: estimator.estimate(body),
         lambda: estimator.count_request(body),
         lambda: estimator.record(body, 5),
-        lambda: estimator.record(chat(user("hi")), 5, reply=body),
         lambda: tracker.lookup(body, "family"),
     ]
     for attempt in attempts:
@@ -91,10 +90,12 @@ def test_errors_are_typed_and_hold_no_payload(body: bytes) -> None:
     assert len(estimator) == 0
 
 
-def test_a_refused_reply_records_nothing(estimator: Any) -> None:
-    with pytest.raises(tokenctx.RequestError):
-        estimator.record(chat(user("hi")), 5, reply=b"{")
-    assert len(estimator) == 0
+def test_a_reply_that_cannot_be_read_costs_the_reply_alone(estimator: Any) -> None:
+    for reply in (b"{", b"\xff", CANARY, f'{{"a": "{CANARY}'):
+        event = estimator.record_event(chat(user("hi")), {"input_tokens": 5}, reply=reply)
+        assert (event.billed_tokens, event.reply_reason) == (5, "reply_unreadable")
+    assert estimator.stats()["reply_unreadable"] == 4
+    assert len(estimator) == 1
 
 
 def test_an_unknown_dialect_is_refused_by_name(estimator: Any) -> None:

@@ -72,9 +72,12 @@ def check_trim(
     assert plan.next_total_tokens == total - plan.saved_tokens
     assert plan.next_total_tokens <= budget or not plan.fits
     assert not any((call in plan.kept) != (result in plan.kept) for call, result in pairs)
-    if not plan.fits:  # nothing more can go
-        said = outline(request).messages
-        assert all(said[index].speaker == "system" for index in plan.kept)
+    said = outline(request).messages
+    newest = max((index for index, it in enumerate(said) if it.is_turn), default=None)
+    if plan.fits:
+        assert newest in plan.kept or newest is None
+    else:  # nothing more can go
+        assert all(said[index].speaker == "system" or index == newest for index in plan.kept)
 
 
 def check_prune(plan: PrunePlan, request: dict[str, Any]) -> None:
@@ -88,6 +91,28 @@ def check_prune(plan: PrunePlan, request: dict[str, Any]) -> None:
     ]
     assert shapes[0] == shapes[1]
     assert json.dumps(pruned).count(PLACEHOLDER) == len(plan.results)
+
+
+def test_the_newest_message_of_the_user_stays_while_it_fits() -> None:
+    request = {
+        "model": "gpt-4o",
+        "messages": [
+            {"role": "system", "content": "Answer in one word."},
+            {"role": "user", "content": "old question " * 40},
+            {"role": "assistant", "content": "yes"},
+            {"role": "user", "content": "the last question, " * 10},
+        ],
+    }
+    context = ContextWindow("gpt-4o")
+    estimator = HybridTokenEstimator()
+    alone, least = (
+        estimator.estimate({**request, "messages": [request["messages"][it] for it in kept]}).tokens
+        for kept in ((0,), (0, 3))
+    )
+    for budget in range(alone, least + 40):
+        plan = context.trim(request, budget)
+        assert plan.kept == (0, 3)
+        assert plan.fits == (budget >= least)
 
 
 @given(strategies.requests(), st.booleans(), st.integers(0, 500))

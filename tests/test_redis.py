@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import busy_loop
 import redis_rig as rig
 from redis_worker import CONVERSATIONS, SECRET, TURNS, share
 from tokenctx import HybridTokenEstimator, RedisPrefixStore
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 redis = pytest.importorskip("redis")
 
+TRIES = 3
+"""Runs of which one must be good: other tests share the machine."""
 PATIENT_SECONDS = 5.0
 """A deadline that a busy machine does not miss, where the deadline is not what is tested."""
 
@@ -50,6 +54,43 @@ def turn(name: str, count: int) -> dict[str, Any]:
         messages.append({"role": "assistant", "content": f"Dust, {index}."})
         messages.append({"role": "user", "content": f"And then, {index}?"})
     return {"model": "gpt-4o", "messages": messages}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", rig.ASYNC)
+def test_a_loop_that_is_held_costs_no_lookups(
+    server: Any, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With default settings, whatever holds the loop; and nothing is said of the store."""
+    for title, held in busy_loop.HOLDS.items():
+        found = []
+        for _ in range(TRIES):
+            found.append(asyncio.run(busy_loop.deltas(name, server.port, 60, held))[0])
+            if found[-1] >= 57:
+                break
+        assert found[-1] >= 57, (title, found)
+    assert not caplog.records
+
+
+def test_threads_that_hold_the_interpreter_are_no_failure_of_the_server(
+    server: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Eight threads count and ask; the server is well, so nothing is stopped or logged."""
+    with rig.sync_client("redis", server.port) as client:
+        one, other = estimator(client, 0.003), estimator(client, 0.003)
+        text = "some words here " * 2_000
+
+        def work(first: int) -> None:
+            for index in range(first, first + 200):
+                one.record(turn(str(index), 0), 50)
+                other.estimate([{"role": "user", "content": f"{text}{index}"}])
+                other.estimate(turn(str(index), 1))
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(0, 8_000, 1_000)))
+        assert one.flush(PATIENT_SECONDS)
+        assert other.stats()["shared_reads_stopped"] == 0
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("name", rig.SYNC)

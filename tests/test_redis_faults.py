@@ -252,6 +252,36 @@ def test_a_fault_costs_nothing_but_accuracy(
     assert not late[-1], late
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["redis", "redis.asyncio"])
+def test_an_idle_worker_finds_the_server_again(rigged: Rig, name: str) -> None:
+    """Nothing asks while the server comes back, and within a second lookups go on."""
+
+    async def idle_seconds() -> float:
+        async with contextlib.AsyncExitStack() as stack:
+            traffic = Traffic(await opened(stack, name, rigged.proxy.port), 0)
+            await traffic.arecover()
+            rigged.begin("kill")
+            while "shared_reads_stopped" not in traffic.stopped():
+                await traffic.astep()
+            rigged.end("kill")
+            begin = time.monotonic()
+            while "shared_reads_stopped" in traffic.stopped():
+                assert time.monotonic() < begin + PATIENCE_SECONDS
+                await asyncio.sleep(PAUSE_SECONDS)
+            seconds = time.monotonic() - begin
+            await traffic.arecover()
+            await traffic.aflush()
+            return seconds
+
+    took: list[float] = []
+    for _ in range(TRIES):
+        took.append(asyncio.run(idle_seconds()))
+        if took[-1] <= RECOVERY_SECONDS:
+            break
+    assert took[-1] <= RECOVERY_SECONDS, took
+
+
 def test_swapped_replies_are_refused(rigged: Rig) -> None:
     """Each reply is the one to the question before: of another conversation, so of no use."""
     with (

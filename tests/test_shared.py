@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,7 +22,7 @@ from reference.prefix import KnownTotal
 from request_laws import one_view
 from tokenctx import HybridTokenEstimator, PrefixStore
 from tokenctx._core import Engine
-from tokenctx.stores.breaker import FAILURES
+from tokenctx.stores.breaker import FAILURES, Breaker
 from tokenctx.stores.outbox import MAX_ENTRIES, Outbox
 
 if TYPE_CHECKING:
@@ -253,11 +255,50 @@ for index in range(100):
     one.reset()
     assert one.estimate({"messages": messages}).source == "estimated"
 assert one.stats()["shared_reads_stopped"] == 1
-assert threading.active_count() < 10
+assert threading.active_count() <= 2 * 16 + 2
 print("held up by nobody")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
     assert done.stdout.split() == b"held up by nobody".split()
+
+
+@pytest.mark.parametrize("kind", [DictStore, AsyncDictStore])
+def test_under_another_loop_than_asyncios_an_estimate_is_local(kind: type[DictStore]) -> None:
+    trio = pytest.importorskip("trio")
+    store = kind()
+    one, other = estimator(store), estimator(store)
+    cold = HybridTokenEstimator(learning=False)
+
+    async def main() -> None:
+        assert await one.arecord(turn(0), 50)
+        assert (await one.aestimate(turn(0))).source == "exact"
+        assert await other.aestimate(turn(1)) == cold.estimate(turn(1))
+        with pytest.raises(RuntimeError, match=r"aflush needs asyncio.*flush\(\)"):
+            await other.aflush()
+
+    trio.run(main)
+
+
+def test_probing_keeps_no_estimator_alive() -> None:
+    one = estimator(DictStore(lambda _: 1 // 0))
+    for index in range(FAILURES):
+        one.estimate(turn(1, str(index)))
+    assert one.stats()["shared_reads_stopped"] == 1
+    gone = weakref.ref(one)
+    del one
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_burst_of_failures_is_one_incident() -> None:
+    breaker = Breaker("lookups")
+    began = time.monotonic()
+    for _ in range(10 * FAILURES):
+        breaker.failed("no answer in time", began)
+    assert not breaker.is_open
+    for _ in range(FAILURES - 1):
+        breaker.failed("no answer in time", time.monotonic())
+    assert breaker.is_open
 
 
 def test_making_one_starts_nothing() -> None:

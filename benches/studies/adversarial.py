@@ -1,7 +1,9 @@
-"""Text that is made to be slow to count, the time it takes, and a search for worse.
+"""Text and bodies that are made to be slow, the time they take, and a search for worse.
 
     python3 dev.py study adversarial [--encoding o200k_base] [--largest 1M] [--only NAME ...]
     python3 dev.py study adversarial --search 60
+    python3 dev.py study adversarial --bodies [--search 60] [--size 2M]
+    python3 dev.py study adversarial --streams [--search 60] [--size 2M]
 
 Every generator is counted at 64 KB and every doubling up to --largest (64M is the full set, some
 ten minutes). Before each count, other text takes the places of what is remembered and the lines of
@@ -10,6 +12,12 @@ doubling that fits all lengths best, `step` the largest of a single doubling, `w
 of all lengths, `memory` the extra peak in bytes per byte of input. Short texts pay for tables that
 are not in the caches, which long ones do once: a growth below 1 is usual. The search mutates the
 slowest texts for so many seconds and keeps what takes more time per byte.
+
+With `--bodies`, whole requests of small parts are estimated and recorded, each by a process of its
+own with an address space of 2 GiB; the search makes requests of a grammar. `beside` is the peak of
+memory beyond 8 bytes for each byte of the body, `ms` what is beyond 80 ms for each MB. `--streams`
+does the same with answers that come in events: read in pieces of 4 KB, a sixteenth of it byte by
+byte, and scaled.
 """
 
 from __future__ import annotations
@@ -19,7 +27,9 @@ import functools
 import gc
 import itertools
 import math
+import os
 import random
+import resource
 import statistics
 import sys
 import time
@@ -27,10 +37,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from adversarial_bodies import SHAPES, STREAMS, Shape, random_shape, random_stream
 from adversarial_texts import GENERATORS, clipped, make, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 KB: Final = 1024
 SMALLEST: Final = 64 * KB
@@ -41,6 +52,12 @@ MUST_MS: Final = 40.0
 AIM_MS: Final = 20.0
 MUST_GROWTH: Final = 1.1
 MUST_MEMORY: Final = 8.0
+BODY_MS: Final = 80.0
+BESIDE_MB: Final = 32.0
+BESIDE_MS: Final = 300.0
+ADDRESS_SPACE: Final = 2 << 30
+STREAM_CALLS: Final = ("read", "read bytewise", "scale")
+READ_BYTES: Final = 4096
 
 
 @functools.cache
@@ -240,6 +257,131 @@ def search(encoding: str, seconds: float, seed: int) -> tuple[float, str]:
     return found, genome
 
 
+# Bodies.
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one call of a body took."""
+
+    name: str
+    byte_count: int
+    milliseconds: float
+    peak: float
+    outcome: str
+
+    @property
+    def beside_ms(self) -> float:
+        return self.milliseconds - BODY_MS * self.byte_count / 1e6
+
+    @property
+    def beside_mb(self) -> float:
+        return (self.peak - MUST_MEMORY * self.byte_count) / 1e6
+
+    def __str__(self) -> str:
+        megabytes = self.byte_count / 1e6
+        figures = (self.milliseconds / megabytes, self.peak / self.byte_count)
+        beside = (self.beside_ms, self.beside_mb)
+        cells = "".join(f"{figure:9.1f}" for figure in (megabytes, *figures, *beside))
+        return f"{self.name:<44}{cells}  {self.outcome}"
+
+
+def cost_of(name: str, body: bytes, call: str) -> Cost:
+    """What `call` of the body costs in a process of its own; an abort is an outcome too."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, _told(body, call).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as told:
+        answer = told.read()
+    _, status = os.waitpid(child, 0)
+    if status or not answer:
+        return Cost(f"{call} {name}", len(body), math.inf, math.inf, f"ended with status {status}")
+    milliseconds, peak, outcome = answer.split(" ", 2)
+    return Cost(f"{call} {name}", len(body), float(milliseconds), float(peak), outcome)
+
+
+def _told(body: bytes, call: str) -> str:
+    import tokenctx
+
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    estimator, outcome = tokenctx.HybridTokenEstimator(), ""
+    estimator.estimate(b'{"messages":[{"role":"user","content":"a"}]}')
+
+    def work(_: bytes) -> int:
+        nonlocal outcome
+        try:
+            if call in STREAM_CALLS:
+                return _streamed(body, call)
+            if call == "record":
+                return int(estimator.record(body, 1000))
+            return estimator.estimate(body).tokens
+        except tokenctx.RequestError as error:
+            outcome = error.code
+            return 0
+
+    start = time.process_time_ns()
+    peak = peak_bytes(work, body)
+    return f"{(time.process_time_ns() - start) / 1e6} {peak} {outcome}"
+
+
+def _streamed(stream: bytes, call: str) -> int:
+    """The bytes that came through, of a stream in pieces of `READ_BYTES` or byte by byte."""
+    import tokenctx
+
+    if call == "scale":
+        scaler = tokenctx.ContextWindowScaler(128_000)
+        pieces = (stream[at : at + READ_BYTES] for at in range(0, len(stream), READ_BYTES))
+        return sum(len(piece) for piece in scaler.scale_stream(pieces))
+    size = 1 if call == "read bytewise" else READ_BYTES
+    used = stream[: len(stream) if size > 1 else len(stream) // 16]
+    reader = tokenctx.UsageReader()
+    for at in range(0, len(used), size):
+        reader.feed(used[at : at + size])
+    reader.finish()
+    return len(used)
+
+
+def bodies(
+    size: int,
+    seconds: float | None,
+    seed: int,
+    *,
+    calls: tuple[str, ...] = ("estimate", "record"),
+    named: dict[str, Shape] = SHAPES,
+    random_one: Callable[[random.Random], Shape] = random_shape,
+) -> int:
+    """Measure named bodies, or random ones for so many seconds; 1 if one is beyond the bounds."""
+    random_ = random.Random(seed)
+    shapes: Iterator[tuple[str, Shape]] = iter(named.items())
+    if seconds is not None:
+        deadline = time.monotonic() + seconds
+        turns = itertools.takewhile(lambda _: time.monotonic() < deadline, itertools.count())
+        made = (random_one(random_) for _ in turns)
+        shapes = ((f"{it.before[9:30]}..{it.unit[:12]}", it) for it in made)
+    columns = ("MB", "ms/MB", "B/B", "ms", "beside MB")
+    print(f"{'body':<44}" + "".join(f"{column:>9}" for column in columns))
+    costs: list[Cost] = []
+    worst: dict[str, Shape] = {}
+    for name, shape in shapes:
+        body = shape.body(size if seconds is None else int(size / 2 ** (6 * random_.random())))
+        for call in calls:
+            costs.append(cost_of(name, body, call))
+            worst[costs[-1].name] = shape
+            if seconds is None:
+                print(costs[-1], flush=True)
+    slowest = max(costs, key=lambda cost: cost.beside_ms)
+    largest = max(costs, key=lambda cost: cost.beside_mb)
+    print(f"\n{len(costs)} calls; slowest, then largest (must {BESIDE_MS} ms, {BESIDE_MB} MB):")
+    for cost in (slowest, largest):
+        shape = worst[cost.name]
+        print(cost)
+        print(f"    {shape.before[:300]} ... {shape.unit} ... {shape.after[:60]}")
+    return int(slowest.beside_ms > BESIDE_MS or largest.beside_mb > BESIDE_MB)
+
+
 def byte_count(text: str) -> int:
     units = {"K": KB, "M": KB * KB}
     return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
@@ -252,8 +394,16 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=list(GENERATORS), choices=list(GENERATORS))
     parser.add_argument("--search", type=float, metavar="SECONDS", help="search, no table")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bodies", action="store_true", help="bodies, not texts")
+    parser.add_argument("--streams", action="store_true", help="streams of events, not texts")
+    parser.add_argument("--size", type=byte_count, default="2M", help="bytes of a body or stream")
     parser.add_argument("--write", type=Path, help="where the search writes the worst text")
     options = parser.parse_args()
+    if options.streams:
+        asked = (options.size, options.search, options.seed)
+        return bodies(*asked, calls=STREAM_CALLS, named=STREAMS, random_one=random_stream)
+    if options.bodies:
+        return bodies(options.size, options.search, options.seed)
     if options.search is None:
         worst = table(options.encoding, options.only, options.largest)[-1].worst
     else:

@@ -10,6 +10,7 @@ from tokenctx._core import (
     count_tokens_batch,
     encode,
     encoding_for_model,
+    encoding_name_for_model,
     get_encoding,
     image_size,
     image_tokens,
@@ -20,15 +21,17 @@ from tokenctx._estimate.estimator import HybridTokenEstimator, stats
 from tokenctx._estimate.tracker import ConversationStateTracker
 from tokenctx._models import (
     ConversationLookupResult,
+    Dialect,
     Estimate,
     KnownConversationState,
+    ModelLimits,
     RequestCount,
 )
 
 if TYPE_CHECKING:
     from tokenctx import mime
     from tokenctx._context.compaction import Compaction
-    from tokenctx._context.limits import ModelLimits, model_limits
+    from tokenctx._context.limits import model_limits
     from tokenctx._context.overflow import ContextOverflow, parse_overflow
     from tokenctx._context.plans import PrunePlan, RetentionPlan, TrimPlan
     from tokenctx._context.thresholds import Threshold
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
         ContextUsage,
     )
     from tokenctx._context.window import ContextWindow, ModelFit
-    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent
+    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
     from tokenctx._usage.agents import agent_hints
     from tokenctx._usage.normal import SessionUsage, Usage, normalize_usage
     from tokenctx._usage.reader import UsageReader
@@ -75,6 +78,7 @@ __all__ = [
     "ConversionError",
     "ConversionNote",
     "ConversionOptions",
+    "Dialect",
     "Encoding",
     "Error",
     "Estimate",
@@ -83,6 +87,7 @@ __all__ = [
     "KnownConversationState",
     "ModelFit",
     "ModelLimits",
+    "NotRecorded",
     "PrefixStore",
     "PrunePlan",
     "RedisPrefixStore",
@@ -103,6 +108,7 @@ __all__ = [
     "count_tokens_batch",
     "encode",
     "encoding_for_model",
+    "encoding_name_for_model",
     "get_encoding",
     "image_size",
     "image_tokens",
@@ -131,7 +137,7 @@ _LOADED_WHEN_USED = {
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
     "ModelFit": "_context.window",
-    "ModelLimits": "_context.limits",
+    "NotRecorded": "_estimate.accuracy",
     "PrefixStore": "stores.protocol",
     "PrunePlan": "_context.plans",
     "RedisPrefixStore": "stores.redis",

@@ -1,8 +1,8 @@
 """The Rust core of tokenctx. The public names are those of the package, not of this module."""
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, Literal, final
 
 from tokenctx._models import (
     ClaudeFamilyName,
@@ -10,12 +10,14 @@ from tokenctx._models import (
     EncodingName,
     Estimate,
     KnownConversationState,
+    ModelLimits,
+    ReplyReason,
     RequestCount,
     TextCounter,
 )
-from tokenctx._models import Source as EstimateSource
 
 __all__ = [
+    "Documents",
     "Encoding",
     "Engine",
     "Rewriter",
@@ -23,6 +25,7 @@ __all__ = [
     "Tracker",
     "__version__",
     "_convert_plain",
+    "_converted_dialect",
     "_debug_build",
     "_is_json",
     "_json_anomalies",
@@ -35,9 +38,11 @@ __all__ = [
     "count_tokens_batch",
     "encode",
     "encoding_for_model",
+    "encoding_name_for_model",
     "get_encoding",
     "image_size",
     "image_tokens",
+    "limits_of_model",
     "list_encodings",
     "model_name",
     "profile_of_model",
@@ -95,7 +100,8 @@ class Engine:
         reply: object | None,
         now_seconds: float,
         unix_seconds: int,
-    ) -> tuple[int, EstimateSource, str, list[tuple[bytes, bytes, bytes]]] | None: ...
+    ) -> tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]]] | None: ...
+    def note(self, reason: str) -> bool: ...
     def insert(
         self,
         digest: bytes,
@@ -201,20 +207,91 @@ class Encoding:
         A negative `limit` is always exceeded.
         """
 
-    def encode(self, text: str | bytes) -> list[int]:
+    def encode(
+        self,
+        text: str | bytes,
+        *,
+        allowed_special: Literal["all"] | Collection[str] | None = None,
+        disallowed_special: Literal["all"] | Collection[str] | None = None,
+    ) -> list[int]:
         """Tokens of `text`, for looking at: `count` is faster.
 
-        Raises NotImplementedError for the `claude_` encodings, of which only counts are known.
+        A special token in `text` is plain text by default, so no text raises. One that is in
+        `allowed_special` is one token; one that is in `disallowed_special` (of `"all"`, those that
+        are not allowed) raises ValueError, as does a name in either that is no special token.
+
+        Raises NotImplementedError for the `claude_` encodings, of which only counts are known, as
+        do all methods below; for a `tokenizer.json` those that ask for special or single tokens.
         """
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text of `tokens`, U+FFFD for what is no UTF-8.
+    def encode_ordinary(self, text: str | bytes) -> list[int]:
+        """Tokens of `text`, in which special tokens are plain text."""
 
-        Raises ValueError for a number that is no ordinary token, and as `encode`.
+    def encode_batch(
+        self,
+        texts: Iterable[str | bytes],
+        *,
+        allowed_special: Literal["all"] | Collection[str] | None = None,
+        disallowed_special: Literal["all"] | Collection[str] | None = None,
+    ) -> list[list[int]]:
+        """Tokens of each text, as `encode`."""
+
+    def encode_ordinary_batch(self, texts: Iterable[str | bytes]) -> list[list[int]]:
+        """Tokens of each text, as `encode_ordinary`."""
+
+    def encode_single_token(self, text_or_bytes: str | bytes) -> int:
+        """The number of the ordinary or special token that is this text; KeyError if none is."""
+
+    def decode(self, tokens: Iterable[int], errors: str = "replace") -> str:
+        """The text of `tokens`, special ones too.
+
+        `errors` says what becomes of bytes that are no UTF-8, as in `bytes.decode`: `"strict"`
+        raises UnicodeDecodeError. Raises ValueError for a number that is no token.
         """
 
-    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+    def decode_bytes(self, tokens: Iterable[int]) -> bytes:
         """The bytes of `tokens`, which may cut a character; raises as `decode`."""
+
+    def decode_batch(self, batch: Iterable[Iterable[int]], *, errors: str = "replace") -> list[str]:
+        """The text of each list of tokens, as `decode`."""
+
+    def decode_bytes_batch(self, batch: Iterable[Iterable[int]]) -> list[bytes]:
+        """The bytes of each list of tokens, as `decode_bytes`."""
+
+    def decode_single_token_bytes(self, token: int) -> bytes:
+        """The bytes of one token, ordinary or special; KeyError if it is none."""
+
+    def decode_tokens_bytes(self, tokens: Iterable[int]) -> list[bytes]:
+        """The bytes of each of `tokens`; raises as `decode`."""
+
+    def decode_with_offsets(self, tokens: Iterable[int]) -> tuple[str, list[int]]:
+        """The text of `tokens`, and the character in it at which each of them begins.
+
+        A token that begins inside of a character has the place of that character. Raises
+        UnicodeDecodeError if the tokens are no whole text, and as `decode`.
+        """
+
+    def token_byte_values(self) -> list[bytes]:
+        """The bytes of all ordinary tokens, in the order of their numbers."""
+
+    @property
+    def special_tokens_set(self) -> set[str]:
+        """The special tokens; none of a file of ranks."""
+
+    def is_special_token(self, token: int) -> bool:
+        """Whether the number is that of a special token."""
+
+    @property
+    def eot_token(self) -> int:
+        """The number of `<|endoftext|>`; KeyError if there is none, as in a file of ranks."""
+
+    @property
+    def max_token_value(self) -> int:
+        """The largest number of a token, ordinary or special."""
+
+    @property
+    def n_vocab(self) -> int:
+        """One more than `max_token_value`."""
 
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -243,6 +320,16 @@ class Rewriter:
     @property
     def long_event_count(self) -> int: ...
 
+@final
+class Documents:
+    """The documents of one stream: the data of server-sent events, or objects of JSON."""
+
+    def __new__(cls) -> Documents: ...
+    def push(self, chunk: bytes) -> list[str]: ...
+    def finish(self) -> str | None: ...
+    @property
+    def has_lost(self) -> bool: ...
+
 def count_tokens(
     text: str | bytes, *, encoding: EncodingName | ClaudeFamilyName = "o200k_base"
 ) -> int:
@@ -267,6 +354,9 @@ def encode(text: str | bytes, *, encoding: EncodingName = "o200k_base") -> list[
 
 def get_encoding(name: str) -> Encoding:
     """`Encoding(name)`."""
+
+def encoding_name_for_model(model: str) -> str:
+    """The name of the encoding that `encoding_for_model` gives; raises as it does."""
 
 def encoding_for_model(model: str) -> Encoding:
     """The encoding in the package that text for `model` is counted with.
@@ -314,6 +404,9 @@ def profile_of_model(
     unknown dialect.
     """
 
+def limits_of_model(model: str) -> ModelLimits:
+    """The limits of `model`, as an estimate without profiles of the user has them."""
+
 def model_name(model: str) -> str:
     """The own name of `model` in lower case: no provider, path, region, vendor, fine-tune, tag."""
 
@@ -321,6 +414,7 @@ def _json_anomalies(body: object) -> list[str]: ...
 def _json_canonical(body: object) -> str: ...
 def _json_compact(body: object) -> str: ...
 def _panic() -> None: ...
+def _converted_dialect(body: object) -> tuple[str, bool]: ...
 def _convert_plain(
     messages: list[Any], source: str, rules: object
 ) -> tuple[int, list[Any]] | None: ...

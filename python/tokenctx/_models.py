@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from functools import lru_cache
+from typing import Any, Final, Literal, Protocol
 
 MAX_TOKENS: Final = 2**40
 """What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
 
+Reason = Literal[
+    "no_usage",
+    "no_input",
+    "no_messages",
+    "out_of_range",
+    "partial",
+    "scaled",
+    "failed",
+    "unreadable",
+    "too_large",
+]
+"""Why a call is not recorded; docs/usage.md says what to do about each."""
+ReplyReason = Literal[
+    "reply_missing", "reply_unreadable", "reply_not_understood", "reply_without_output"
+]
+"""Why a call is recorded without its reply."""
 Source = Literal["exact", "delta", "estimated"]
 Quality = Literal["exact", "calibrated", "heuristic"]
 Dialect = Literal[
     "openai-chat", "openai-responses", "anthropic", "gemini", "bedrock-converse", "vscode"
 ]
-EncodingName = Literal["o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "r50k_base"]
+EncodingName = Literal[
+    "o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base", "gpt2"
+]
 ClaudeFamilyName = Literal["claude_v3", "claude_v4_7", "claude_v4_8"]
 
 _METHODS: Final[dict[Source, Literal["actual", "hybrid", "estimated"]]] = {
@@ -25,8 +45,79 @@ _CHARACTERS_CONFIDENCE: Final[dict[Source, float]] = {"exact": 1.0, "delta": 0.8
 """Of the characters method: RFC 006."""
 
 
+class Result:
+    """What a call answers: fields, and values that are computed from them."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields and computed values by name, as values that `json.dumps` takes."""
+        kind = type(self)
+        computed = (
+            name
+            for base in kind.__mro__
+            for name, value in vars(base).items()
+            if isinstance(value, property)
+        )
+        names = dict.fromkeys([*kind.__dataclass_fields__, *computed])  # type: ignore[attr-defined]
+        return {name: _as_json(getattr(self, name)) for name in names if name[0] != "_"}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Result):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_json(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return value if value is None or isinstance(value, str | int | float) else float(value)
+
+
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ModelLimits(Result):
+    """What a model takes and gives, in tokens. None is unknown, and so is a window of 0.
+
+    Attributes:
+        window_tokens: Input and output together.
+        max_input_tokens: The most input, where it is less than the window.
+        max_output_tokens: The most output.
+        source: Where the numbers are from: `caller`, `error` (the provider has refused more), a
+            profile, or the packages and documents that the table was made from.
+        is_doubtful: Whether the sources contradict each other about the window.
+    """
+
+    window_tokens: int | None = None
+    max_input_tokens: int | None = None
+    max_output_tokens: int | None = None
+    source: str = "caller"
+    is_doubtful: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("window_tokens", "max_input_tokens", "max_output_tokens"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+                raise TypeError(f"{name} is {value!r}; it must be a number of tokens or None")
+            if value is not None and value < 0:
+                raise ValueError(f"{name} is {value}; it must be 0 or more, or None for unknown")
+
+    def missing_tokens(self, input_tokens: int, output_tokens: int = 0) -> int | None:
+        """How many tokens too many are input and output together; None if no window is known."""
+        if not self.window_tokens:
+            return None
+        missing = input_tokens + max(0, output_tokens) - self.window_tokens
+        if self.max_input_tokens:
+            missing = max(missing, input_tokens - self.max_input_tokens)
+        return max(0, missing)
+
+
+limits_of: Final = lru_cache(maxsize=1024)(ModelLimits)
+"""`ModelLimits` for the core, which has few different ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate(Result):
     """Input tokens that a request is expected to be billed for, and how that is known.
 
     Attributes:
@@ -46,7 +137,10 @@ class Estimate:
         dialect: The request format it was read as.
         model: The model as the request or the caller names it; empty if neither does.
         profile: What it was counted with.
-        context_window_tokens: Context window of the model; None if unknown.
+        limits: What the model takes and gives, as `model_limits` tells it; a window or a most
+            output that a profile of yours says comes first.
+        requested_output_tokens: The most output that the body asks for, by whatever name; None if
+            it does not say.
     """
 
     tokens: int
@@ -61,7 +155,29 @@ class Estimate:
     dialect: Dialect
     model: str
     profile: str
-    context_window_tokens: int | None
+    limits: ModelLimits
+    requested_output_tokens: int | None
+
+    @property
+    def context_window_tokens(self) -> int | None:
+        """Context window of the model; None if unknown."""
+        return self.limits.window_tokens or None
+
+    def fits(
+        self, output_tokens: int | None = None, *, by: Literal["tokens", "high"] = "tokens"
+    ) -> bool | None:
+        """Whether input and wanted output fit the window, and the input the most input.
+
+        None if no window is known, which is no yes. `output_tokens` is what you want; by default
+        what the body asks for, and nothing if it does not say. The input is `tokens`; `by="high"`
+        takes the upper bound, for those who would rather refuse a request that fits than send one
+        that does not. Raises ValueError for another `by`.
+        """
+        if by not in ("tokens", "high"):
+            raise ValueError(f"by is {by!r}; it must be 'tokens' or 'high'")
+        wanted = self.requested_output_tokens if output_tokens is None else output_tokens
+        missing = self.limits.missing_tokens(getattr(self, by), wanted or 0)
+        return None if missing is None else missing == 0
 
     @property
     def method(self) -> Literal["actual", "hybrid", "estimated"]:
@@ -80,7 +196,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestCount:
+class RequestCount(Result):
     """Input tokens of a request, all counted here, part by part.
 
     Attributes:
@@ -107,7 +223,7 @@ class RequestCount:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownConversationState:
+class KnownConversationState(Result):
     """A conversation whose input tokens are known (RFC 029).
 
     Attributes:
@@ -124,7 +240,7 @@ class KnownConversationState:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationLookupResult:
+class ConversationLookupResult(Result):
     """What is known of a conversation (RFC 029).
 
     Attributes:

@@ -33,7 +33,7 @@ class PartType:
     arguments: tuple[str, ...]
     content: tuple[str, ...]
     is_custom: bool
-    marks: tuple[str, ...]
+    marks: int
     unread_by: tuple[str, ...]
 
 
@@ -50,7 +50,7 @@ def _part_types() -> Iterator[PartType]:
                 _texts(row.get("arguments")),
                 _texts(row.get("content")),
                 row.get("is_custom", False),
-                _texts(row.get("marks")),
+                row.get("marks", 0),
                 _texts(row.get("unread_by")),
             )
 
@@ -77,12 +77,6 @@ def kinds_of(reader: PartReader) -> dict[str, str]:
     return {
         name: part.kind for part in named if reader not in part.unread_by for name in part.names
     }
-
-
-def marks_of(reader: PartReader) -> dict[str, str]:
-    """The dialect that a type tells `reader`."""
-    marking = (part for part in PART_TYPES if reader in part.marks)
-    return {name: part.dialect for part in marking for name in part.names}
 
 
 def functions_of(dialect: str, place: str, functions: Mapping[str, T]) -> dict[str, T]:

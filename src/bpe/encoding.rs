@@ -2,9 +2,12 @@
 
 use crate::bpe::merge::piece;
 use crate::bpe::scan;
+use crate::bpe::special::{self, Specials};
 use crate::bpe::split::{Cl100k, O200k, R50k, Rule};
 use crate::bpe::table::key::MAX_TOKEN_BYTES;
+use crate::bpe::table::memo::MemoKey;
 use crate::bpe::table::{self, NONE, Vocabulary};
+use crate::interrupt::Steps;
 
 /// Copy handle to an encoding: a split rule and a vocabulary.
 ///
@@ -30,28 +33,26 @@ enum Name {
     O200kHarmony,
     Cl100kBase,
     P50kBase,
+    P50kEdit,
     R50kBase,
+    Gpt2,
 }
 
 impl Encoding {
-    /// All encodings, the newest first.
-    pub const ALL: [Encoding; 5] = [
-        Encoding {
-            name: Name::O200kBase,
-        },
-        Encoding {
-            name: Name::O200kHarmony,
-        },
-        Encoding {
-            name: Name::Cl100kBase,
-        },
-        Encoding {
-            name: Name::P50kBase,
-        },
-        Encoding {
-            name: Name::R50kBase,
-        },
+    /// All encodings, the newest first. Two differ from another in name and special tokens alone.
+    pub const ALL: [Encoding; 7] = [
+        Encoding::of(Name::O200kBase),
+        Encoding::of(Name::O200kHarmony),
+        Encoding::of(Name::Cl100kBase),
+        Encoding::of(Name::P50kBase),
+        Encoding::of(Name::P50kEdit),
+        Encoding::of(Name::R50kBase),
+        Encoding::of(Name::Gpt2),
     ];
+
+    const fn of(name: Name) -> Encoding {
+        Encoding { name }
+    }
 
     /// The encoding of that name, as `tiktoken` spells it.
     pub fn named(name: &str) -> Option<Encoding> {
@@ -67,7 +68,9 @@ impl Encoding {
             Name::O200kHarmony => "o200k_harmony",
             Name::Cl100kBase => "cl100k_base",
             Name::P50kBase => "p50k_base",
+            Name::P50kEdit => "p50k_edit",
             Name::R50kBase => "r50k_base",
+            Name::Gpt2 => "gpt2",
         }
     }
 
@@ -77,7 +80,12 @@ impl Encoding {
     /// that was made to be slow. Allocates only for a stretch above 63 bytes that has no place to
     /// cut, four bytes for each of its tokens and a little more.
     pub fn count(self, text: &str) -> u64 {
-        self.count_until(text, u64::MAX)
+        self.count_in(MemoKey::default(), text)
+    }
+
+    /// The same, remembered under `key`.
+    pub fn count_in(self, key: MemoKey, text: &str) -> u64 {
+        self.count_until(key, text, u64::MAX)
     }
 
     /// Number of tokens in `text` if it is at most `limit`, else `limit + 1`.
@@ -89,33 +97,87 @@ impl Encoding {
         if text.len().div_ceil(MAX_TOKEN_BYTES) as u64 > limit {
             return beyond;
         }
-        self.count_until(text, limit).min(beyond)
+        self.count_until(MemoKey::default(), text, limit)
+            .min(beyond)
     }
 
     /// The tokens of `text`; special tokens are encoded as plain text. Linear; never fails.
     pub fn encode(self, text: &str) -> Vec<u32> {
+        let mut tokens = Vec::new();
+        self.encode_into(text, &mut tokens);
+        tokens
+    }
+
+    /// The tokens of `text`, with a special token where `text` has one that is allowed.
+    pub fn encode_with_special(self, text: &str, is_allowed: impl Fn(&str) -> bool) -> Vec<u32> {
+        let (mut tokens, mut done) = (Vec::new(), 0);
+        while let Some((start, special, number)) = self.specials().find(text, done, &is_allowed) {
+            self.encode_into(&text[done..start], &mut tokens);
+            tokens.push(number);
+            done = start + special.len();
+        }
+        self.encode_into(&text[done..], &mut tokens);
+        tokens
+    }
+
+    /// The first special token in `text` that is asked for.
+    pub fn special_in(self, text: &str, is_asked_for: impl Fn(&str) -> bool) -> Option<&str> {
+        let found = self.specials().find(text, 0, is_asked_for);
+        found.map(|(_, special, _)| special)
+    }
+
+    /// The special tokens, each with its number; one number may have two texts.
+    pub fn special_tokens(self) -> impl Iterator<Item = (String, u32)> {
+        self.specials().all()
+    }
+
+    /// The number of the special token that is `text`.
+    pub fn special(self, text: &str) -> Option<u32> {
+        self.specials().number(text)
+    }
+
+    /// The token that is `bytes`, ordinary or special.
+    pub fn token(self, bytes: &[u8]) -> Option<u32> {
+        let special = || self.specials().number(std::str::from_utf8(bytes).ok()?);
+        match bytes.is_empty() {
+            true => None,
+            false => match self.vocabulary().rank(bytes, 0, bytes.len()) {
+                NONE => special(),
+                rank => Some(rank),
+            },
+        }
+    }
+
+    /// The ordinary tokens, in the order of their numbers.
+    pub fn tokens(self) -> impl Iterator<Item = &'static [u8]> {
+        self.vocabulary().tokens().map(|(_, token)| token)
+    }
+
+    fn encode_into(self, text: &str, tokens: &mut Vec<u32>) {
         let vocabulary = self.vocabulary();
         let text = text.as_bytes();
-        let mut tokens = Vec::new();
-        let mut start = 0;
+        let (mut start, mut steps) = (0, Steps::default());
         while start < text.len() {
+            steps.step();
             let end = self.piece_end(text, start);
             match vocabulary.rank(text, start, end) {
-                NONE => piece::encode(vocabulary, text, start, end, &mut tokens),
+                NONE => piece::encode(vocabulary, text, start, end, tokens),
                 rank => tokens.push(rank),
             }
             start = end;
         }
-        tokens
     }
 
-    /// The bytes of `tokens`, or `None` if one is no token of this encoding (special ones are not).
+    /// The bytes of `tokens`, special ones too, or `None` if one is no token of this encoding.
     ///
     /// Tokens may cut a character, so that only a whole text is sure to be UTF-8.
     pub fn decode(self, tokens: &[u32]) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         for &token in tokens {
-            bytes.extend_from_slice(self.vocabulary().token(token)?);
+            match self.vocabulary().token(token) {
+                Some(token) => bytes.extend_from_slice(token),
+                None => bytes.extend(self.specials().text(token)?.into_bytes()),
+            }
         }
         Some(bytes)
     }
@@ -135,8 +197,18 @@ impl Encoding {
         match self.name {
             Name::O200kBase | Name::O200kHarmony => &table::O200K,
             Name::Cl100kBase => &table::CL100K,
-            Name::P50kBase => &table::P50K,
-            Name::R50kBase => &table::R50K,
+            Name::P50kBase | Name::P50kEdit => &table::P50K,
+            Name::R50kBase | Name::Gpt2 => &table::R50K,
+        }
+    }
+
+    fn specials(self) -> &'static Specials {
+        match self.name {
+            Name::O200kBase => &special::O200K,
+            Name::O200kHarmony => &special::HARMONY,
+            Name::Cl100kBase => &special::CL100K,
+            Name::P50kEdit => &special::P50K_EDIT,
+            Name::P50kBase | Name::R50kBase | Name::Gpt2 => &special::R50K,
         }
     }
 
@@ -144,19 +216,20 @@ impl Encoding {
         match self.name {
             Name::O200kBase | Name::O200kHarmony => O200k::end(text, start),
             Name::Cl100kBase => Cl100k::end(text, start),
-            Name::P50kBase | Name::R50kBase => R50k::end(text, start),
+            Name::P50kBase | Name::P50kEdit | Name::R50kBase | Name::Gpt2 => R50k::end(text, start),
         }
     }
 
     /// The count, or any number above `limit` if that is where it leads.
-    fn count_until(self, text: &str, limit: u64) -> u64 {
+    fn count_until(self, key: MemoKey, text: &str, limit: u64) -> u64 {
+        let (vocabulary, text) = (self.vocabulary(), text.as_bytes());
         match self.name {
             Name::O200kBase | Name::O200kHarmony => {
-                scan::count::<O200k>(self.vocabulary(), text.as_bytes(), limit)
+                scan::count::<O200k>(vocabulary, key, text, limit)
             }
-            Name::Cl100kBase => scan::count::<Cl100k>(self.vocabulary(), text.as_bytes(), limit),
-            Name::P50kBase | Name::R50kBase => {
-                scan::count::<R50k>(self.vocabulary(), text.as_bytes(), limit)
+            Name::Cl100kBase => scan::count::<Cl100k>(vocabulary, key, text, limit),
+            Name::P50kBase | Name::P50kEdit | Name::R50kBase | Name::Gpt2 => {
+                scan::count::<R50k>(vocabulary, key, text, limit)
             }
         }
     }

@@ -15,6 +15,7 @@ pub(crate) mod prefetch;
 pub(crate) mod random_texts;
 mod ranked;
 mod scan;
+mod special;
 pub(crate) mod split;
 #[cfg(test)]
 mod steps;
@@ -23,6 +24,7 @@ pub(crate) mod table;
 pub use encoding::Encoding;
 pub use ranked::Ranked;
 pub use split::rule::SplitRule;
+pub use table::memo::MemoKey;
 pub use table::rank_file::RankFileError;
 
 /// Makes every run the same to the instruction, for measurements: what is remembered is found by

@@ -23,6 +23,7 @@ use crate::bpe::split::block::{BLOCK, Lanes};
 use crate::bpe::table::key::{Key, SHORT_BYTES};
 use crate::bpe::table::memo::{Hash, Memo, SHORT_PIECE_BYTES};
 use crate::bpe::table::{NONE, Vocabulary, bytes_at};
+use crate::interrupt;
 
 /// Room for pieces.
 const ROOM: usize = 512;
@@ -133,6 +134,11 @@ impl Pieces {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn hold_text(&self) -> bool {
+        self.batch.has_text
+    }
+
     /// Forgets all pieces; the first of a text will start at 0.
     #[inline(always)]
     pub(super) fn restart(&mut self) {
@@ -233,6 +239,7 @@ impl Pieces {
         }
         let (mut tokens, mut next) = (0, Next::default());
         while next.other < others {
+            interrupt::poll();
             let (known, cells) = self.find_cells::<L>(of, &mut next, others);
             tokens += known + self.count_cells::<L>(of, cells);
         }

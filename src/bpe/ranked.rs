@@ -11,6 +11,7 @@ use crate::bpe::split::rule::SplitRule;
 use crate::bpe::table::bytes_at;
 use crate::bpe::table::key::{self, Key, SHORT_BYTES};
 use crate::bpe::table::rank_file::{self, RankFileError};
+use crate::interrupt::Steps;
 
 /// Longest piece to merge at once; a longer one is cut there.
 const MAX_PIECE_BYTES: usize = 1 << 30;
@@ -78,6 +79,17 @@ impl Ranked {
         Some(self.table.text(place).to_vec())
     }
 
+    /// The token that is `bytes`.
+    pub fn token(&self, bytes: &[u8]) -> Option<u32> {
+        let length = bytes.len();
+        (length > 0).then(|| self.table.rank(bytes, 0, length))?
+    }
+
+    /// The tokens, in the order of their numbers.
+    pub fn tokens(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.table.tokens.len()).map(|place| self.table.text(place))
+    }
+
     /// The count, or any number above `limit` if that is where it leads.
     fn count_until(&self, text: &[u8], limit: u64) -> u64 {
         let (mut count, mut merge) = (0, Merge::default());
@@ -94,8 +106,9 @@ impl Ranked {
     }
 
     fn pieces<'t>(&self, text: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
-        let (rule, mut start) = (self.rule, 0);
+        let (rule, mut start, mut steps) = (self.rule, 0, Steps::default());
         let pieces = std::iter::from_fn(move || {
+            steps.step();
             let from = start;
             (from < text.len()).then(|| {
                 start = rule.end(text, from);
@@ -273,6 +286,7 @@ struct Merge {
     previous: Vec<u32>,
     /// Rank of the join of a span and its next, its start and its end. Some are outdated.
     pairs: BinaryHeap<Reverse<(u32, u32, u32)>>,
+    steps: Steps,
 }
 
 /// A byte inside of a span.
@@ -295,6 +309,7 @@ impl Merge {
         (0..length).for_each(|at| self.offer(table, piece, at));
         let mut count = u64::from(length);
         while let Some(Reverse((_, at, end))) = self.pairs.pop() {
+            self.steps.step();
             if self.joined_end(at) != Some(end) {
                 continue;
             }
@@ -320,6 +335,7 @@ impl Merge {
     }
 
     fn offer(&mut self, table: &Table, piece: &[u8], at: u32) {
+        self.steps.step();
         let Some(end) = self.joined_end(at) else {
             return;
         };

@@ -19,7 +19,8 @@ use crate::bpe::split::block::{BLOCK, Block, Lanes, padded};
 #[cfg(target_arch = "x86_64")]
 use crate::bpe::split::simd::{Avx2, Sse2};
 use crate::bpe::table::Vocabulary;
-use crate::bpe::table::memo::Memo;
+use crate::bpe::table::memo::{Memo, MemoKey};
+use crate::interrupt;
 
 /// Shortest text whose count is remembered: counting a shorter one takes no longer.
 const REMEMBERED_BYTES: usize = 64;
@@ -27,8 +28,13 @@ const REMEMBERED_BYTES: usize = 64;
 thread_local!(static PIECES: RefCell<Pieces> = const { RefCell::new(Pieces::new()) });
 
 /// Tokens of `text`, or any number above `limit` if that is where it leads.
-pub(super) fn count<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -> u64 {
-    let memo = Memo::new(vocabulary.number);
+pub(super) fn count<R: Rule>(
+    vocabulary: &Vocabulary,
+    key: MemoKey,
+    text: &[u8],
+    limit: u64,
+) -> u64 {
+    let memo = Memo::new(vocabulary.number, key);
     if text.len() < REMEMBERED_BYTES {
         return count_new::<R>(Counting::new(vocabulary, memo, text), limit);
     }
@@ -46,8 +52,27 @@ pub(super) fn count<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
 }
 
 /// The same, of a text that is not remembered.
+///
+/// The thread's pieces are taken already where whoever watches a count counts something else.
 fn count_new<R: Rule>(text: Counting<'_>, limit: u64) -> u64 {
-    PIECES.with_borrow_mut(|pieces| count_detected::<R>(pieces, text, limit))
+    PIECES.with(|kept| match kept.try_borrow_mut() {
+        Ok(mut pieces) => {
+            let pieces = Ended(&mut pieces);
+            count_detected::<R>(pieces.0, text, limit)
+        }
+        Err(_) => count_detected::<R>(&mut Pieces::new(), text, limit),
+    })
+}
+
+/// Pieces whose text is overwritten if the count is ended from outside.
+struct Ended<'p>(&'p mut Pieces);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            *self.0 = Pieces::new();
+        }
+    }
 }
 
 /// [`count_blocks`], by the best instructions of this machine.
@@ -109,6 +134,7 @@ fn count_blocks<R: Rule, L: MergeKernel>(
             start = pieces.push_all::<L>(start, ends);
         }
         if pieces.are_many() {
+            interrupt::poll();
             tokens += pieces.count::<L>(&mut counting);
         }
     }
@@ -301,7 +327,7 @@ mod tests {
     /// A memo that remembers nothing yet.
     fn empty() -> Memo {
         static NUMBER: AtomicU64 = AtomicU64::new(100);
-        Memo::new(NUMBER.fetch_add(1, Relaxed))
+        Memo::new(NUMBER.fetch_add(1, Relaxed), MemoKey::default())
     }
 
     /// The count by every level, with nothing remembered; by one of them again, with all remembered.
@@ -346,6 +372,28 @@ mod tests {
             check::<O200k>(&O200K, &text);
             check::<Cl100k>(&CL100K, &text);
             check::<R50k>(&R50K, &text);
+        }
+    }
+
+    #[test]
+    fn test_a_count_that_is_ended_leaves_no_text() {
+        fn end() {
+            std::panic::resume_unwind(Box::new("ended"));
+        }
+        let text = "qzxvj wkqxz\u{e9}bvq jjxqk ".repeat(500);
+        let count =
+            || count_new::<O200k>(Counting::new(&O200K, empty(), text.as_bytes()), u64::MAX);
+        let expected = count();
+        let count_on = || {
+            loop {
+                assert_eq!(count(), expected);
+            }
+        };
+        for _ in 0..4 {
+            let ended = std::panic::catch_unwind(|| interrupt::watched(end, count_on));
+            assert!(ended.expect_err("it was ended").is::<&str>());
+            PIECES.with_borrow(|pieces| assert!(!pieces.hold_text()));
+            assert_eq!(count(), expected);
         }
     }
 

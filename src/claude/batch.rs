@@ -90,6 +90,9 @@ impl TilingBatch {
             }
             tokens += count;
         }
+        for text in &mut self.texts[..self.filled] {
+            text.bytes = Text::EMPTY.bytes;
+        }
         self.filled = 0;
         tokens
     }

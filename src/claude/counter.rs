@@ -10,7 +10,7 @@ use super::tiling::Tiling;
 use super::vocabulary::Vocabulary;
 use super::word::Word;
 use crate::bpe::table::bytes_at;
-use crate::bpe::table::memo::{Hash, Memo, SHORT_PIECE_BYTES};
+use crate::bpe::table::memo::{Hash, Memo, MemoKey, SHORT_PIECE_BYTES};
 
 /// Number of the first vocabulary in what all vocabularies share.
 const FIRST_NUMBER: u64 = 5;
@@ -29,12 +29,12 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    pub(super) fn new(family: ClaudeFamily) -> Counter {
+    pub(super) fn new(family: ClaudeFamily, key: MemoKey) -> Counter {
         let vocabulary = family.vocabulary();
         Counter {
             vocabulary,
             marks_capitals: family.marks_capitals(),
-            memo: Memo::new(FIRST_NUMBER + vocabulary.number as u64),
+            memo: Memo::new(FIRST_NUMBER + vocabulary.number as u64, key),
             batch: TilingBatch::new(vocabulary),
             tiling: Tiling::new(vocabulary),
         }
@@ -45,7 +45,7 @@ impl Counter {
     pub(super) fn forgetful(self) -> Counter {
         use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
         static NUMBER: AtomicU64 = AtomicU64::new(1_000_000);
-        let memo = Memo::new(NUMBER.fetch_add(1, Relaxed));
+        let memo = Memo::new(NUMBER.fetch_add(1, Relaxed), MemoKey::default());
         Counter { memo, ..self }
     }
 

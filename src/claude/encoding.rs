@@ -5,6 +5,7 @@ use super::marker::Marker;
 use super::normal::normal;
 use super::scan;
 use super::vocabulary;
+use crate::bpe::MemoKey;
 
 impl ClaudeFamily {
     /// Number of tokens that `text` adds to the frame when it is the content of a message.
@@ -17,7 +18,12 @@ impl ClaudeFamily {
     /// Linear in the text; never fails. Allocates only the normal form of a text that may not be
     /// normal.
     pub fn count(self, text: &str) -> u64 {
-        self.count_until(text, u64::MAX)
+        self.count_in(MemoKey::default(), text)
+    }
+
+    /// The same, remembered under `key`.
+    pub fn count_in(self, key: MemoKey, text: &str) -> u64 {
+        self.count_until(key, text, u64::MAX)
     }
 
     /// Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
@@ -29,31 +35,32 @@ impl ClaudeFamily {
         let mut least_bytes = FIRST_BYTES;
         while let Some(head) = head(text, least_bytes) {
             let normal = normal(head, self.folds_quotes());
-            if scan::exceeds(self.marker(head, &normal), limit) {
+            if scan::exceeds(self.marker(MemoKey::default(), head, &normal), limit) {
                 return beyond;
             }
             least_bytes = 2 * head.len();
         }
-        self.count_until(text, limit).min(beyond)
+        self.count_until(MemoKey::default(), text, limit)
+            .min(beyond)
     }
 
     /// The count, or any number above `limit` if that is where it leads.
-    fn count_until(self, text: &str, limit: u64) -> u64 {
+    fn count_until(self, key: MemoKey, text: &str, limit: u64) -> u64 {
         let normal = normal(text, self.folds_quotes());
         let content = normal.trim_end_matches('\n');
         let line_feeds = normal.len() - content.len();
-        scan::count(self.marker(text, content), limit) + self.trailing(line_feeds)
+        scan::count(self.marker(key, text, content), limit) + self.trailing(line_feeds)
     }
 
     /// A marker for `content`, the normal form of `text`.
-    fn marker<'n>(self, text: &str, content: &'n str) -> Marker<'n> {
+    fn marker<'n>(self, key: MemoKey, text: &str, content: &'n str) -> Marker<'n> {
         // The frame's marker is the space only if it is the text's own, not one made of others.
         let absorbs = self.absorbs_space() && text.starts_with(' ');
         let content = match content.strip_prefix(' ') {
             Some(rest) if absorbs && !rest.starts_with(' ') => rest,
             _ => content,
         };
-        Marker::new(self, content.as_bytes())
+        Marker::new(self, key, content.as_bytes())
     }
 
     /// Tokens that line feeds at the end add: the frame has two more, one token of which is its own.

@@ -23,9 +23,11 @@ use super::family::ClaudeFamily;
 use super::kind;
 use super::vocabulary::{Ladder, Vocabulary};
 use super::word::Word;
+use crate::bpe::MemoKey;
 #[cfg(test)]
 use crate::bpe::split::block::Portable;
 use crate::bpe::split::block::{Block, Lanes, padded};
+use crate::interrupt::Steps;
 
 const SPACE_CODE: u32 = b' ' as u32;
 
@@ -41,6 +43,7 @@ pub(super) struct Marker<'a> {
     counter: Counter,
     cells: Cells,
     tokens: u64,
+    steps: Steps,
     /// Whether what is before is a space or the frame's `<bow>`.
     after_space: bool,
     /// Whether what is before ended in `<eow>`.
@@ -53,16 +56,17 @@ pub(super) struct Marker<'a> {
 
 impl<'a> Marker<'a> {
     /// A marker for normal text without line feeds at its end.
-    pub(super) fn new(family: ClaudeFamily, text: &'a [u8]) -> Marker<'a> {
+    pub(super) fn new(family: ClaudeFamily, key: MemoKey, text: &'a [u8]) -> Marker<'a> {
         let vocabulary = family.vocabulary();
         Marker {
             text,
             vocabulary,
             absorbs_space: family.absorbs_space(),
             marks_capitals: family.marks_capitals(),
-            counter: Counter::new(family),
+            counter: Counter::new(family, key),
             cells: Cells::new(),
             tokens: 0,
+            steps: Steps::default(),
             after_space: family.absorbs_space(),
             after_eow: false,
             seam: false,
@@ -100,6 +104,7 @@ impl<'a> Marker<'a> {
     /// End of what is counted next, many cells or one; `whole` says that nothing follows the text.
     #[inline(always)]
     fn advance<L: Lanes>(&mut self, at: usize, whole: bool) -> usize {
+        self.steps.step();
         let end = self.block::<L>(at, whole);
         if end == at {
             return self.cell::<L>(at);
@@ -251,6 +256,7 @@ impl<'a> Marker<'a> {
         let mut bow = bow || frame && !opens_word;
         let (mut at, mut from) = (start, start);
         while at < clump.end {
+            self.steps.step();
             let character = Character::at(self.text, at);
             if character.is(kind::IDEOGRAPH | kind::DIGIT) {
                 self.part(from, at, bow, false, 0);

@@ -15,6 +15,7 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::character::{Character, kind_of};
 use super::kind;
+use crate::interrupt::Steps;
 
 /// Bytes looked at together.
 const CHUNK: usize = 32;
@@ -43,7 +44,9 @@ pub(super) fn normal(text: &str, fold_quotes: bool) -> Cow<'_, str> {
         after_nikhahit: false,
     };
     let (mut at, mut special) = (0, first);
+    let mut steps = Steps::default();
     while at < text.len() {
+        steps.step();
         let end = special_end(text.as_bytes(), special);
         let plain = &text[at..special];
         let first = Character::at(text.as_bytes(), special);

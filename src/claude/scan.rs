@@ -42,6 +42,7 @@ pub(super) fn exceeds(marker: Marker, limit: u64) -> bool {
 mod tests {
     use super::super::family::ClaudeFamily;
     use super::*;
+    use crate::bpe::MemoKey;
     use crate::bpe::random_texts::random_texts;
     use crate::bpe::split::block::Portable;
 
@@ -102,7 +103,7 @@ mod tests {
     ];
 
     fn check(family: ClaudeFamily, text: &str) {
-        let marker = || Marker::new(family, text.as_bytes());
+        let marker = || Marker::new(family, MemoKey::default(), text.as_bytes());
         let expected = marker().forgetful().count_plainly();
         let made = [
             marker().forgetful().count::<Portable>(u64::MAX),

@@ -13,9 +13,13 @@ use super::character::Character;
 use super::layout::MAX_PIECE_BYTES;
 use super::marked::{Marked, Text};
 use super::vocabulary::Vocabulary;
+use crate::interrupt;
 
 /// Positions that are remembered; a power of two above the longest piece.
 const MEMORY: usize = 2 * MAX_PIECE_BYTES;
+
+/// Bytes of one text from poll to poll.
+const POLLED_BYTES: usize = 4096;
 
 /// Tiles one marked text after another.
 pub(super) struct Tiling {
@@ -53,6 +57,10 @@ impl Tiling {
     fn end_character(&mut self, length: usize, cost: u64) {
         let before = self.least[self.at % MEMORY];
         self.at = self.at.wrapping_add(length);
+        // In a word that is as long as a book.
+        if self.at % POLLED_BYTES < length {
+            interrupt::poll();
+        }
         let mut least = before + cost;
         let [mut ends, mut far_ends] = self.vocabulary.ends(self.state);
         while ends != 0 {

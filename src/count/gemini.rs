@@ -65,7 +65,7 @@ impl Counter<'_> {
     }
 
     fn marked(&self, marked: &Marked) -> u64 {
-        let texts = marked.texts.iter().map(|text| self.text(text));
+        let texts = marked.texts().map(|text| self.text(text));
         marked.marks + self.scaled(texts.sum())
     }
 }

@@ -54,6 +54,9 @@ impl Counter<'_> {
             return Some(bytes.len() as u64 / ZIP_BYTES_PER_TOKEN);
         }
         let length = media::pdf_length(&bytes)?;
+        if length.is_cut {
+            self.assumptions.insert("unreadable_pdf");
+        }
         let page = match self.shared_tokens() {
             Some(shared) => shared,
             None if length.pages > 1 && prices.shared_media_tokens > 0 => {

@@ -7,6 +7,8 @@ mod vocabulary;
 
 pub use vocabulary::{TextCounter, Vocabularies};
 
+use crate::bpe::MemoKey;
+use crate::interrupt;
 use crate::layout::{self, GeminiForm, ToolText};
 use crate::profile::{ApiPrices, Layout, Profile, ReasoningRule};
 use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
@@ -70,15 +72,17 @@ impl Sum {
 }
 
 impl<'p> Counter<'p> {
-    /// A counter for `request` that has counted nothing yet; `custom` counts text if there is one.
+    /// A counter for `request` that has counted nothing yet; `custom` counts text if there is
+    /// one. What is remembered of texts is found under the same `key` alone.
     pub fn new(
         profile: &'p Profile,
         request: &Request<'_>,
         custom: Option<&'p dyn TextCounter>,
+        key: MemoKey,
     ) -> Counter<'p> {
         let mut counter = Counter {
             profile,
-            vocabulary: Vocabulary::new(profile.encoding.as_str(), custom),
+            vocabulary: Vocabulary::new(profile.encoding.as_str(), custom, key),
             api: profile.api_prices(request.dialect, &request.model),
             prompt: Prompt::new(profile, request),
             reply_schema_tokens: 0,
@@ -219,6 +223,7 @@ impl<'p> Counter<'p> {
         let prompt = self.prompt;
         let mut said = Turn::new();
         (0..messages.len()).filter_map(move |index| {
+            interrupt::poll();
             let message = &messages[index];
             if !is_counted(index) {
                 match prompt {
@@ -266,6 +271,10 @@ impl<'p> Counter<'p> {
                     let close = if is_last && results == 0 { ']' } else { ',' };
                     nth += 1;
                     self.wrapped_result(result, open, close, &mut sum);
+                }
+                (Part::ToolResult(result), Some(api)) if result.is_legacy => {
+                    self.legacy_result(api, result, &mut sum);
+                    self.part(part, counts_reasoning, &mut sum);
                 }
                 (Part::Text(text), _)
                     if self.profile.reasoning.has_think_tags

@@ -29,6 +29,14 @@ impl Counter<'_> {
         sum: &mut Sum,
     ) {
         self.counted_only_text = false;
+        if call.form == CallForm::Legacy {
+            self.assume_legacy(api);
+            if api.has_legacy_messages {
+                sum.add_signed(api.legacy_call_tokens);
+                sum.text += self.text(&call.name) + self.text(&call.arguments.written());
+                return;
+            }
+        }
         let is_call = |message: &Message<'_>| calls(message).next().is_some();
         let follows = index > 0 && is_call(&all[index - 1]);
         let is_alone = !follows && !all.get(index + 1).is_some_and(is_call);
@@ -44,6 +52,26 @@ impl Counter<'_> {
         let dotted = api.dotted_name_count.clamp(0, 2).unsigned_abs();
         sum.text += dotted * self.dotted(&call.name) + (2 - dotted) * self.text(&call.name);
         sum.text += self.text(&call.arguments.compact());
+    }
+
+    /// What a result in the form of 2023 costs besides its content.
+    pub(super) fn legacy_result(
+        &mut self,
+        api: &ApiPrices,
+        result: &ToolResult<'_>,
+        sum: &mut Sum,
+    ) {
+        self.assume_legacy(api);
+        if api.has_legacy_messages {
+            sum.text += self.text(&result.name);
+            sum.add_signed(api.legacy_result_tokens);
+        }
+    }
+
+    fn assume_legacy(&mut self, api: &ApiPrices) {
+        if !api.has_legacy_messages {
+            self.assume("legacy_function_call");
+        }
     }
 
     /// A result among those of a wrapper, which are one JSON array with a space after each comma.

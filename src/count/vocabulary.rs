@@ -1,4 +1,5 @@
 //! What counts text: the profile's encoding, or what the user has put in its place.
+use crate::bpe::MemoKey;
 use crate::encoding::Encoding;
 use crate::profile::Profile;
 use crate::profile::table::Table;
@@ -12,6 +13,12 @@ pub trait TextCounter: Debug + Send + Sync {
 
     /// Number of tokens of `text`; `None` if it cannot tell.
     fn count(&self, text: &str) -> Option<u64>;
+
+    /// The same; what it remembers is found under the same `key` alone.
+    fn count_in(&self, key: MemoKey, text: &str) -> Option<u64> {
+        let _ = key;
+        self.count(text)
+    }
 }
 
 impl TextCounter for Encoding {
@@ -21,6 +28,10 @@ impl TextCounter for Encoding {
 
     fn count(&self, text: &str) -> Option<u64> {
         Some(self.count(text))
+    }
+
+    fn count_in(&self, key: MemoKey, text: &str) -> Option<u64> {
+        Some(self.count_in(key, text))
     }
 }
 
@@ -53,30 +64,37 @@ impl Vocabularies {
 /// What a counter counts text with.
 #[derive(Debug)]
 pub(super) enum Vocabulary<'p> {
-    Encoding(Encoding),
+    Encoding(Encoding, MemoKey),
     Characters,
     Custom {
         counter: &'p dyn TextCounter,
+        key: MemoKey,
         has_failed: Cell<bool>,
     },
 }
 
 impl<'p> Vocabulary<'p> {
-    /// `custom` if there is one, else the encoding of this name, else characters.
-    pub(super) fn new(name: &str, custom: Option<&'p dyn TextCounter>) -> Vocabulary<'p> {
+    /// `custom` if there is one, else the encoding of this name, else characters; remembers under `key`.
+    pub(super) fn new(
+        name: &str,
+        custom: Option<&'p dyn TextCounter>,
+        key: MemoKey,
+    ) -> Vocabulary<'p> {
         if let Some(counter) = custom {
             let has_failed = Cell::new(false);
             return Vocabulary::Custom {
                 counter,
+                key,
                 has_failed,
             };
         }
-        Encoding::named(name).map_or(Vocabulary::Characters, Vocabulary::Encoding)
+        let named = |encoding| Vocabulary::Encoding(encoding, key);
+        Encoding::named(name).map_or(Vocabulary::Characters, named)
     }
 
     pub(super) fn name(&self) -> &str {
         match self {
-            Vocabulary::Encoding(encoding) => encoding.name(),
+            Vocabulary::Encoding(encoding, _) => encoding.name(),
             Vocabulary::Characters => "characters",
             Vocabulary::Custom { counter, .. } => counter.name(),
         }
@@ -85,13 +103,14 @@ impl<'p> Vocabulary<'p> {
     /// Number of tokens of `text`; 0 once it has failed.
     pub(super) fn count(&self, text: &str) -> u64 {
         match self {
-            Vocabulary::Encoding(encoding) => encoding.count(text),
+            Vocabulary::Encoding(encoding, key) => encoding.count_in(*key, text),
             Vocabulary::Characters => text.chars().count() as u64,
             Vocabulary::Custom { has_failed, .. } if has_failed.get() => 0,
             Vocabulary::Custom {
                 counter,
+                key,
                 has_failed,
-            } => counter.count(text).unwrap_or_else(|| {
+            } => counter.count_in(*key, text).unwrap_or_else(|| {
                 has_failed.set(true);
                 0
             }),

@@ -1,9 +1,11 @@
 //! The estimate for what was read: the known total, and a count of what is beyond it.
 use super::{Engine, Known, Reading};
 use crate::count::{Counter, last_user_index};
+use crate::engine::edited::Edited;
 use crate::engine::estimate::{self, About, Count, Estimate, RequestCount, Source};
 use crate::engine::rounds;
 use crate::known::{KnownPrefix, KnownTotal};
+use crate::profile::Quality;
 
 /// Assumed if the user's vocabulary could not count.
 pub(super) const FAILED_VOCABULARY: &str = "failed_vocabulary";
@@ -39,6 +41,9 @@ impl Engine {
         }
         if count.has_other_options {
             estimate.assumptions.insert("changed_options");
+        }
+        if let Some(edited) = reading.edited.as_ref().filter(|_| source != Source::Exact) {
+            widen(edited, &mut estimate);
         }
         estimate
     }
@@ -128,13 +133,20 @@ impl Engine {
             let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
             (context, messages)
         });
-        let assumptions = estimate::assumptions(reading, &counter);
+        let mut assumptions = estimate::assumptions(reading, &counter);
+        let mut quality = estimate::quality(reading, &counter, &assumptions);
+        if let Some(edited) = &reading.edited {
+            assumptions.extend(&edited.assumptions);
+            if edited.is_unsure() {
+                quality = Quality::Heuristic;
+            }
+        }
         RequestCount {
             tokens: context_tokens + message_tokens.iter().sum::<u64>(),
             context_tokens,
             message_tokens,
             encoding: counter.encoding().to_owned(),
-            quality: estimate::quality(reading, &counter, &assumptions),
+            quality,
             assumptions,
             about: About::of(reading),
         }
@@ -149,15 +161,38 @@ impl Engine {
     ) -> (T, Counter<'r>) {
         let (profile, request) = (&*reading.profile, &reading.request);
         let custom = self.vocabularies.of(&request.model, profile);
-        let mut counter = Counter::new(profile, request, custom);
+        let key = reading.tenant.memo_key;
+        let mut counter = Counter::new(profile, request, custom, key);
         let counted = work(&mut counter);
         if !counter.has_failed() {
             return (counted, counter);
         }
-        let mut counter = Counter::new(profile, request, None);
+        let mut counter = Counter::new(profile, request, None, key);
         counter.assume(FAILED_VOCABULARY);
         (work(&mut counter), counter)
     }
+}
+
+/// Tells by `estimate` what the provider does to the request.
+fn widen(edited: &Edited, estimate: &mut Estimate) {
+    estimate.assumptions.extend(&edited.assumptions);
+    estimate.low = estimate.low.saturating_sub(edited.below);
+    estimate.high = estimate.high.saturating_add(edited.above);
+    if edited.is_unsure() {
+        estimate.quality = Quality::Heuristic;
+    }
+    let most = edited.truncated_at.filter(|most| estimate.high > *most);
+    let Some(most) = most else {
+        return;
+    };
+    estimate.assumptions.insert("server_truncation");
+    estimate.quality = Quality::Heuristic;
+    // What is dropped is dropped by whole items, as large as they may be.
+    estimate.low = 0;
+    estimate.high = most;
+    estimate.known_tokens = estimate.known_tokens.min(most);
+    estimate.tokens = estimate.tokens.min(most);
+    estimate.estimated_tokens = estimate.tokens - estimate.known_tokens;
 }
 
 /// Reasoning that the known total holds and that a new turn of the user drops.

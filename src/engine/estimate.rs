@@ -4,7 +4,7 @@ use crate::engine::bounds::{Bounds, Scope, Stratum};
 use crate::engine::learn::Features;
 use crate::engine::reading::Reading;
 use crate::known::KnownTotal;
-use crate::profile::Quality;
+use crate::profile::{ModelLimits, Quality};
 use crate::request::{Assumptions, Dialect, Part, Request};
 
 /// Beginnings of the assumptions that make a count a guess.
@@ -41,8 +41,10 @@ pub struct About {
     pub model: String,
     /// The profile that it is counted with.
     pub profile: String,
-    /// Largest input and output of the model, if known.
-    pub context_window_tokens: Option<u64>,
+    /// What the model takes and gives.
+    pub limits: ModelLimits,
+    /// The most output that the body asks for, if it says so.
+    pub requested_output_tokens: Option<u64>,
 }
 
 impl About {
@@ -51,7 +53,8 @@ impl About {
             dialect: reading.request.dialect,
             model: reading.request.model.clone().into_owned(),
             profile: reading.profile.name.clone(),
-            context_window_tokens: reading.profile.context_window_tokens,
+            limits: reading.limits.clone(),
+            requested_output_tokens: reading.request.max_output_tokens,
         }
     }
 }

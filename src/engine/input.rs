@@ -32,17 +32,21 @@ impl Body<'_> {
         }
     }
 
-    /// What `work` makes of the document. Fails for text that is no JSON or beyond a limit.
-    pub fn read<T>(&self, work: impl FnOnce(&Document<'_>) -> T) -> Result<T, Error> {
+    /// What `work` makes of the document. Fails for text that is no JSON or beyond a limit, and as
+    /// `work` does.
+    pub fn read<T>(
+        &self,
+        work: impl FnOnce(&Document<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let limits = Limits::default();
         match self {
-            Body::Bytes(bytes) => Ok(work(&Document::from_bytes(bytes, &limits)?)),
+            Body::Bytes(bytes) => work(&Document::from_bytes(bytes, &limits)?),
             Body::Text(text, anomalies) => {
                 let mut document = Document::parse(text, &limits)?;
                 document.flag(*anomalies);
-                Ok(work(&document))
+                work(&document)
             }
-            Body::Document(document) => Ok(work(document)),
+            Body::Document(document) => work(document),
         }
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Reply {
     digests: Vec<Digest>,
     strata: Vec<Stratum>,
     has_reasoning: bool,
+    /// Something in it was read as an answer.
+    pub is_understood: bool,
 }
 
 /// What a billed call tells.
@@ -54,6 +56,7 @@ impl Engine {
         };
         Reply {
             digests: tenant.digester.messages(messages).collect(),
+            is_understood: messages.iter().any(is_answer),
             strata: messages.iter().map(Stratum::of_message).collect(),
             has_reasoning: messages
                 .iter()
@@ -74,7 +77,13 @@ impl Engine {
         let boundaries = self.boundaries(reading, billed, reply);
         let is_shaped =
             !boundaries.is_empty() && (known.prefix.is_none() || !known.near.is_empty());
-        let model = self.model(reading);
+        // What was cleared, or may have been, teaches nothing about a count.
+        let is_shaped = is_shaped
+            && reading
+                .edited
+                .as_ref()
+                .is_none_or(|it| it.uncertain_tokens == 0);
+        let model = self.model(reading).filter(|_| reading.edited.is_none());
         if !is_shaped && model.is_none() {
             return CallLesson {
                 boundaries,
@@ -113,7 +122,7 @@ impl Engine {
             digest: last,
             total: KnownTotal {
                 tokens: billed.input_tokens,
-                derived_tokens: 0,
+                derived_tokens: reading.edited.as_ref().map_or(0, |it| it.uncertain_tokens),
                 options,
             },
         };
@@ -214,6 +223,12 @@ impl Engine {
         };
         self.counted(reading, work).0
     }
+}
+
+/// Whether a message of a reply is one. What is no message is read as data of the user, or as nothing.
+fn is_answer(message: &Message<'_>) -> bool {
+    let is_read = |part: &Part<'_>| !matches!(part, Part::Data(_));
+    message.role != "user" || message.parts.iter().any(is_read)
 }
 
 /// What a billed call teaches about its model; `None` if nothing was counted, or if the request

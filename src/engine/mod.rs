@@ -11,6 +11,7 @@
 mod answer;
 pub mod bounds;
 mod difference;
+mod edited;
 pub mod estimate;
 mod half_bill;
 mod input;
@@ -30,7 +31,7 @@ pub use input::{Alone, Body, Call, Host};
 pub use lesson::Billed;
 pub use settings::{Method, Settings};
 pub use shared::{SharedEntry, Wanted};
-pub use statistics::Statistics;
+pub use statistics::{Statistics, UNRECORDED};
 
 use crate::Error;
 use crate::count::{Counter, Vocabularies};
@@ -96,13 +97,42 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// What the request would have been estimated at before.
-    pub expected_tokens: u64,
-    /// Where that came from.
-    pub source: Source,
-    /// The profile that the request is counted with.
-    pub profile: String,
+    pub expected: Estimate,
+    /// Why its reply is not known with it, if one was given.
+    pub reply_fault: Option<ReplyFault>,
     /// What other processes may take over.
     pub entries: Vec<SharedEntry>,
+}
+
+/// Why a call is recorded without its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyFault {
+    /// No JSON, or beyond a limit.
+    Unreadable,
+    /// JSON in which there is no answer, or more than one.
+    NotUnderstood,
+    /// The usage has no output: what the reply adds is not known.
+    WithoutOutput,
+}
+
+impl ReplyFault {
+    /// `"reply_unreadable"`, `"reply_not_understood"`, `"reply_without_output"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ReplyFault::Unreadable => "reply_unreadable",
+            ReplyFault::NotUnderstood => "reply_not_understood",
+            ReplyFault::WithoutOutput => "reply_without_output",
+        }
+    }
+
+    fn of(reply: Option<&Result<Reply, Error>>, billed: Billed) -> Option<ReplyFault> {
+        match reply? {
+            Err(_) => Some(ReplyFault::Unreadable),
+            Ok(reply) if !reply.is_understood => Some(ReplyFault::NotUnderstood),
+            Ok(_) if billed.output_tokens == 0 => Some(ReplyFault::WithoutOutput),
+            Ok(_) => None,
+        }
+    }
 }
 
 impl Engine {
@@ -143,14 +173,14 @@ impl Engine {
             None => host.detached(body.byte_count(), || {
                 body.read(|document| {
                     // 2. The request, and the digests of its prefixes.
-                    let reading = self.read(document, call, &tenant);
+                    let reading = self.read(document, call, &tenant)?;
                     // 3. The deepest prefix whose total is known here, or what to ask others for.
                     let known = H::locked(|| self.known(&reading, call.now_seconds));
-                    match self.wanted(&reading, &known, wanted) {
+                    Ok(match self.wanted(&reading, &known, wanted) {
                         Some(wanted) => Answer::Wanted(wanted),
                         // 4. The known total, and a count of what is beyond it.
                         None => Answer::Estimate(self.answer(&reading, &known)),
-                    }
+                    })
                 })
             })?,
         };
@@ -163,7 +193,8 @@ impl Engine {
     /// Remembers that `body` was `billed`, and `reply` its answer: the next turn begins there.
     ///
     /// `None` if it tells nothing: no input was billed, or there is no message. Linear in both. Fails as
-    /// [`Engine::estimate`]; then nothing is remembered.
+    /// [`Engine::estimate`] for a body; then nothing is remembered. A reply that cannot be used is none, and the
+    /// record says why.
     pub fn record<H: Host>(
         &self,
         body: &Body<'_>,
@@ -175,14 +206,16 @@ impl Engine {
         let (tenant, now) = (self.tenant(call.tenant), call.now_seconds);
         // 1. The answer as it will come back in the next request.
         let read_reply = |reply: &Body<'_>| {
-            let read = || reply.read(|document| self.read_reply(&tenant, &read_reply(document)));
+            let read = || reply.read(|it| Ok(self.read_reply(&tenant, &read_reply(it)?)));
             host.detached(reply.byte_count(), read)
         };
-        let reply: Reply = reply.map(read_reply).transpose()?.unwrap_or_default();
+        let reply = reply.map(read_reply);
+        let reply_fault = ReplyFault::of(reply.as_ref(), billed);
+        let reply: Reply = reply.and_then(Result::ok).unwrap_or_default();
         let (root, expected, lesson, prefix) = host.detached(body.byte_count(), || {
             body.read(|document| {
                 // 2. The request, and what it would have been estimated at.
-                let reading = self.read(document, call, &tenant);
+                let reading = self.read(document, call, &tenant)?;
                 let known = H::locked(|| self.peek_known(&reading, now));
                 let expected = self.answer(&reading, &known);
                 // 3. What the call tells beyond what was known before: prefixes, shape, lesson.
@@ -191,7 +224,7 @@ impl Engine {
                 let prefix = body.bytes().and_then(|it| self.body_prefix(it, &reading));
                 // 4. From here on its total is known.
                 H::locked(|| self.keep(&reading, &lesson.boundaries, now));
-                (reading.root(), expected, lesson, prefix)
+                Ok((reading.root(), expected, lesson, prefix))
             })
         })?;
         let is_known = !lesson.boundaries.is_empty();
@@ -208,9 +241,8 @@ impl Engine {
         }
         self.counters.count_record();
         Ok(Some(Record {
-            expected_tokens: expected.tokens,
-            source: expected.source,
-            profile: expected.about.profile,
+            expected,
+            reply_fault,
             entries,
         }))
     }
@@ -225,7 +257,7 @@ impl Engine {
     ) -> Result<RequestCount, Error> {
         let tenant = self.tenant(call.tenant);
         host.detached(body.byte_count(), || {
-            body.read(|document| self.count_read(&self.read(document, call, &tenant)))
+            body.read(|document| Ok(self.count_read(&self.read(document, call, &tenant)?)))
         })
     }
 
@@ -265,7 +297,7 @@ impl Engine {
     fn body_prefix(&self, body: &[u8], reading: &Reading<'_>) -> Option<BodyPrefix> {
         let request = &reading.request;
         let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
-        if !request.assumptions.is_empty() || has_later_tools {
+        if !request.assumptions.is_empty() || has_later_tools || !request.edits.is_empty() {
             return None;
         }
         let new = |counter: &mut Counter<'_>| {
@@ -318,6 +350,11 @@ impl Engine {
         self.with_shapes(Shapes::clear);
         self.store.clear();
         self.with_learners(Learners::clear);
+    }
+
+    /// Counts what was not recorded, or without what, under one of [`UNRECORDED`]; whether it is one.
+    pub fn note(&self, reason: &str) -> bool {
+        self.counters.note(reason)
     }
 
     /// What was asked so far, and what is kept.

@@ -1,12 +1,14 @@
 //! What an engine reads of a request before anything is counted: what it is counted with, and who it is.
 use super::{Call, Engine};
+use crate::Error;
+use crate::engine::edited::Edited;
 use crate::engine::resume::BodyPrefix;
 use crate::engine::settings::Method;
 use crate::json::Document;
 use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;
-use crate::profile::Profile;
 use crate::profile::table::Table;
+use crate::profile::{ModelLimits, Profile};
 use crate::request::{Request, read_request};
 use std::borrow::Cow;
 
@@ -23,6 +25,9 @@ pub(super) struct Reading<'d> {
     /// What it is counted with.
     pub(super) profile: Cow<'d, Profile>,
     pub(super) is_known_model: bool,
+    pub(super) limits: ModelLimits,
+    /// What the provider does to the request, if it is asked to.
+    pub(super) edited: Option<Edited>,
     pub(super) prefixes: Vec<Digest>,
     /// One for each message.
     pub(super) digests: Vec<Digest>,
@@ -34,20 +39,26 @@ pub(super) struct Reading<'d> {
 }
 
 impl Engine {
-    /// The request in `document`, its profile and its prefix digests. Linear in the request.
+    /// The request in `document`, its profile and its prefix digests. Linear in the request; fails
+    /// only by a limit.
     pub(super) fn read<'d>(
         &'d self,
         document: &'d Document<'_>,
         call: &Call<'d>,
         tenant: &Tenant,
-    ) -> Reading<'d> {
-        let request = read_request(document, call.model, call.dialect);
+    ) -> Result<Reading<'d>, Error> {
+        let mut request = read_request(document, call.model, call.dialect)?;
         let tenant = tenant.clone();
         let resolved = self
             .table
             .resolve(&request.model, request.dialect, call.provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
+        let edited = self.edited(
+            &mut request,
+            (&profile, is_known_model, &resolved.limits),
+            tenant.memo_key,
+        );
         let family = self.family(&request, &profile, is_known_model);
         let digester = &tenant.digester;
         let digests: Vec<_> = digester.messages(&request.messages).collect();
@@ -55,17 +66,19 @@ impl Engine {
         let prefixes = digester.chain(context, digests.iter().copied());
         let options = digester.options(&request, profile.hides_tools(&request));
         let family = digester.bytes(family.as_bytes()).word();
-        Reading {
+        Ok(Reading {
             request,
             tenant,
             profile,
             is_known_model,
+            limits: resolved.limits,
+            edited,
             prefixes,
             digests,
             family,
             options,
             left_out_reasoning: 0,
-        }
+        })
     }
 
     /// As [`Engine::read`], of a body that was shortened by `prefix`; `None` if what stands around the
@@ -79,9 +92,11 @@ impl Engine {
         tenant: &Tenant,
         prefix: &BodyPrefix,
     ) -> Option<Reading<'d>> {
-        let mut reading = self.read(document, call, tenant);
+        let mut reading = self.read(document, call, tenant).ok()?;
         let is_same_dialect = reading.request.dialect == prefix.dialect;
-        let is_same = is_same_dialect && reading.prefixes[0] == prefix.context;
+        let is_plain =
+            reading.edited.is_none() && !reading.request.assumptions.contains("dialect_guessed");
+        let is_same = is_plain && is_same_dialect && reading.prefixes[0] == prefix.context;
         let new = reading.digests.get(1..).filter(|_| is_same)?;
         let digester = &reading.tenant.digester;
         let rest = digester.chain(prefix.digest, new.iter().copied());

@@ -15,7 +15,6 @@ use crate::json::array_elements;
 use crate::known::digest::{Digest, Digester};
 use crate::request::{Dialect, Message, Part};
 use lru::LruCache;
-use std::num::NonZeroUsize;
 
 /// Shorter bodies are read in whole: it takes less than a hundredth of a millisecond.
 const MIN_BYTES: usize = 16 << 10;
@@ -105,20 +104,26 @@ impl BodyPrefix {
 }
 
 /// The beginnings of recorded bodies, bounded; the least recently used go first.
-pub(super) struct BodyPrefixes(LruCache<Digest, Vec<BodyPrefix>>);
+pub(super) struct BodyPrefixes {
+    /// By the samples; unbounded, since a bounded cache takes all of its memory at once.
+    by_samples: LruCache<Digest, Vec<BodyPrefix>>,
+    max_keys: usize,
+}
 
 impl BodyPrefixes {
     /// Room for `capacity_bytes`, at least one key.
     pub(super) fn new(capacity_bytes: usize) -> BodyPrefixes {
-        let keys = NonZeroUsize::new(capacity_bytes / KEY_BYTES).unwrap_or(NonZeroUsize::MIN);
-        BodyPrefixes(LruCache::new(keys))
+        BodyPrefixes {
+            by_samples: LruCache::unbounded(),
+            max_keys: (capacity_bytes / KEY_BYTES).max(1),
+        }
     }
 
     /// Those that `body` may begin with, the longest first.
     pub(super) fn candidates(&mut self, digester: &Digester, body: &[u8]) -> Vec<BodyPrefix> {
         let mut found: Vec<BodyPrefix> = Vec::new();
         for samples in all_samples(body) {
-            let known = self.0.get(&digester.bytes(&samples));
+            let known = self.by_samples.get(&digester.bytes(&samples));
             found.extend(
                 known
                     .into_iter()
@@ -139,7 +144,10 @@ impl BodyPrefixes {
             return;
         };
         let key = digester.bytes(&samples);
-        let known = self.0.get_or_insert_mut(key, Vec::new);
+        if self.by_samples.len() == self.max_keys && !self.by_samples.contains(&key) {
+            self.by_samples.pop_lru();
+        }
+        let known = self.by_samples.get_or_insert_mut(key, Vec::new);
         known.retain(|it| it.hash != prefix.hash);
         known.truncate(PREFIXES_PER_KEY - 1);
         known.insert(0, prefix);
@@ -147,7 +155,7 @@ impl BodyPrefixes {
 
     /// Forgets all.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.by_samples.clear();
     }
 }
 

@@ -6,7 +6,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Numbers with their names: answers by source, those of them that read only what was new, recorded calls,
 /// and what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statistics(pub [(&'static str, u64); 15]);
+pub struct Statistics(pub [(&'static str, u64); 15 + UNRECORDED.len()]);
+
+/// Numbers of calls that were not recorded, by reason, of replies likewise, and of calls back that failed.
+pub const UNRECORDED: [&str; 14] = [
+    "not_recorded_no_usage",
+    "not_recorded_no_input",
+    "not_recorded_no_messages",
+    "not_recorded_out_of_range",
+    "not_recorded_partial",
+    "not_recorded_scaled",
+    "not_recorded_failed",
+    "not_recorded_unreadable",
+    "not_recorded_too_large",
+    "reply_missing",
+    "reply_unreadable",
+    "reply_not_understood",
+    "reply_without_output",
+    "failed_callbacks",
+];
 
 /// What an engine was asked for.
 #[derive(Debug, Default)]
@@ -16,6 +34,7 @@ pub(super) struct Counters {
     estimated: AtomicU64,
     resumed: AtomicU64,
     recorded: AtomicU64,
+    unrecorded: [AtomicU64; UNRECORDED.len()],
 }
 
 impl Counters {
@@ -39,6 +58,13 @@ impl Counters {
         self.recorded.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts under one of [`UNRECORDED`]; whether it is one.
+    pub(super) fn note(&self, reason: &str) -> bool {
+        let place = UNRECORDED.iter().position(|name| *name == reason);
+        let counter = place.map(|place| self.unrecorded[place].fetch_add(1, Ordering::Relaxed));
+        counter.is_some()
+    }
+
     /// All numbers, with those of the store, of shapes and of models.
     pub(super) fn statistics(
         &self,
@@ -46,7 +72,9 @@ impl Counters {
         (shapes, models): (usize, usize),
     ) -> Statistics {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Statistics([
+        let mut all = [("", 0); 15 + UNRECORDED.len()];
+        let (kept, unrecorded) = all.split_at_mut(15);
+        kept.copy_from_slice(&[
             ("exact", count(&self.exact)),
             ("delta", count(&self.delta)),
             ("estimated", count(&self.estimated)),
@@ -62,6 +90,11 @@ impl Counters {
             ("superseded", store.superseded),
             ("evicted", store.evicted),
             ("expired", store.expired),
-        ])
+        ]);
+        let counters = UNRECORDED.into_iter().zip(&self.unrecorded);
+        for (place, (name, counter)) in unrecorded.iter_mut().zip(counters) {
+            *place = (name, count(counter));
+        }
+        Statistics(all)
     }
 }

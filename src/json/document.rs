@@ -147,6 +147,11 @@ impl<'d> Value<'d> {
         self.as_number_text()?.parse().ok()
     }
 
+    /// Whether the document has bytes somewhere, which JSON text has not.
+    pub(crate) fn is_beside_bytes(self) -> bool {
+        !self.document.tape.blobs.is_empty()
+    }
+
     /// The bytes, if it is bytes; a string that holds base64 is a string.
     pub fn as_bytes(self) -> Option<&'d [u8]> {
         match self.node() {

@@ -50,12 +50,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 128 MiB, 1,024 levels (as deep as any parser in use), 16 Mi values and keys.
+    /// 128 MiB, 1,024 levels (as deep as any parser in use), 4 Mi values and keys: a value is a token at least, so
+    /// more fill any window.
     fn default() -> Limits {
         Limits {
             max_bytes: 128 << 20,
             max_depth: 1024,
-            max_values: 16 << 20,
+            max_values: 4 << 20,
         }
     }
 }

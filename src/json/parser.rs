@@ -9,6 +9,7 @@ use super::document::Document;
 use super::tape::{Span, Tape};
 use super::{Anomalies, Limits};
 use crate::Error;
+use crate::interrupt::Steps;
 use memchr::memchr2;
 use std::borrow::Cow;
 
@@ -66,6 +67,7 @@ fn parse(text: &str, limits: &Limits) -> Result<Tape, Error> {
         bytes: text.as_bytes(),
         at: 0,
         builder: Builder::over(text, &limits),
+        steps: Steps::default(),
     };
     match parser.document() {
         Ok(()) => Ok(parser.builder.into_tape()),
@@ -79,6 +81,7 @@ struct Parser<'t> {
     /// The next byte to read.
     at: usize,
     builder: Builder<'t>,
+    steps: Steps,
 }
 
 /// What comes next.
@@ -110,6 +113,7 @@ impl Parser<'_> {
 
     /// Reads a value, of a container that is not empty only up to its first value.
     fn value(&mut self) -> Result<Next, Error> {
+        self.steps.step();
         match self.peek() {
             Some(b'"') => {
                 let span = self.string()?;
@@ -306,6 +310,7 @@ impl Parser<'_> {
 
     /// Reads an escape from behind its backslash on.
     fn escape(&mut self) -> Result<char, Error> {
+        self.steps.step();
         let unescaped = match self.bytes.get(self.at) {
             Some(b'"') => '"',
             Some(b'\\') => '\\',

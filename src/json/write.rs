@@ -1,6 +1,6 @@
 //! From a document to text, as Python's `json.dumps(..., ensure_ascii=False)` writes it.
 use super::document::Value;
-use super::tape::Node;
+use super::tape::{Children, Node};
 use std::fmt::Write;
 
 /// What may differ between two texts of a value.
@@ -52,50 +52,54 @@ fn write(value: Value<'_>, style: Style, out: &mut String) {
     let mut writer = Writer {
         style,
         out,
-        pending: Vec::new(),
+        sorted: Vec::new(),
         open: Vec::new(),
     };
     writer.begin(value);
     while writer.step(value) {}
 }
 
-struct Writer<'o> {
+struct Writer<'o, 'd> {
     style: Style,
     out: &'o mut String,
-    /// Elements and keys still to write, the next one last.
-    pending: Vec<u32>,
-    open: Vec<Open>,
+    /// Keys of the sorted objects that are open, the next one last.
+    sorted: Vec<u32>,
+    open: Vec<Open<'d>>,
 }
 
 /// An array or object that has not been closed.
-struct Open {
-    /// How many were pending when it was opened.
+struct Open<'d> {
+    /// Elements and keys still to write; none if they are sorted.
+    children: Children<'d>,
+    /// How many sorted keys there were when it was opened.
     base: usize,
     close: char,
     is_empty: bool,
 }
 
-impl Writer<'_> {
+impl<'d> Writer<'_, 'd> {
     /// Writes the next element or member, or closes a container; false when all is closed.
-    fn step(&mut self, document: Value<'_>) -> bool {
+    fn step(&mut self, document: Value<'d>) -> bool {
         let Some(open) = self.open.last_mut() else {
             return false;
         };
-        if self.pending.len() == open.base {
+        let next = match self.sorted.len() > open.base {
+            true => self.sorted.pop(),
+            false => open.children.next(),
+        };
+        let Some(index) = next else {
             self.out.push(open.close);
             self.open.pop();
             return true;
-        }
+        };
         if !std::mem::take(&mut open.is_empty) {
             self.out.push_str(self.style.comma);
         }
-        if let Some(index) = self.pending.pop() {
-            self.child(document.at(index));
-        }
+        self.child(document.at(index));
         true
     }
 
-    fn child(&mut self, child: Value<'_>) {
+    fn child(&mut self, child: Value<'d>) {
         let Node::Key { text, value } = child.node() else {
             return self.begin(child);
         };
@@ -105,7 +109,7 @@ impl Writer<'_> {
     }
 
     /// Writes a value, of a container only the opening bracket.
-    fn begin(&mut self, value: Value<'_>) {
+    fn begin(&mut self, value: Value<'d>) {
         match value.node() {
             Node::Null | Node::Key { .. } => self.out.push_str("null"),
             Node::Bool(true) => self.out.push_str("true"),
@@ -118,17 +122,17 @@ impl Writer<'_> {
         }
     }
 
-    fn open(&mut self, container: Value<'_>, open: char, close: char) {
+    fn open(&mut self, container: Value<'d>, open: char, close: char) {
         self.out.push(open);
-        let base = self.pending.len();
-        self.pending.extend(container.children());
-        let children = &mut self.pending[base..];
-        children.reverse();
+        let base = self.sorted.len();
+        let mut children = container.children();
         if self.style.sort_keys && close == '}' {
+            self.sorted.extend(children.by_ref());
             // UTF-8 sorts as code points do.
-            children.sort_unstable_by(|&a, &b| key(container, b).cmp(key(container, a)));
+            self.sorted[base..].sort_unstable_by(|&a, &b| key(container, b).cmp(key(container, a)));
         }
         self.open.push(Open {
+            children,
             base,
             close,
             is_empty: true,

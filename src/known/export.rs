@@ -97,5 +97,5 @@ pub fn import(
 }
 
 fn mac(digester: &Digester, content: &[u8]) -> blake3::Hash {
-    blake3::keyed_hash(&digester.export_key(), content)
+    blake3::keyed_hash(digester.export_key().bytes(), content)
 }

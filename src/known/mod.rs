@@ -4,6 +4,7 @@
 //! billed total of some of them; an entry leaves the process [`sealed`], and all of them as an [`export`].
 pub mod digest;
 pub mod export;
+mod key;
 pub mod sealed;
 mod shard;
 mod store;
@@ -11,5 +12,5 @@ pub mod tenant;
 mod total;
 pub mod tracker;
 
-pub use store::{Boundary, ENTRY_BYTES, KnownPrefix, PrefixStore, StoreStats};
+pub use store::{Boundary, ENTRY_BYTES, KnownPrefix, MAX_CAPACITY_BYTES, PrefixStore, StoreStats};
 pub use total::{KnownOptions, KnownTotal};

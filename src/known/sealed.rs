@@ -8,7 +8,9 @@
 //! The MAC is over the digest of the prefix and all that stands before the MAC, so a value that was
 //! stored under another key, cut, changed or made without the secret is no value. Typically 30 bytes.
 use crate::known::digest::Digest;
+use crate::known::key::Key;
 use crate::known::{KnownOptions, KnownTotal};
+use zeroize::Zeroize;
 
 /// BLAKE3 key derivation context; the first byte of a value changes with its form.
 const CONTEXT: &str = "tokenctx 2026-11-21 sealed known totals";
@@ -27,14 +29,14 @@ pub struct Entry {
 /// Packs entries and opens them again, under one secret.
 #[derive(Clone)]
 pub struct Sealer {
-    key: [u8; 32],
+    key: Key,
 }
 
 impl Sealer {
     /// A sealer whose key is derived from `secret`; what another secret has sealed does not open.
     pub fn new(secret: &[u8]) -> Sealer {
         Sealer {
-            key: blake3::derive_key(CONTEXT, secret),
+            key: Key::derived(CONTEXT, &[secret]),
         }
     }
 
@@ -90,10 +92,11 @@ impl Sealer {
     }
 
     fn mac(&self, digest: Digest, packed: &[u8]) -> [u8; MAC_BYTES] {
-        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        let mut hasher = blake3::Hasher::new_keyed(self.key.bytes());
         hasher.update(&digest.0).update(packed);
         let mut mac = [0; MAC_BYTES];
         hasher.finalize_xof().fill(&mut mac);
+        hasher.zeroize();
         mac
     }
 }

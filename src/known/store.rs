@@ -17,6 +17,9 @@ use crate::known::total::KnownTotal;
 /// Memory that one entry is charged with: itself and its part of the index.
 pub const ENTRY_BYTES: usize = 48;
 
+/// More memory is not taken, 1 TiB: a shard numbers its entries in 32 bits.
+pub const MAX_CAPACITY_BYTES: usize = 1 << 40;
+
 /// A store of fewer entries is one shard.
 const MIN_SHARDED_ENTRIES: usize = 1 << 16;
 
@@ -82,9 +85,10 @@ pub struct PrefixStore {
 }
 
 impl PrefixStore {
-    /// A store of at most `capacity_bytes`, at least one entry, each kept for `ttl_seconds` (to
+    /// A store of at most `capacity_bytes` or [`MAX_CAPACITY_BYTES`], at least one entry, each kept for `ttl_seconds` (to
     /// the sixteenth of a second, two years at most) after it was last recorded.
     pub fn new(capacity_bytes: usize, ttl_seconds: f64) -> PrefixStore {
+        let capacity_bytes = capacity_bytes.min(MAX_CAPACITY_BYTES);
         let (shards, entries) = layout((capacity_bytes / ENTRY_BYTES).max(1));
         PrefixStore {
             shards: (0..shards)

@@ -1,6 +1,6 @@
 //! Tools as the JSON objects that chat templates of open models show.
-use crate::json::{Document, Kind, Limits, Value, write_string};
-use crate::request::Tool;
+use crate::json::{Kind, Value, write_string};
+use crate::request::{Data, Tool};
 
 /// How a linear profile shows a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub fn function_object(tool: &Tool<'_>, form: ToolText) -> String {
     if let Some(schema) = tool.schema {
         text.push_str(&format!("{comma}\"parameters\"{colon}"));
         match (form, schema.node()) {
-            (ToolText::Spaced, _) => write_spaced(&schema.compact(), &mut text),
+            (ToolText::Spaced, _) => write_spaced(&schema, &mut text),
             (ToolText::Ollama, Some(schema)) => write_parameters(schema, &mut text),
             _ => schema.write_compact(&mut text),
         }
@@ -81,10 +81,10 @@ fn write_known(object: Value<'_>, names: &[&str], text: &mut String) {
     }
 }
 
-/// `json` with Python's default separators.
-pub(super) fn write_spaced(json: &str, text: &mut String) {
-    match Document::parse(json, &Limits::default()) {
-        Ok(document) => document.root().write_spaced(text),
-        Err(_) => text.push_str(json),
-    }
+/// `data` with Python's default separators.
+pub(super) fn write_spaced(data: &Data<'_>, text: &mut String) {
+    data.read(|value| match value {
+        Some(value) => value.write_spaced(text),
+        None => data.write_compact(text),
+    });
 }

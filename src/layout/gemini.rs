@@ -19,25 +19,33 @@ const RESULT_MARKS: u64 = 3;
 /// A stretch of a prompt: texts that no token joins, and markers that are one token each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marked {
-    /// The texts.
-    pub texts: Vec<String>,
+    /// The texts, one behind the other: a value of two bytes may be one of them.
+    joined: String,
+    /// Where each begins.
+    starts: Vec<usize>,
     /// Number of markers.
     pub marks: u64,
-    byte_count: usize,
 }
 
 impl Marked {
+    /// The texts.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let ends = self.starts.iter().skip(1).copied();
+        let ends = ends.chain([self.joined.len()]);
+        let spans = self.starts.iter().zip(ends);
+        spans.map(|(start, end)| &self.joined[*start..end])
+    }
+
     fn push(&mut self, text: &str) {
-        self.byte_count += text.len();
-        match self.texts.last_mut() {
-            Some(last) => last.push_str(text),
-            None => self.texts.push(text.to_owned()),
+        if self.starts.is_empty() {
+            self.starts.push(0);
         }
+        self.joined.push_str(text);
     }
 
     fn mark(&mut self) {
         self.marks += 1;
-        self.texts.push(String::new());
+        self.starts.push(self.joined.len());
     }
 
     fn quote(&mut self, text: &str) {
@@ -47,8 +55,9 @@ impl Marked {
     }
 
     /// A text by itself.
-    fn text(&mut self, text: impl Into<String>) {
-        self.texts.push(text.into());
+    fn text(&mut self, text: &str) {
+        self.starts.push(self.joined.len());
+        self.joined.push_str(text);
     }
 }
 
@@ -64,8 +73,8 @@ pub(crate) fn tool(form: GeminiForm, tool: &Tool<'_>) -> Marked {
         }
         GeminiForm::Declarations => declare(tool, schema, &mut out),
         _ => {
-            out.text(&*tool.name);
-            out.text(&*tool.description);
+            out.text(&tool.name);
+            out.text(&tool.description);
             if let Some(schema) = schema.filter(|_| !tool.is_json_schema) {
                 schema_texts(schema, 0, false, &mut out);
             }
@@ -86,17 +95,14 @@ pub(crate) fn answer_schema(schema: &Data<'_>) -> Marked {
 /// A call. Linear in it.
 pub(crate) fn call(form: GeminiForm, call: &ToolCall<'_>) -> Marked {
     let mut out = Marked::default();
-    let arguments = call.arguments.compact();
-    let parsed = Document::parse(&arguments, &Limits::default()).ok();
-    let arguments = parsed.as_ref().map(Document::root);
-    match form {
+    call.arguments.read(|arguments| match form {
         GeminiForm::Python => out.push(&python::call(&call.name, arguments)),
         GeminiForm::Declarations => framed("call", &call.name, arguments, &mut out),
         _ => {
-            out.text(&*call.name);
+            out.text(&call.name);
             value_texts(arguments, 0, &mut out);
         }
-    }
+    });
     out
 }
 
@@ -109,7 +115,7 @@ pub(crate) fn result(form: GeminiForm, name: &str, json: &str) -> Marked {
         GeminiForm::Declarations => framed("response", name, value, &mut out),
         GeminiForm::Python => {
             out.text(name);
-            out.text(value.map_or_else(String::new, spaced));
+            out.text(&value.map_or_else(String::new, spaced));
             out.marks += RESULT_MARKS;
         }
         _ => {
@@ -206,9 +212,9 @@ impl<'d> Declared<'d> {
         };
         match self.definitions.get(name).copied() {
             Some(target) if self.left_bytes > 0 => {
-                let before = out.byte_count;
+                let before = out.joined.len();
                 self.write_keywords(target, depth, out);
-                let added = out.byte_count - before;
+                let added = out.joined.len() - before;
                 self.left_bytes = self.left_bytes.saturating_sub(added);
             }
             _ => out.push("{}"),
@@ -270,7 +276,7 @@ fn schema_texts(schema: Value<'_>, depth: usize, is_answer: bool, out: &mut Mark
     if depth > MAX_DEPTH {
         return;
     }
-    out.text(string(schema, "type").to_ascii_uppercase());
+    out.text(&string(schema, "type").to_ascii_uppercase());
     for key in ["format", "description"] {
         out.text(string(schema, key));
     }

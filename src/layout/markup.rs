@@ -7,7 +7,7 @@
 //! models is an element too, with other names, and nothing stands around it.
 use super::MAX_DEPTH;
 use super::function::write_spaced;
-use crate::json::{Document, Kind, Limits, Value, write_string};
+use crate::json::{Kind, Value, write_string};
 use crate::request::{Data, Tool, ToolCall};
 use std::fmt::Write;
 
@@ -38,7 +38,7 @@ pub fn function_line(tool: &Tool<'_>) -> String {
     write_string(&tool.name, &mut line);
     if let Some(schema) = tool.schema {
         line.push_str(", \"parameters\": ");
-        write_spaced(&schema.compact(), &mut line);
+        write_spaced(&schema, &mut line);
     }
     line.push_str("}</function>\n");
     line
@@ -92,14 +92,16 @@ pub fn named_result_text(name: &str, text: &str) -> String {
 
 /// JSON text of an output schema, a line for each member, indented by two spaces.
 pub fn indented_schema(schema: &Data<'_>) -> String {
-    let json = schema.compact();
     let mut text = String::new();
-    match Document::parse(&json, &Limits::default()) {
-        Ok(document) => write_indented(document.root(), 0, &mut text),
-        Err(_) => return json,
-    }
+    schema.read(|value| match value {
+        Some(value) => write_indented(value, 0, &mut text),
+        None => schema.write_compact(&mut text),
+    });
     text
 }
+
+/// A longer schema goes on without indentation, which may be many times as long as what is indented.
+const MAX_INDENTED_BYTES: usize = 1 << 20;
 
 fn write_indented(value: Value<'_>, depth: usize, text: &mut String) {
     let brackets = match value.kind() {
@@ -107,7 +109,7 @@ fn write_indented(value: Value<'_>, depth: usize, text: &mut String) {
         Kind::Array => ['[', ']'],
         _ => return value.write_spaced(text),
     };
-    if depth >= MAX_DEPTH || value.is_empty() {
+    if depth >= MAX_DEPTH || value.is_empty() || text.len() > MAX_INDENTED_BYTES {
         return value.write_spaced(text);
     }
     let lead = |first: char, depth: usize, text: &mut String| {
@@ -123,6 +125,11 @@ fn write_indented(value: Value<'_>, depth: usize, text: &mut String) {
         write_indented(member, depth + 1, text);
     }
     for item in value.items() {
+        if text.len() > MAX_INDENTED_BYTES {
+            text.push_str(", ");
+            item.write_spaced(text);
+            continue;
+        }
         lead(std::mem::replace(&mut before, ','), depth + 1, text);
         write_indented(item, depth + 1, text);
     }
@@ -134,28 +141,27 @@ fn write_indented(value: Value<'_>, depth: usize, text: &mut String) {
 fn write_call(tags: [&str; 2], call: &ToolCall<'_>, text: &mut String) {
     open(tags[0], &call.name, text);
     text.push('\n');
-    write_arguments(tags[1], &call.arguments.compact(), text);
+    write_arguments(tags[1], &call.arguments, text);
     close(tags[0], text);
 }
 
 /// One element for each argument, strings as they are; what is no JSON object as it is.
-fn write_arguments(tag: &str, arguments: &str, text: &mut String) {
-    let parsed = Document::parse(arguments, &Limits::default());
-    let Some(object) = parsed.as_ref().ok().map(Document::root) else {
-        return text.push_str(arguments);
-    };
-    if object.kind() != Kind::Object {
-        return text.push_str(arguments);
-    }
-    for (name, value) in object.members() {
-        open(tag, name, text);
-        match value.as_str() {
-            Some(string) => text.push_str(string),
-            None => value.write_spaced(text),
+fn write_arguments(tag: &str, arguments: &Data<'_>, text: &mut String) {
+    arguments.read(|value| {
+        let object = value.filter(|value| value.kind() == Kind::Object);
+        let Some(object) = object else {
+            return arguments.write_compact(text);
+        };
+        for (name, value) in object.members() {
+            open(tag, name, text);
+            match value.as_str() {
+                Some(string) => text.push_str(string),
+                None => value.write_spaced(text),
+            }
+            close(tag, text);
+            text.push('\n');
         }
-        close(tag, text);
-        text.push('\n');
-    }
+    });
 }
 
 fn open(tag: &str, name: &str, text: &mut String) {

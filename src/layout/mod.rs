@@ -232,7 +232,7 @@ mod tests {
             r#"{{"tools":[{{"name":"f","description":"D.","parameters":{schema}}}],"messages":[]}}"#
         );
         let document = Document::parse(&body, &Limits::default()).expect("valid JSON");
-        let request = read_request(&document, None, None);
+        let request = read_request(&document, None, None).expect("a request");
         let text = tools_text(OpenAiForm::Of2024, &request.tools);
         let from = text.find("type f").expect("a function");
         let to = text.rfind("\n\n}").expect("the end");
@@ -305,7 +305,7 @@ mod tests {
             "schema":{"type":"object","properties":{"default":{"type":"string","default":"é"},
             "b":{"title":"é😀"}},"required":["b"],"additionalProperties":false}}}}"#;
         let document = Document::parse(body, &Limits::default()).expect("valid JSON");
-        let request = read_request(&document, None, None);
+        let request = read_request(&document, None, None).expect("a request");
         let schema = request.response_schema.expect("a schema");
         assert_eq!(
             schema_text(&request.schema_name, &request.schema_description, &schema),

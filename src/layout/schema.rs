@@ -127,9 +127,14 @@ impl<'d> Renderer<'d> {
         }
         let variants = list(schema, "anyOf").or_else(|| list(schema, "oneOf"));
         if let Some(variants) = variants {
-            let types = variants.items();
-            let types = types.map(|item| self.schema(item, depth + 1, references));
-            let types: Vec<_> = types.collect();
+            let mut types = Vec::new();
+            for item in variants.items() {
+                let found = self.schema(item, depth + 1, references);
+                if found.is_any() {
+                    return found;
+                }
+                types.push(found);
+            }
             let asides = variants.items().map(|item| self.aside(item)).collect();
             return union(types, asides);
         }
@@ -204,7 +209,8 @@ impl<'d> Renderer<'d> {
     /// The type of an object with properties: one line, or a line each if one is commented.
     fn object(&mut self, schema: Value<'d>, depth: usize, references: usize) -> Rendered {
         let required = required(schema);
-        let mut rows = Vec::new();
+        // Both forms are written side by side: which of them it is shows only in the end.
+        let (mut line, mut lines) = (String::from("{"), String::from("{\n"));
         let mut is_long = false;
         for (key, item) in properties(schema).into_iter().flat_map(Value::members) {
             let found = self.schema(item, depth + 1, references);
@@ -219,24 +225,21 @@ impl<'d> Renderer<'d> {
                 " "
             };
             let text = format!("{key}{optional}:{space}{}", found.text);
-            rows.push((above, text, behind));
+            if !is_long {
+                line.push_str(if line.len() > 1 { ", " } else { " " });
+                line.push_str(&text);
+            }
+            for part in [&*above, &*text, ",", &*behind, "\n"] {
+                lines.push_str(part);
+            }
         }
-        if !is_long {
-            let texts: Vec<_> = rows.iter().map(|(_, text, _)| text.as_str()).collect();
-            return Rendered::short(format!("{{ {} }}", texts.join(", ")));
-        }
-        let mut text = String::from("{\n");
-        for (above, row, behind) in &rows {
-            text.push_str(above);
-            text.push_str(row);
-            text.push(',');
-            text.push_str(behind);
-            text.push('\n');
-        }
-        text.push('}');
-        Rendered {
-            text,
-            is_long: true,
+        match is_long {
+            true => Rendered {
+                text: lines + "}",
+                is_long,
+            },
+            false if line.len() == 1 => Rendered::short("{  }"),
+            false => Rendered::short(line + " }"),
         }
     }
 

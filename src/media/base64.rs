@@ -6,6 +6,7 @@
 
 use super::image::jpeg_size_by_windows;
 use super::{HEAD_BYTES, ImageFormat, PixelSize, image_size};
+use crate::interrupt::{self, Steps};
 
 /// How a text ended that [`decode_base64_chunks`] read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,7 @@ pub fn decode_base64_chunks(text: &str, mut sink: impl FnMut(&[u8])) -> Base64En
     let mut rest = text.as_bytes();
     let mut decoded_bytes = 0;
     while !rest.is_empty() && !decoder.is_foreign {
+        interrupt::poll();
         let (read, written) = decoder.decode(rest, &mut chunk);
         sink(&chunk[..written]);
         decoded_bytes += written as u64;
@@ -67,7 +69,9 @@ pub fn decode_base64_chunks(text: &str, mut sink: impl FnMut(&[u8])) -> Base64En
 pub fn base64_decoded_len(text: &str) -> u64 {
     let mut letters = 0;
     let mut is_padded = false;
+    let mut steps = Steps::default();
     for chunk in text.as_bytes().chunks(64) {
+        steps.step();
         if !is_padded && all_letters(chunk) {
             letters += chunk.len() as u64;
             continue;

@@ -3,11 +3,21 @@
 //! One pass over the bytes: objects and streams are found by their keywords, compressed streams are
 //! inflated up to a limit. Fonts are not read: a character is a byte of a literal string, or four
 //! digits of a hexadecimal one. That is near enough for a price per page and per character.
+use crate::interrupt;
 use memchr::memmem;
-use miniz_oxide::inflate::decompress_to_vec_zlib_with_limit;
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 
 /// Bytes that all streams of one file may inflate to; what is beyond is not read.
 const MAX_INFLATED_BYTES: usize = 8 << 20;
+
+/// Streams that are looked at. A page has two or three, and a stream costs some microseconds, however
+/// short it is.
+const MAX_STREAMS: usize = 20_000;
+
+/// Pages that are counted: several times what any provider takes. Without it, a name of ten bytes would
+/// cost a page of tokens.
+const MAX_PAGES: u64 = 5_000;
 
 /// Bytes that one byte of a compressed stream can become at most.
 const MAX_RATIO: usize = 1032;
@@ -33,16 +43,21 @@ pub struct PdfLength {
     pub pages: u64,
     /// Characters that are shown on them.
     pub characters: u64,
+    /// Whether a limit was met, so that there may be more of both.
+    pub is_cut: bool,
 }
 
 /// How long the PDF in `bytes` is; none if it is no PDF or shows no page.
 ///
-/// Linear in the bytes and in what they inflate to, at most 8 MiB; never panics.
+/// Linear in the bytes and in what they inflate to, at most 8 MiB from 20,000 streams; at most 5,000
+/// pages; never panics.
 pub fn pdf_length(bytes: &[u8]) -> Option<PdfLength> {
     memmem::find(&bytes[..bytes.len().min(HEAD_BYTES)], b"%PDF-")?;
     let mut reader = Reader {
         length: PdfLength::default(),
         left_bytes: MAX_INFLATED_BYTES,
+        left_streams: MAX_STREAMS,
+        inflater: Inflater::default(),
     };
     let (start, end) = (
         memmem::Finder::new("stream"),
@@ -50,6 +65,7 @@ pub fn pdf_length(bytes: &[u8]) -> Option<PdfLength> {
     );
     let mut rest = bytes;
     while let Some(place) = start.find(rest) {
+        interrupt::poll();
         let (objects, stream) = rest.split_at(place);
         let stream = &stream[b"stream".len()..];
         reader.objects(objects);
@@ -58,12 +74,18 @@ pub fn pdf_length(bytes: &[u8]) -> Option<PdfLength> {
         rest = &stream[(length + b"endstream".len()).min(stream.len())..];
     }
     reader.objects(rest);
+    if reader.length.pages > MAX_PAGES {
+        reader.length.pages = MAX_PAGES;
+        reader.length.is_cut = true;
+    }
     Some(reader.length).filter(|length| length.pages > 0)
 }
 
 struct Reader {
     length: PdfLength,
     left_bytes: usize,
+    left_streams: usize,
+    inflater: Inflater,
 }
 
 impl Reader {
@@ -82,17 +104,28 @@ impl Reader {
         if UNREAD.into_iter().any(says) {
             return;
         }
-        let inflated;
+        if self.left_streams == 0 {
+            self.length.is_cut = true;
+            return;
+        }
+        self.left_streams -= 1;
+        let mut inflater = std::mem::take(&mut self.inflater);
+        self.content(dictionary, content, &mut inflater);
+        self.inflater = inflater;
+    }
+
+    fn content(&mut self, dictionary: &[u8], content: &[u8], inflater: &mut Inflater) {
+        let says = |name: &[u8]| memmem::find(dictionary, name).is_some();
         let content = match (says(b"/Filter"), says(b"/FlateDecode")) {
             (false, _) => content,
             (true, false) => return,
-            (true, true) => match decompress_to_vec_zlib_with_limit(content, self.left_bytes) {
+            (true, true) => match inflater.inflated(content, self.left_bytes) {
                 Ok(bytes) => {
                     self.left_bytes -= bytes.len();
-                    inflated = bytes;
-                    &inflated[..]
+                    bytes
                 }
-                Err(_) => {
+                Err(status) => {
+                    self.length.is_cut |= status == TINFLStatus::HasMoreOutput;
                     let work = content.len().saturating_mul(MAX_RATIO);
                     self.left_bytes = self.left_bytes.saturating_sub(work);
                     return;
@@ -105,6 +138,41 @@ impl Reader {
         }
     }
 }
+
+/// Inflates one stream after another in the same memory.
+#[derive(Default)]
+struct Inflater {
+    state: Box<DecompressorOxide>,
+    bytes: Vec<u8>,
+}
+
+impl Inflater {
+    /// What the zlib stream in `content` inflates to; fails if it is none, or longer than `limit`.
+    fn inflated(&mut self, content: &[u8], limit: usize) -> Result<&[u8], TINFLStatus> {
+        let flags = inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER
+            | inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+        self.state.init();
+        let (mut read, mut written) = (0, 0);
+        loop {
+            let room = self.bytes.len().min(limit);
+            let output = &mut self.bytes[..room];
+            let step = decompress(&mut self.state, &content[read..], output, written, flags);
+            read += step.1;
+            written += step.2;
+            match step.0 {
+                TINFLStatus::Done => return Ok(&self.bytes[..written]),
+                TINFLStatus::HasMoreOutput if room < limit => {
+                    let more = (2 * room).max(content.len()).max(MIN_ROOM_BYTES);
+                    self.bytes.resize(more.min(limit), 0);
+                }
+                status => return Err(status),
+            }
+        }
+    }
+}
+
+/// Room that the first stream inflates to.
+const MIN_ROOM_BYTES: usize = 4096;
 
 /// The end of `objects`, from the last object on, that is the dictionary of a stream.
 fn dictionary(objects: &[u8]) -> &[u8] {
@@ -194,6 +262,7 @@ mod tests {
         let length = PdfLength {
             pages: 1,
             characters: 9,
+            is_cut: false,
         };
         assert_eq!(pdf_length(&file("", content)), Some(length));
         let small = miniz_oxide::deflate::compress_to_vec_zlib(content, 6);
@@ -215,6 +284,19 @@ mod tests {
         let zeros = vec![0; 3 * MAX_INFLATED_BYTES];
         let bomb = miniz_oxide::deflate::compress_to_vec_zlib(&zeros, 9);
         let bytes = file("/Filter /FlateDecode", &bomb);
-        assert_eq!(pdf_length(&bytes).map(|it| it.characters), Some(0));
+        let length = pdf_length(&bytes).expect("it has a page");
+        assert_eq!((length.characters, length.is_cut), (0, true));
+    }
+
+    #[test]
+    fn streams_and_pages_beyond_the_limit_are_not_read() {
+        let text = miniz_oxide::deflate::compress_to_vec_zlib(b"BT (x) Tj ET", 6);
+        let one = file("/Filter /FlateDecode", &text);
+        let many = one.repeat(MAX_STREAMS + 7);
+        let length = pdf_length(&many).expect("it has pages");
+        let expected = (MAX_PAGES, MAX_STREAMS as u64, true);
+        assert_eq!((length.pages, length.characters, length.is_cut), expected);
+        let whole = pdf_length(&one.repeat(5_000)).expect("it has pages");
+        assert_eq!((whole.pages, whole.is_cut), (MAX_PAGES, false));
     }
 }

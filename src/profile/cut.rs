@@ -45,6 +45,14 @@ impl Cuts {
         if self == Cuts::default() {
             return count(text);
         }
+        // Where digits are cut apart, most parts of a number are one of ten.
+        let mut digits = [None; 10];
+        let mut count = |part: &str| match part.as_bytes() {
+            [digit @ b'0'..=b'9'] => {
+                *digits[usize::from(digit - b'0')].get_or_insert_with(|| count(part))
+            }
+            _ => count(part),
+        };
         let (mut start, mut sum) = (0, 0);
         for at in 1..text.len() {
             if self.has(text.as_bytes(), at) {

@@ -103,6 +103,11 @@ fields! {
         pub call_tokens: i64 = 0,
         /// The same for a call in the form of 2023.
         pub legacy_call_tokens: i64 = 0,
+        /// Whether calls and results in the form of 2023 are billed as they are written: the call with
+        /// its own name alone, the result with the name of its message.
+        pub has_legacy_messages: bool = false,
+        /// Per such result, besides its text and name.
+        pub legacy_result_tokens: i64 = 0,
         /// How many of the two names of a call stand behind a dot, as in `functions.name`.
         pub dotted_name_count: i64 = 0,
         /// More for a lone call of Responses with an id of its own.

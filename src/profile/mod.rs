@@ -6,11 +6,13 @@
 pub mod cut;
 mod field;
 mod layout;
+mod limits;
 pub mod model_name;
 mod prices;
 pub mod table;
 
 pub use layout::{Anthropic, ApiPrices, Gemini, Layout, Linear, OpenAi};
+pub use limits::ModelLimits;
 pub use prices::{ImageRuleName, MediaPrices, ReasoningPrices, ReasoningRule, ToolPrices};
 
 use crate::encoding::Encoding;

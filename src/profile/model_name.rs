@@ -7,6 +7,8 @@ pub(crate) struct NameParts {
     pub(crate) providers: Vec<(String, String)>,
     /// Vendors in front of a model's name, with their separators.
     pub(crate) vendors: Vec<String>,
+    /// Other spellings of beginnings of names, and how they are written here.
+    pub(crate) aliases: Vec<(String, String)>,
 }
 
 impl NameParts {
@@ -16,6 +18,16 @@ impl NameParts {
         let found = self.providers.iter().find(|(written, _)| *written == name);
         found.map(|(_, provider)| provider.as_str())
     }
+
+    /// `own` as it is written here.
+    fn spelled(&self, own: &str) -> String {
+        let own = own.replace('_', "-");
+        let alias = |(other, name): &(String, String)| {
+            let rest = own.strip_prefix(other.as_str())?;
+            Some(format!("{name}{rest}"))
+        };
+        self.aliases.iter().find_map(alias).unwrap_or(own)
+    }
 }
 
 /// What a model's name says.
@@ -23,7 +35,7 @@ impl NameParts {
 pub struct ModelName {
     /// The whole name in lower case, `-` for `@`.
     pub text: String,
-    /// The model's own name, without provider, path, region, vendor, fine-tune and tag.
+    /// The model's own name with `-` for `_`, without provider, path, region, vendor, fine-tune, tag.
     pub own: String,
     /// The own name behind its vendor, as in `deepseek.v3`.
     pub with_vendor: String,
@@ -39,8 +51,16 @@ impl ModelName {
         let segment = rest.rsplit('/').next().unwrap_or_default();
         let segment = segment.strip_prefix("ft:").unwrap_or(segment);
         let name = segment.split(':').next().unwrap_or_default();
-        let (vendor, own) = split_vendor(name, parts);
+        let (vendor, mut own) = split_vendor(name, parts);
         let with_vendor = &name[name.len() - vendor.len() - own.len()..];
+        // Hosts stand before makers, as in `azure-openai-gpt-4o`.
+        loop {
+            let (inner, rest) = split_vendor(own, parts);
+            if inner.is_empty() {
+                break;
+            }
+            own = rest;
+        }
         // Bedrock's ids are the ones with a dot behind the vendor.
         let is_bedrock = provider.is_none() && vendor.ends_with('.');
         let provider = if is_bedrock {
@@ -49,11 +69,16 @@ impl ModelName {
             provider
         };
         ModelName {
-            own: own.to_owned(),
+            own: parts.spelled(own),
             with_vendor: with_vendor.to_owned(),
             provider: provider.unwrap_or_default().to_owned(),
             text: text.clone(),
         }
+    }
+
+    /// The own name with `-` for `.`: hosts write `claude-sonnet-4.5` for `claude-sonnet-4-5`.
+    pub fn plain(&self) -> String {
+        self.own.replace('.', "-")
     }
 
     /// Where the words of the name begin, at most 32 of them.
@@ -93,4 +118,23 @@ fn split_vendor<'n>(name: &'n str, parts: &NameParts) -> (&'n str, &'n str) {
             Some(rest.split_at(vendor.len()))
         })
         .unwrap_or(("", name))
+}
+
+/// Whether `name` begins with `prefix`, be it with `-` for its `.`; then the word must end there, since
+/// `gpt-4-1106` is no `gpt-4.1`.
+pub(crate) fn begins(name: &str, prefix: &str) -> bool {
+    if name.starts_with(prefix) {
+        return true;
+    }
+    let Some((start, rest)) = name.as_bytes().split_at_checked(prefix.len()) else {
+        return false;
+    };
+    let same = |one: u8, other: u8| one == other || (one == b'-' && other == b'.');
+    let ends = rest
+        .first()
+        .is_none_or(|byte| !byte.is_ascii_alphanumeric());
+    ends && start
+        .iter()
+        .zip(prefix.as_bytes())
+        .all(|(one, other)| same(*one, *other))
 }

@@ -6,7 +6,8 @@
 use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::profile::Profile;
 use crate::profile::field::{Fault, none_of, text, texts, write_list, write_member};
-use crate::profile::model_name::{ModelName, NameParts};
+use crate::profile::limits::ModelLimits;
+use crate::profile::model_name::{ModelName, NameParts, begins};
 use crate::request::Dialect;
 use std::sync::OnceLock;
 
@@ -64,15 +65,19 @@ struct Notes {
     source: String,
     date: String,
     confidence: String,
+    /// Whether it is the user who says how long the context, and the output may be.
+    tells_limits: (bool, bool),
 }
 
-/// The profile of a model.
-#[derive(Clone, Copy, Debug)]
+/// The profile of a model, and its limits.
+#[derive(Clone, Debug)]
 pub struct Resolved<'t> {
     /// The profile.
     pub profile: &'t Profile,
     /// Whether the model's name is known; if not, the nearest family was taken.
     pub is_known_model: bool,
+    /// What the user's profile says, else the table of limits, else the profile of a known model.
+    pub limits: ModelLimits,
 }
 
 /// All profiles and the names that lead to them.
@@ -86,6 +91,8 @@ pub struct Table {
     /// Provider or dialect, and profile name.
     fallbacks: Vec<(String, String)>,
     name_parts: NameParts,
+    /// Whether rows of the user are among the profiles.
+    is_custom: bool,
 }
 
 impl Table {
@@ -122,10 +129,40 @@ impl Table {
                 .max_by_key(|(length, _)| *length)
         };
         let found = known.or_else(nearest);
+        let profile = found.map_or_else(|| self.fallback(dialect, provider), |(_, it)| it);
+        let is_known_model = known.is_some();
         Resolved {
-            profile: found.map_or_else(|| self.fallback(dialect, provider), |(_, it)| it),
-            is_known_model: known.is_some(),
+            profile,
+            is_known_model,
+            limits: self.limits(&name, profile, is_known_model),
         }
+    }
+
+    /// The limits of the model `name`, which has `profile`.
+    fn limits(&self, name: &ModelName, profile: &Profile, is_known_model: bool) -> ModelLimits {
+        let of_profile = || ModelLimits {
+            window_tokens: profile.context_window_tokens,
+            source: format!("profile {}", profile.name).into(),
+            ..ModelLimits::UNKNOWN
+        };
+        let has_window = is_known_model && profile.context_window_tokens.is_some();
+        let mut limits = ModelLimits::of(name)
+            .or_else(|| has_window.then(of_profile))
+            .unwrap_or(ModelLimits::UNKNOWN);
+        let index = self.index_of(&profile.name).filter(|_| self.is_custom);
+        let (tells_window, tells_output) =
+            index.map_or((false, false), |it| self.notes[it].tells_limits);
+        if tells_window {
+            let max_output_tokens = limits.max_output_tokens;
+            limits = ModelLimits {
+                max_output_tokens,
+                ..of_profile()
+            };
+        }
+        if tells_output {
+            limits.max_output_tokens = profile.max_output_tokens;
+        }
+        limits
     }
 
     /// The profile called `name`; the first one if there is none.
@@ -149,9 +186,7 @@ impl Table {
         min_bytes: usize,
     ) -> Option<(usize, &Profile)> {
         let fits = |prefix: &str, profile: &Profile| {
-            prefix.len() >= min_bytes
-                && name.starts_with(prefix)
-                && profile.is_for(provider, dialect)
+            prefix.len() >= min_bytes && begins(name, prefix) && profile.is_for(provider, dialect)
         };
         let all = self.prefixes.iter();
         all.map(|(prefix, index)| (prefix, &self.profiles[*index]))
@@ -171,6 +206,7 @@ impl Table {
             name_parts: NameParts {
                 providers: pairs(root.get("providers")),
                 vendors: root.get("vendors").map(list).unwrap_or_default(),
+                aliases: pairs(root.get("aliases")),
             },
             ..Table::default()
         };
@@ -190,6 +226,7 @@ impl Table {
         let document = Document::parse(rows, &Limits::default());
         let document = document.map_err(|error| ProfileError::new(format!("profiles: {error}")))?;
         let mut table = self.clone();
+        table.is_custom = true;
         for row in table.ordered(document.root().items().collect())? {
             table.add(row)?;
         }
@@ -260,6 +297,12 @@ impl Table {
         applied.map_err(fail)?;
         let index = own.unwrap_or(self.profiles.len());
         let mut notes = Notes::read(row).map_err(fail)?;
+        let inherited = base.map_or((false, false), |base| self.notes[base].tells_limits);
+        let tells = |key| self.is_custom && row.get(key).is_some();
+        notes.tells_limits = (
+            inherited.0 || tells("context_window_tokens"),
+            inherited.1 || tells("max_output_tokens"),
+        );
         match row.get("models") {
             Some(_) => self.prefixes.retain(|(_, old)| *old != index),
             None => notes.models = own.map_or_else(Vec::new, |own| self.notes[own].models.clone()),

@@ -2,13 +2,15 @@
 //!
 //! Strings of objects are copied into the document. To borrow them would mean to keep every
 //! object alive and unchanged beside it, to save part of the 0.14 ms that a body of 900 KB takes.
-use super::errors::guard;
+use super::errors::{guard, interruptible};
 use super::object::{
-    Replacement, as_bytes, is_mapping, iterate, members, replacement, unless_raised, with_text,
+    Replacement, as_bytes, is_framework_loaded, is_mapping, is_of_framework, iterate, members,
+    replacement, unless_raised, with_text,
 };
 use crate::Error;
 use crate::engine::{self, Host};
 use crate::json::{Anomalies, Builder, Document, Limits, write_float};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
@@ -18,6 +20,9 @@ const DETACH_BYTES: usize = 2048;
 /// How often an object may be replaced by another (`Enum.value`, `model_dump()`, `to_dict()`)
 /// before it counts as unreadable.
 const MAX_REPLACEMENTS: usize = 8;
+
+/// How many values are read of objects before signals are handled.
+const VALUES_BETWEEN_SIGNALS: u32 = 4096;
 
 /// A request body as the caller passed it.
 pub(super) enum Body<'py> {
@@ -63,7 +68,7 @@ impl Body<'_> {
     pub(super) fn read<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&Document<'_>) -> T + Send,
+        work: impl FnOnce(&Document<'_>) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         self.with(|body| Ok(Interpreter(py).detached(body.byte_count(), || body.read(work))?))
     }
@@ -78,7 +83,8 @@ impl Host for Interpreter<'_> {
     }
 
     fn detached<T: Send>(&self, byte_count: usize, work: impl FnOnce() -> T + Send) -> T {
-        detached(self.0, byte_count, work)
+        let Interpreter(py) = *self;
+        interruptible(py, byte_count, || detached(py, byte_count, work))
     }
 }
 
@@ -97,22 +103,21 @@ pub(super) fn detached<T: Send>(
 ///
 /// What cannot be read becomes null and is flagged, so that this fails only by a limit, or
 /// with an exception that is no `Exception` (`KeyboardInterrupt`).
+///
+/// Where a message or tool of an agent framework is met, all is read again with dicts in their
+/// place, which Python makes.
 fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Document<'static>> {
-    let limits = Limits::default();
-    let mut reader = Reader {
-        py: object.py(),
-        builder: Builder::new(&limits),
-        max_values: limits.max_values,
-        pending: vec![Pending::Value(object.clone())],
-    };
-    while let Some(pending) = reader.pending.pop() {
-        match pending {
-            Pending::Value(value) => reader.value(value)?,
-            Pending::Member(key, value) => reader.member(&key, value)?,
-            Pending::End => reader.builder.end(),
+    let mut reader = Reader::new(object, FrameworkObjects::Unknown);
+    match reader.read() {
+        Err(_) if matches!(reader.framework_objects, FrameworkObjects::Met) => {
+            let module = object.py().import("tokenctx._frameworks")?;
+            let plain = module.call_method1("plain", (object,))?;
+            let mut reader = Reader::new(&plain, FrameworkObjects::None);
+            reader.read()?;
+            Ok(reader.builder.finish())
         }
+        done => done.map(|()| reader.builder.finish()),
     }
-    Ok(reader.builder.finish())
 }
 
 struct Reader<'py> {
@@ -121,6 +126,16 @@ struct Reader<'py> {
     max_values: usize,
     /// What is still to read, the next one last.
     pending: Vec<Pending<'py>>,
+    framework_objects: FrameworkObjects,
+}
+
+/// Whether objects of agent frameworks may be met.
+enum FrameworkObjects {
+    Unknown,
+    /// No framework is loaded, or its objects have been replaced.
+    None,
+    Possible,
+    Met,
 }
 
 enum Pending<'py> {
@@ -130,6 +145,50 @@ enum Pending<'py> {
 }
 
 impl<'py> Reader<'py> {
+    fn new(object: &Bound<'py, PyAny>, framework_objects: FrameworkObjects) -> Reader<'py> {
+        let limits = Limits::default();
+        Reader {
+            py: object.py(),
+            builder: Builder::new(&limits),
+            max_values: limits.max_values,
+            pending: vec![Pending::Value(object.clone())],
+            framework_objects,
+        }
+    }
+
+    fn read(&mut self) -> PyResult<()> {
+        let mut left = VALUES_BETWEEN_SIGNALS;
+        while let Some(pending) = self.pending.pop() {
+            left -= 1;
+            if left == 0 {
+                self.py.check_signals()?;
+                left = VALUES_BETWEEN_SIGNALS;
+            }
+            match pending {
+                Pending::Value(value) => self.value(value)?,
+                Pending::Member(key, value) => self.member(&key, value)?,
+                Pending::End => self.builder.end(),
+            }
+        }
+        Ok(())
+    }
+
+    /// An error, which ends this reading, if `value` was made by an agent framework.
+    fn refuse_framework_object(&mut self, value: &Bound<'py, PyAny>) -> PyResult<()> {
+        if matches!(self.framework_objects, FrameworkObjects::Unknown) {
+            self.framework_objects = match is_framework_loaded(self.py)? {
+                true => FrameworkObjects::Possible,
+                false => FrameworkObjects::None,
+            };
+        }
+        let may_be_met = matches!(self.framework_objects, FrameworkObjects::Possible);
+        if may_be_met && is_of_framework(value)? {
+            self.framework_objects = FrameworkObjects::Met;
+            return Err(PyTypeError::new_err("an object of an agent framework"));
+        }
+        Ok(())
+    }
+
     fn member(&mut self, key: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<()> {
         if self.key(key)? {
             return self.value(value);
@@ -177,6 +236,7 @@ impl<'py> Reader<'py> {
             if self.scalar(&value)? || self.container(&value)? {
                 return Ok(());
             }
+            self.refuse_framework_object(&value)?;
             match replacement(&value)? {
                 Replacement::By(other) => value = other,
                 Replacement::Failed => break,
@@ -326,7 +386,7 @@ pub(super) fn json_compact(py: Python<'_>, body: Body<'_>) -> PyResult<String> {
         body.read(py, |document| {
             let mut text = String::new();
             document.root().write_compact(&mut text);
-            text
+            Ok(text)
         })
     })
 }
@@ -338,7 +398,7 @@ pub(super) fn json_canonical(py: Python<'_>, body: Body<'_>) -> PyResult<String>
         body.read(py, |document| {
             let mut text = String::new();
             document.root().write_canonical(&mut text);
-            text
+            Ok(text)
         })
     })
 }
@@ -346,5 +406,5 @@ pub(super) fn json_canonical(py: Python<'_>, body: Body<'_>) -> PyResult<String>
 /// Names of what was odd about `body`; for tests.
 #[pyfunction(name = "_json_anomalies")]
 pub(super) fn json_anomalies(py: Python<'_>, body: Body<'_>) -> PyResult<Vec<&'static str>> {
-    guard(|| body.read(py, |document| document.anomalies().names().collect()))
+    guard(|| body.read(py, |document| Ok(document.anomalies().names().collect())))
 }

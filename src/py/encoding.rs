@@ -1,14 +1,17 @@
 //! Encodings: counting text, and the tokens for looking at.
 use super::document::detached;
 use super::errors::guard;
+use super::object::{Name, as_bytes};
 use super::text::{attached, items, on_text, on_texts};
+use super::tokens::{SpecialSet, Token, token_number, token_numbers};
 use crate::bpe::{Ranked, SplitRule};
 use crate::encoding::Encoding;
 use crate::profile::table::Table;
 use crate::request::Dialect;
-use pyo3::exceptions::{PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyType};
+use pyo3::types::{PyBytes, PyList, PyType};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -55,8 +58,11 @@ pub(super) fn count_tokens_batch(texts: &Bound<'_, PyAny>, encoding: &str) -> Py
 /// Tokens of `text`, for looking at.
 #[pyfunction]
 #[pyo3(signature = (text, *, encoding = "o200k_base"))]
-pub(super) fn encode(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<Vec<u32>> {
-    PyEncoding::new(encoding)?.encode(text)
+pub(super) fn encode<'py>(
+    text: &Bound<'py, PyAny>,
+    encoding: &str,
+) -> PyResult<Bound<'py, PyList>> {
+    PyEncoding::new(encoding)?.encode(text, None, None)
 }
 
 /// The vocabulary as a `.tiktoken` file.
@@ -89,14 +95,21 @@ pub(super) fn get_encoding(name: &str) -> PyResult<PyEncoding> {
 
 /// The encoding that text for this model is counted with.
 #[pyfunction]
-pub(super) fn encoding_for_model(model: &str) -> PyResult<PyEncoding> {
-    let resolved = Table::bundled().resolve(model, Dialect::OpenAiChat, None);
+pub(super) fn encoding_for_model(model: Name) -> PyResult<PyEncoding> {
+    let resolved = Table::bundled().resolve(&model.0, Dialect::OpenAiChat, None);
     match resolved.is_known_model {
         true => PyEncoding::new(resolved.profile.encoding.as_str()),
         false => Err(PyValueError::new_err(format!(
-            "no profile knows the model {model:?}; choose an encoding by get_encoding"
+            "no profile knows the model {:?}; choose an encoding by get_encoding",
+            model.0
         ))),
     }
+}
+
+/// The name of the encoding that text for this model is counted with.
+#[pyfunction]
+pub(super) fn encoding_name_for_model(model: Name) -> PyResult<String> {
+    Ok(encoding_for_model(model)?.name)
 }
 
 /// A vocabulary with its split rule.
@@ -216,39 +229,163 @@ impl PyEncoding {
         Ok(i64::try_from(count).is_ok_and(|count| count > limit))
     }
 
-    fn encode(&self, text: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
-        guard(|| match &self.kind {
-            Kind::Core(encoding) => on_text(text, |text| encoding.encode(text))?
-                .ok_or_else(|| without_tokens(&self.name)),
-            Kind::Tokenizer(tokenizer) => attached(text, |text_| {
-                let tokens = tokenizer.bind(text.py()).call_method1("encode", (text_,))?;
-                tokens.extract()
-            }),
+    #[pyo3(signature = (text, *, allowed_special = None, disallowed_special = None))]
+    fn encode<'py>(
+        &self,
+        text: &Bound<'py, PyAny>,
+        allowed_special: Option<&Bound<'_, PyAny>>,
+        disallowed_special: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let tokens = self.tokens(text, allowed_special, disallowed_special)?;
+        list(text.py(), tokens)
+    }
+
+    fn encode_ordinary<'py>(&self, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
+        self.encode(text, None, None)
+    }
+
+    #[pyo3(signature = (texts, *, allowed_special = None, disallowed_special = None))]
+    fn encode_batch<'py>(
+        &self,
+        texts: &Bound<'py, PyAny>,
+        allowed_special: Option<&Bound<'_, PyAny>>,
+        disallowed_special: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Bound<'py, PyList>>> {
+        // To make all lists first and free them when a signal comes would take long.
+        let all: Vec<_> = items(texts)?
+            .map(|text| self.tokens(&text?, allowed_special, disallowed_special))
+            .collect::<PyResult<_>>()?;
+        let lists = all.into_iter().map(|tokens| list(texts.py(), tokens));
+        lists.collect()
+    }
+
+    fn encode_ordinary_batch<'py>(
+        &self,
+        texts: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Bound<'py, PyList>>> {
+        self.encode_batch(texts, None, None)
+    }
+
+    fn encode_single_token(&self, text_or_bytes: &Bound<'_, PyAny>) -> PyResult<u32> {
+        let encoding = self.with_tokens()?;
+        let find = |bytes: &[u8]| {
+            encoding.token(bytes).ok_or_else(|| {
+                let length = bytes.len();
+                PyKeyError::new_err(format!(
+                    "a text of {length} bytes is no token of {}",
+                    self.name
+                ))
+            })
+        };
+        match as_bytes(text_or_bytes)? {
+            Some(bytes) => find(bytes.as_bytes()),
+            None => attached(text_or_bytes, |text| find(text.as_bytes())),
+        }
+    }
+
+    #[pyo3(signature = (tokens, errors = "replace"))]
+    fn decode(&self, tokens: &Bound<'_, PyAny>, errors: &str) -> PyResult<String> {
+        match &self.kind {
+            Kind::Core(_) => {
+                let bytes = self.each_bytes(tokens)?.concat();
+                let bytes = PyBytes::new(tokens.py(), &bytes);
+                bytes.call_method1("decode", ("utf-8", errors))?.extract()
+            }
+            Kind::Tokenizer(tokenizer) => {
+                let numbers = token_numbers(tokens)?;
+                let tokenizer = tokenizer.bind(tokens.py());
+                tokenizer.call_method1("decode", (numbers,))?.extract()
+            }
+        }
+    }
+
+    fn decode_bytes<'py>(&self, tokens: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = match &self.kind {
+            Kind::Core(_) => self.each_bytes(tokens)?.concat(),
+            Kind::Tokenizer(_) => self.decode(tokens, "replace")?.into_bytes(),
+        };
+        Ok(PyBytes::new(tokens.py(), &bytes))
+    }
+
+    #[pyo3(signature = (batch, *, errors = "replace"))]
+    fn decode_batch(&self, batch: &Bound<'_, PyAny>, errors: &str) -> PyResult<Vec<String>> {
+        let decoded = batch.try_iter()?.map(|it| self.decode(&it?, errors));
+        decoded.collect()
+    }
+
+    fn decode_bytes_batch<'py>(
+        &self,
+        batch: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        batch
+            .try_iter()?
+            .map(|it| self.decode_bytes(&it?))
+            .collect()
+    }
+
+    fn decode_single_token_bytes<'py>(
+        &self,
+        token: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let number = token_number(token)?;
+        let no_token = || PyKeyError::new_err(format!("{number} is no token of {}", self.name));
+        let bytes = self.with_tokens()?.decode(number).ok_or_else(no_token)?;
+        Ok(PyBytes::new(token.py(), &bytes))
+    }
+
+    fn decode_tokens_bytes<'py>(
+        &self,
+        tokens: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let bytes = self.each_bytes(tokens)?.into_iter();
+        Ok(bytes.map(|it| PyBytes::new(tokens.py(), &it)).collect())
+    }
+
+    fn decode_with_offsets(&self, tokens: &Bound<'_, PyAny>) -> PyResult<(String, Vec<usize>)> {
+        let continues = |byte: &u8| (0x80..0xC0).contains(byte);
+        let (mut offsets, mut characters) = (Vec::new(), 0_usize);
+        for token in self.each_bytes(tokens)? {
+            let is_inside = token.first().is_some_and(continues);
+            offsets.push(characters.saturating_sub(usize::from(is_inside)));
+            characters += token.iter().filter(|&byte| !continues(byte)).count();
+        }
+        Ok((self.decode(tokens, "strict")?, offsets))
+    }
+
+    fn token_byte_values<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let tokens = self.with_tokens()?.tokens().unwrap_or_default();
+        Ok(tokens.into_iter().map(|it| PyBytes::new(py, it)).collect())
+    }
+
+    #[getter]
+    fn special_tokens_set(&self) -> PyResult<HashSet<String>> {
+        let special = self.with_tokens()?.special_tokens().into_iter();
+        Ok(special.map(|(text, _)| text).collect())
+    }
+
+    fn is_special_token(&self, token: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let number = token_number(token)?;
+        let mut special = self.with_tokens()?.special_tokens().into_iter();
+        Ok(special.any(|(_, it)| it == number))
+    }
+
+    #[getter]
+    fn eot_token(&self) -> PyResult<u32> {
+        let number = self.with_tokens()?.special("<|endoftext|>");
+        number.ok_or_else(|| {
+            let message = format!("{} has no <|endoftext|>", self.name);
+            PyKeyError::new_err(message)
         })
     }
 
-    fn decode(&self, py: Python<'_>, tokens: Vec<u32>) -> PyResult<String> {
-        match &self.kind {
-            Kind::Core(encoding) => {
-                let bytes = self.bytes(encoding, &tokens)?;
-                Ok(String::from_utf8_lossy(&bytes).into_owned())
-            }
-            Kind::Tokenizer(tokenizer) => {
-                let text = tokenizer.bind(py).call_method1("decode", (tokens,))?;
-                text.extract()
-            }
-        }
+    #[getter]
+    fn max_token_value(&self) -> PyResult<u32> {
+        Ok(self.with_tokens()?.max_token().unwrap_or_default())
     }
 
-    fn decode_bytes<'py>(
-        &self,
-        py: Python<'py>,
-        tokens: Vec<u32>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        match &self.kind {
-            Kind::Core(encoding) => Ok(PyBytes::new(py, &self.bytes(encoding, &tokens)?)),
-            Kind::Tokenizer(_) => Ok(PyBytes::new(py, self.decode(py, tokens)?.as_bytes())),
-        }
+    #[getter]
+    fn n_vocab(&self) -> PyResult<u64> {
+        Ok(u64::from(self.max_token_value()?) + 1)
     }
 
     fn __repr__(&self) -> String {
@@ -280,18 +417,92 @@ impl PyEncoding {
 }
 
 impl PyEncoding {
-    /// The bytes of `tokens`.
-    fn bytes(&self, encoding: &Encoding, tokens: &[u32]) -> PyResult<Vec<u8>> {
-        let mut bytes = Vec::new();
-        for &token in tokens {
-            bytes.extend(encoding.decode(token).ok_or_else(|| match encoding {
-                Encoding::Claude(_) => without_tokens(&self.name),
-                _ => PyValueError::new_err(format!(
-                    "{token} is no token of {}; special tokens have no text here",
-                    self.name
-                )),
-            })?);
+    /// The tokens of `text`; signals end it.
+    fn tokens(
+        &self,
+        text: &Bound<'_, PyAny>,
+        allowed_special: Option<&Bound<'_, PyAny>>,
+        disallowed_special: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<u32>> {
+        guard(|| match &self.kind {
+            Kind::Core(encoding) => {
+                let choice = SpecialChoice::read(encoding, allowed_special, disallowed_special)?;
+                on_text(text, |text| choice.encode(encoding, text))??
+                    .ok_or_else(|| without_tokens(&self.name))
+            }
+            Kind::Tokenizer(tokenizer) => {
+                if allowed_special.or(disallowed_special).is_some() {
+                    return Err(self.ask_tokenizers());
+                }
+                attached(text, |text_| {
+                    let tokens = tokenizer.bind(text.py()).call_method1("encode", (text_,))?;
+                    tokens.extract()
+                })
+            }
+        })
+    }
+
+    /// The encoding, if it has tokens to show.
+    fn with_tokens(&self) -> PyResult<&Encoding> {
+        match &self.kind {
+            Kind::Core(Encoding::Claude(_)) => Err(without_tokens(&self.name)),
+            Kind::Core(encoding) => Ok(encoding),
+            Kind::Tokenizer(_) => Err(self.ask_tokenizers()),
         }
-        Ok(bytes)
+    }
+
+    fn ask_tokenizers(&self) -> PyErr {
+        PyNotImplementedError::new_err(format!(
+            "{} comes from a tokenizer.json: load it with the package tokenizers for this",
+            self.name
+        ))
+    }
+
+    /// The bytes of each of `tokens`.
+    fn each_bytes(&self, tokens: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+        let encoding = self.with_tokens()?;
+        let no_token =
+            |token| PyValueError::new_err(format!("{token} is no token of {}", self.name));
+        let numbers = token_numbers(tokens)?.into_iter();
+        numbers
+            .map(|token| encoding.decode(token).ok_or_else(|| no_token(token)))
+            .collect()
+    }
+}
+
+fn list(py: Python<'_>, tokens: Vec<u32>) -> PyResult<Bound<'_, PyList>> {
+    PyList::new(py, tokens.into_iter().map(Token))
+}
+
+/// What to do with the special tokens in a text.
+struct SpecialChoice {
+    allowed: SpecialSet,
+    disallowed: SpecialSet,
+}
+
+impl SpecialChoice {
+    fn read(
+        encoding: &Encoding,
+        allowed: Option<&Bound<'_, PyAny>>,
+        disallowed: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<SpecialChoice> {
+        Ok(SpecialChoice {
+            allowed: SpecialSet::read(allowed, "allowed_special", encoding)?,
+            disallowed: SpecialSet::read(disallowed, "disallowed_special", encoding)?,
+        })
+    }
+
+    /// The tokens of `text`; none if only their number is known.
+    fn encode(&self, encoding: &Encoding, text: &str) -> PyResult<Option<Vec<u32>>> {
+        let is_all = matches!(self.disallowed, SpecialSet::All);
+        let is_disallowed = |it: &str| self.disallowed.has(it) && !(is_all && self.allowed.has(it));
+        match encoding.special_in(text, is_disallowed) {
+            Some(special) => Err(PyValueError::new_err(format!(
+                "the text has the special token {special:?}, which is disallowed; in \
+                 allowed_special it is one token, in neither it is plain text"
+            ))),
+            None if self.allowed.is_empty() => Ok(encoding.encode(text)),
+            None => Ok(encoding.encode_with_special(text, |it| self.allowed.has(it))),
+        }
     }
 }

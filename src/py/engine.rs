@@ -1,17 +1,20 @@
 //! Estimates, records, counts.
+use super::capacity::Capacity;
 use super::document::{Body, Interpreter};
 use super::errors::guard;
 use super::models;
+use super::object::Name;
 use super::profile::table;
 use super::request;
-use super::vocabulary::{interruptible, vocabularies};
+use super::vocabulary::vocabularies;
 use crate::engine::{
-    About, Answer, Billed, Call, Engine, Estimate, Method, Record, Settings, learn,
+    self, About, Answer, Billed, Call, Engine, Estimate, Method, Record, ReplyFault, Settings,
+    learn,
 };
 use crate::known::digest::Digest;
 use learn::Learner;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -25,8 +28,8 @@ type Entry<'py> = (
     Bound<'py, PyBytes>,
 );
 
-/// Tokens, source and profile of the estimate before a record, and what was recorded.
-type Event<'py> = (u64, &'static str, String, Vec<Entry<'py>>);
+/// The estimate before a record, why its reply was not used, and what was recorded.
+type Event<'py> = (Bound<'py, PyAny>, Option<&'static str>, Vec<Entry<'py>>);
 
 #[pymethods]
 impl PyEngine {
@@ -35,7 +38,7 @@ impl PyEngine {
     #[pyo3(signature = (secret, capacity_bytes, ttl_seconds, method, milli_characters_per_token, milli_by_provider, factor_permille, named_vocabularies, profile_rows=None, *, is_learning))]
     fn new(
         secret: &[u8],
-        capacity_bytes: usize,
+        capacity_bytes: Capacity,
         ttl_seconds: f64,
         method: &str,
         milli_characters_per_token: u64,
@@ -64,9 +67,9 @@ impl PyEngine {
             vocabularies: vocabularies(named_vocabularies)?,
             is_learning,
             table: guard(|| table(profile_rows))?,
-            capacity_bytes,
-            body_prefixes_bytes: capacity_bytes / 8,
-            shapes_bytes: capacity_bytes / 8,
+            capacity_bytes: capacity_bytes.0,
+            body_prefixes_bytes: capacity_bytes.0 / 8,
+            shapes_bytes: capacity_bytes.0 / 8,
             ttl_seconds,
         };
         Ok(PyEngine(Engine::new(secret, settings)))
@@ -88,22 +91,22 @@ impl PyEngine {
         &self,
         py: Python<'py>,
         body: Body<'py>,
-        model: Option<&str>,
+        model: Option<Name>,
         dialect: Option<&str>,
-        provider: Option<&str>,
+        provider: Option<Name>,
         tenant: Option<&[u8]>,
         now_seconds: f64,
         wanted: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let call = Call {
             tenant,
-            model,
+            model: text(&model),
             dialect: request::dialect(dialect)?,
-            provider,
+            provider: text(&provider),
             now_seconds,
             unix_seconds: 0,
         };
-        let answer = interruptible(|| {
+        let answer = guard(|| {
             body.with(|body| Ok(self.0.estimate(body, &call, wanted, &Interpreter(py))?))
         })?;
         match answer {
@@ -116,15 +119,15 @@ impl PyEngine {
         }
     }
 
-    /// Tokens, source and profile of the estimate before this call; `None` if it was not recorded.
+    /// The estimate before this call, and more; `None` if it was not recorded.
     #[allow(clippy::too_many_arguments)]
     fn record<'py>(
         &self,
         py: Python<'py>,
         body: Body<'py>,
-        model: Option<&str>,
+        model: Option<Name>,
         dialect: Option<&str>,
-        provider: Option<&str>,
+        provider: Option<Name>,
         tenant: Option<&[u8]>,
         input_tokens: u64,
         output_tokens: u64,
@@ -135,9 +138,9 @@ impl PyEngine {
     ) -> PyResult<Option<Event<'py>>> {
         let call = Call {
             tenant,
-            model,
+            model: text(&model),
             dialect: request::dialect(dialect)?,
-            provider,
+            provider: text(&provider),
             now_seconds,
             unix_seconds,
         };
@@ -148,13 +151,26 @@ impl PyEngine {
         };
         let host = Interpreter(py);
         let record = guard(|| {
-            body.with(|body| match &reply {
-                Some(reply) => reply
-                    .with(|reply| Ok(self.0.record(body, billed, Some(reply), &call, &host)?)),
-                None => Ok(self.0.record(body, billed, None, &call, &host)?),
+            body.with(|body| {
+                let record = |reply: Option<&engine::Body<'_>>| {
+                    Ok(self.0.record(body, billed, reply, &call, &host)?)
+                };
+                let Some(reply) = &reply else {
+                    return record(None);
+                };
+                match reply.with(|reply| Ok(record(Some(reply)))) {
+                    Ok(record) => record,
+                    Err(error) if !error.is_instance_of::<PyException>(py) => Err(error),
+                    Err(_) => record(Some(&engine::Body::Bytes(b""))), // which is no JSON either
+                }
             })
         })?;
-        Ok(record.map(|record| event(py, record)))
+        record.map(|record| event(py, record)).transpose()
+    }
+
+    /// Counts what was not recorded, or without what; `False` if there is no number of this name.
+    fn note(&self, reason: &str) -> bool {
+        self.0.note(reason)
     }
 
     /// Takes over what another process has sealed for `digest`; `False` if it has not.
@@ -210,18 +226,17 @@ impl PyEngine {
         &self,
         py: Python<'py>,
         body: Body<'py>,
-        model: Option<&str>,
+        model: Option<Name>,
         dialect: Option<&str>,
-        provider: Option<&str>,
+        provider: Option<Name>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let call = Call {
-            model,
+            model: text(&model),
             dialect: request::dialect(dialect)?,
-            provider,
+            provider: text(&provider),
             ..Call::default()
         };
-        let count =
-            interruptible(|| body.with(|body| Ok(self.0.count(body, &call, &Interpreter(py))?)))?;
+        let count = guard(|| body.with(|body| Ok(self.0.count(body, &call, &Interpreter(py))?)))?;
         let About {
             dialect,
             model,
@@ -243,12 +258,17 @@ impl PyEngine {
     }
 }
 
+fn text(name: &Option<Name>) -> Option<&str> {
+    name.as_ref().map(|name| name.0.as_str())
+}
+
 fn estimate(py: Python<'_>, estimate: Estimate) -> PyResult<Bound<'_, PyAny>> {
     let About {
         dialect,
         model,
         profile,
-        context_window_tokens,
+        limits,
+        requested_output_tokens,
     } = estimate.about;
     let arguments = (
         estimate.tokens,
@@ -264,16 +284,16 @@ fn estimate(py: Python<'_>, estimate: Estimate) -> PyResult<Bound<'_, PyAny>> {
         model,
         profile,
     );
-    models::estimate(py, arguments, context_window_tokens)
+    models::estimate(py, arguments, &limits, requested_output_tokens)
 }
 
-fn event(py: Python<'_>, record: Record) -> Event<'_> {
+fn event(py: Python<'_>, record: Record) -> PyResult<Event<'_>> {
     let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
     let entries = record.entries.iter().map(|entry| {
         let (root, prefix) = (bytes(&entry.root.0), bytes(&entry.prefix.0));
         (root, prefix, bytes(&entry.sealed))
     });
     let entries = entries.collect();
-    let source = record.source.name();
-    (record.expected_tokens, source, record.profile, entries)
+    let expected = estimate(py, record.expected)?;
+    Ok((expected, record.reply_fault.map(ReplyFault::name), entries))
 }

@@ -1,4 +1,5 @@
 //! The Python binding: the only place that knows pyo3.
+mod capacity;
 mod convert;
 mod document;
 mod encoding;
@@ -11,6 +12,7 @@ mod profile;
 mod request;
 mod scale;
 mod text;
+mod tokens;
 mod tracker;
 mod vocabulary;
 
@@ -21,6 +23,7 @@ const OBJECT_ALIGNMENT: usize = 2 * align_of::<*const ()>();
 const _: () = {
     assert!(align_of::<encoding::PyEncoding>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<engine::PyEngine>() <= OBJECT_ALIGNMENT);
+    assert!(align_of::<scale::PyDocuments>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<scale::PyRewriter>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<scale::PyScale>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<tracker::PyTracker>() <= OBJECT_ALIGNMENT);
@@ -37,8 +40,8 @@ mod _core {
     use document::{json_anomalies, json_canonical, json_compact};
     #[pymodule_export]
     use encoding::{
-        PyEncoding, count_tokens, count_tokens_batch, encode, encoding_for_model, get_encoding,
-        list_encodings, rank_file, split_pattern,
+        PyEncoding, count_tokens, count_tokens_batch, encode, encoding_for_model,
+        encoding_name_for_model, get_encoding, list_encodings, rank_file, split_pattern,
     };
     #[pymodule_export]
     use engine::PyEngine;
@@ -47,11 +50,11 @@ mod _core {
     #[pymodule_export]
     use media::{image_size, image_tokens};
     #[pymodule_export]
-    use profile::{model_name, profile_of_model, profiles};
+    use profile::{limits_of_model, model_name, profile_of_model, profiles};
     #[pymodule_export]
-    use request::{view_reply, view_request};
+    use request::{dialect_of_body, view_reply, view_request};
     #[pymodule_export]
-    use scale::{PyRewriter, PyScale};
+    use scale::{PyDocuments, PyRewriter, PyScale};
     #[pymodule_export]
     use tracker::PyTracker;
 

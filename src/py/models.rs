@@ -1,4 +1,5 @@
 //! The result types of `tokenctx._models`, made from the core's.
+use crate::profile::ModelLimits;
 use crate::request::Assumptions;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -22,20 +23,40 @@ pub(super) fn numbers<'py>(py: Python<'py>, numbers: &[u64]) -> PyResult<Bound<'
     PyTuple::new(py, numbers)
 }
 
-/// `Estimate` of its first twelve fields and the context window.
+/// `Estimate` of its first twelve fields, the limits of the model and the output that is asked for.
 pub(super) fn estimate<'py>(
     py: Python<'py>,
     fields: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
-    context_window_tokens: Option<u64>,
+    limits: &ModelLimits,
+    requested_output_tokens: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let fields = fields.into_pyobject(py)?;
-    let last = PyTuple::new(py, [context_window_tokens])?;
+    let last = (model_limits(py, limits)?, requested_output_tokens).into_pyobject(py)?;
     let all = fields
         .as_sequence()
         .concat(last.as_sequence())?
         .to_tuple()?;
     class(py, &CLASS, "Estimate")?.call1(all)
+}
+
+/// `ModelLimits` of these numbers; equal ones are the same object.
+pub(super) fn model_limits<'py>(
+    py: Python<'py>,
+    limits: &ModelLimits,
+) -> PyResult<Bound<'py, PyAny>> {
+    static MAKER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let maker = MAKER.get_or_try_init(py, || {
+        let module = py.import("tokenctx._models")?;
+        module.getattr("limits_of").map(Bound::unbind)
+    })?;
+    maker.bind(py).call1((
+        limits.window_tokens,
+        limits.max_input_tokens,
+        limits.max_output_tokens,
+        &*limits.source,
+        limits.is_doubtful,
+    ))
 }
 
 /// `RequestCount` of its fields.

@@ -77,6 +77,18 @@ pub(super) fn with_text<T>(
     Ok(work(&repaired, anomalies))
 }
 
+/// A name that the caller gives; a lone surrogate in it is no reason to fail, as it is none in a body.
+pub(super) struct Name(pub(super) String);
+
+impl<'py> FromPyObject<'_, 'py> for Name {
+    type Error = PyErr;
+
+    fn extract(name: Borrowed<'_, 'py, PyAny>) -> PyResult<Name> {
+        let name = name.cast::<PyString>()?;
+        Ok(Name(with_text(&name, |name, _| name.to_owned())?))
+    }
+}
+
 /// The bytes of `bytes`, or a copy of those of a `bytearray` or `memoryview`.
 pub(super) fn as_bytes<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -89,6 +101,38 @@ pub(super) fn as_bytes<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<
         Ok(view) => Ok(Some(view.call_method0("tobytes")?.cast_into()?)),
         Err(_) => Ok(None),
     }
+}
+
+/// Modules of agent frameworks whose messages and tools `tokenctx._frameworks` knows.
+const FRAMEWORKS: [&str; 5] = [
+    "langchain_core",
+    "pydantic_ai",
+    "llama_index",
+    "haystack",
+    "agents",
+];
+
+/// Whether any of the frameworks was imported, so that its objects may be met.
+pub(super) fn is_framework_loaded(py: Python<'_>) -> PyResult<bool> {
+    let modules = py.import("sys")?.getattr("modules")?;
+    let mut loaded = FRAMEWORKS.iter().map(|&name| modules.contains(name));
+    loaded.try_fold(false, |any, one| Ok(any || one?))
+}
+
+/// Whether the class of `value`, or one that it is derived from, is of a framework.
+pub(super) fn is_of_framework(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    for class in value.get_type().mro().iter() {
+        let module = unless_raised(value.py(), class.getattr("__module__"))?;
+        let module = module.and_then(|module| module.cast_into::<PyString>().ok());
+        let Some(module) = module.as_ref().and_then(|module| module.to_str().ok()) else {
+            continue;
+        };
+        let root = module.split('.').next().unwrap_or_default();
+        if FRAMEWORKS.contains(&root) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What stands for an object.

@@ -1,6 +1,7 @@
 //! Profiles by name and by model.
 use super::errors::guard;
-use super::object::with_text;
+use super::models;
+use super::object::{Name, with_text};
 use super::request;
 use crate::profile::table::{ProfileError, Table};
 use crate::request::Dialect;
@@ -36,14 +37,14 @@ pub(super) fn profiles(rows: Option<&str>) -> PyResult<String> {
 pub(super) fn profile_of_model(
     model: &Bound<'_, PyString>,
     dialect: &str,
-    provider: Option<&str>,
+    provider: Option<Name>,
     rows: Option<&str>,
 ) -> PyResult<(String, bool)> {
     let dialect = request::dialect(Some(dialect))?.unwrap_or(Dialect::OpenAiChat);
     guard(|| {
         let table = table(rows)?;
         with_text(model, |model, _| {
-            let resolved = table.resolve(model, dialect, provider);
+            let resolved = table.resolve(model, dialect, provider.as_ref().map(|it| it.0.as_str()));
             (resolved.profile.name.clone(), resolved.is_known_model)
         })
     })
@@ -52,4 +53,19 @@ pub(super) fn profile_of_model(
 #[pyfunction]
 pub(super) fn model_name(model: &Bound<'_, PyString>) -> PyResult<String> {
     guard(|| with_text(model, |model, _| Table::bundled().model_name(model).own))
+}
+
+/// The limits of `model`, as an estimate without profiles of the user has them.
+#[pyfunction]
+pub(super) fn limits_of_model<'py>(
+    py: Python<'py>,
+    model: &Bound<'py, PyString>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let resolve = |model: &str| {
+        Table::bundled()
+            .resolve(model, Dialect::OpenAiChat, None)
+            .limits
+    };
+    let limits = guard(|| with_text(model, |model, _| resolve(model)))?;
+    models::model_limits(py, &limits)
 }

@@ -1,6 +1,8 @@
 //! Text arguments: `str`, or bytes that are read as UTF-8, with U+FFFD for what is none.
 use super::document::detached;
+use super::errors::interruptible;
 use super::object::{as_bytes, with_text};
+use crate::interrupt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -17,11 +19,11 @@ pub(super) fn on_text<T: Send>(
 ) -> PyResult<T> {
     let py = text.py();
     if let Ok(text) = text.cast::<PyString>() {
-        return with_text(text, |text, _| detached(py, text.len(), || work(text)));
+        return with_text(text, |text, _| run(py, text.len(), || work(text)));
     }
     let bytes = as_bytes(text)?.ok_or_else(no_text)?;
     let bytes = bytes.as_bytes();
-    Ok(detached(py, bytes.len(), || {
+    Ok(run(py, bytes.len(), || {
         work(&String::from_utf8_lossy(bytes))
     }))
 }
@@ -46,9 +48,19 @@ pub(super) fn on_texts<T: Send>(
     let held = items(texts)?.collect::<PyResult<Vec<_>>>()?;
     let views = held.iter().map(View::new).collect::<PyResult<Vec<_>>>()?;
     let byte_count = views.iter().map(View::byte_count).sum();
-    Ok(detached(texts.py(), byte_count, || {
-        views.iter().map(|view| view.read(&work)).collect()
+    let read = |view: &View<'_>| {
+        interrupt::poll();
+        view.read(&work)
+    };
+    Ok(run(texts.py(), byte_count, || {
+        views.iter().map(read).collect()
     }))
+}
+
+/// Runs `work` on so many bytes of text in a [`guard`](super::errors::guard): detached unless they are few,
+/// until a signal ends it.
+fn run<T: Send>(py: Python<'_>, byte_count: usize, work: impl FnOnce() -> T + Send) -> T {
+    interruptible(py, byte_count, || detached(py, byte_count, work))
 }
 
 /// The items of a batch; a text is none.
@@ -60,7 +72,9 @@ pub(super) fn items<'py>(
             "texts is one text; it must be a list of str or bytes",
         ));
     }
-    texts.try_iter()
+    let py = texts.py();
+    let checked = move |item| py.check_signals().and(item);
+    Ok(texts.try_iter()?.map(checked))
 }
 
 /// A text of a batch, for use without the interpreter.

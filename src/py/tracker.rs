@@ -1,7 +1,9 @@
 //! Known conversations by model family.
+use super::capacity::Capacity;
 use super::document::Body;
 use super::errors::guard;
 use super::models;
+use super::object::Name;
 use crate::known::PrefixStore;
 use crate::known::digest::Digest;
 use crate::known::tracker::{Conversation, Tracker};
@@ -15,7 +17,8 @@ impl PyTracker {
     fn read(&self, py: Python<'_>, messages: &Body<'_>, family: &str) -> PyResult<Conversation> {
         guard(|| {
             messages.read(py, |document| {
-                self.0.read(family, &read_request(document, Some(""), None))
+                let request = read_request(document, Some(""), None)?;
+                Ok(self.0.read(family, &request))
             })
         })
     }
@@ -24,10 +27,10 @@ impl PyTracker {
 #[pymethods]
 impl PyTracker {
     #[new]
-    fn new(secret: &[u8], capacity_bytes: usize, ttl_seconds: f64) -> PyTracker {
+    fn new(secret: &[u8], capacity_bytes: Capacity, ttl_seconds: f64) -> PyTracker {
         PyTracker(Tracker::new(
             secret,
-            PrefixStore::new(capacity_bytes, ttl_seconds),
+            PrefixStore::new(capacity_bytes.0, ttl_seconds),
         ))
     }
 
@@ -43,17 +46,17 @@ impl PyTracker {
         &self,
         py: Python<'py>,
         messages: Body<'py>,
-        model_family: &str,
+        model_family: Name,
         actual_tokens: u64,
         timestamp: f64,
         now_seconds: f64,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let conversation = self.read(py, &messages, model_family)?;
+        let conversation = self.read(py, &messages, &model_family.0)?;
         if !self.0.record(&conversation, actual_tokens, now_seconds) {
             return Ok(None);
         }
         let hashes = conversation.messages.iter().map(hex).collect();
-        models::known_conversation_state(py, hashes, actual_tokens, model_family, timestamp)
+        models::known_conversation_state(py, hashes, actual_tokens, &model_family.0, timestamp)
             .map(Some)
     }
 
@@ -61,10 +64,10 @@ impl PyTracker {
         &self,
         py: Python<'py>,
         messages: Body<'py>,
-        model_family: &str,
+        model_family: Name,
         now_seconds: f64,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let conversation = self.read(py, &messages, model_family)?;
+        let conversation = self.read(py, &messages, &model_family.0)?;
         let Some(known) = self.0.lookup(&conversation, now_seconds) else {
             return models::conversation_lookup_result(py, "none", None, Vec::new());
         };

@@ -1,10 +1,9 @@
 //! Vocabularies that the user brings: an `Encoding`, or any object with `count(text)`.
 use super::encoding::{Kind, PyEncoding};
-use super::errors::guard;
+use super::errors::end_by;
 use crate::count::{TextCounter, Vocabularies};
-use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
+use crate::interrupt;
 use pyo3::prelude::*;
-use std::cell::RefCell;
 
 /// The vocabularies of an engine, by what they are for.
 pub(super) fn vocabularies(named: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Vocabularies> {
@@ -40,33 +39,16 @@ impl TextCounter for PyCounter {
 
     fn count(&self, text: &str) -> Option<u64> {
         Python::attach(|py| {
-            let count = self.object.bind(py).call_method1("count", (text,));
+            let object = self.object.bind(py);
+            let count = interrupt::unwatched(|| object.call_method1("count", (text,)));
             // No text has 2^32 tokens, and sums of such numbers do not overflow.
             match count.and_then(|count| count.extract::<u32>()) {
                 Ok(count) => Some(count.into()),
                 Err(error) => {
-                    interrupt(py, error);
+                    end_by(py, error);
                     None
                 }
             }
         })
-    }
-}
-
-thread_local!(static INTERRUPTION: RefCell<Option<PyErr>> = const { RefCell::new(None) });
-
-/// Keeps what must end the call, such as Ctrl-C; any other error is forgotten.
-fn interrupt(py: Python<'_>, error: PyErr) {
-    if error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py) {
-        INTERRUPTION.set(Some(error));
-    }
-}
-
-/// [`guard`], and what a vocabulary of the user has been interrupted with is raised.
-pub(super) fn interruptible<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
-    let result = guard(work);
-    match INTERRUPTION.take() {
-        Some(error) => Err(error),
-        None => result,
     }
 }

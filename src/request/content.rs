@@ -1,7 +1,8 @@
 //! Content of a message, whatever the dialect: its blocks are told apart by type or by shape.
+use super::bound::Notes;
 use super::data::Data;
 use super::field::{first_named, has, joined_text, object, string};
-use super::model::{Assumptions, CallForm, Part, ToolCall, ToolResult};
+use super::model::{CallForm, Part, ToolCall, ToolResult};
 use super::part::{PartKind, parts};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
@@ -13,17 +14,22 @@ pub const MAX_NESTING: usize = 8;
 /// Reads content into parts, adjacent text merged and empty text left out.
 pub(super) struct Reader<'a, 'd> {
     pub(super) parts: Vec<Part<'d>>,
-    pub(super) assumptions: &'a mut Assumptions,
+    pub(super) assumptions: &'a mut Notes,
     nesting: usize,
 }
 
 impl<'a, 'd> Reader<'a, 'd> {
-    pub(super) fn new(assumptions: &'a mut Assumptions) -> Reader<'a, 'd> {
+    pub(super) fn new(assumptions: &'a mut Notes) -> Reader<'a, 'd> {
         Reader {
             parts: Vec::new(),
             assumptions,
             nesting: 0,
         }
+    }
+
+    /// Appends a part that is not text to be joined.
+    pub(super) fn push(&mut self, part: Part<'d>) {
+        self.assumptions.push(&mut self.parts, part);
     }
 
     /// Appends text.
@@ -32,25 +38,25 @@ impl<'a, 'd> Reader<'a, 'd> {
         match self.parts.last_mut() {
             _ if text.is_empty() => {}
             Some(Part::Text(before)) => before.join(&text),
-            _ => self.parts.push(Part::Text(text.into())),
+            _ => self.push(Part::Text(text.into())),
         }
     }
 
     /// Appends a value of unknown meaning.
     pub(super) fn unknown(&mut self, value: Value<'d>) {
         self.assumptions.insert("unknown_part");
-        self.parts.push(Part::Data(Data::billed(value)));
+        self.push(Part::Data(Data::billed(value)));
     }
 
     /// Appends a tool's own data.
     pub(super) fn data(&mut self, value: Value<'d>) {
-        self.parts.push(Part::Data(Data::value(value)));
+        self.push(Part::Data(Data::value(value)));
     }
 
     /// Appends reasoning.
     pub(super) fn reasoning(&mut self, text: Cow<'d, str>, opaque: impl Into<Cow<'d, str>>) {
         let opaque = opaque.into();
-        self.parts.push(Part::Reasoning { text, opaque });
+        self.push(Part::Reasoning { text, opaque });
     }
 
     /// Appends what a message contains: null, text, one block or a list of blocks.
@@ -130,7 +136,7 @@ impl<'a, 'd> Reader<'a, 'd> {
             None => Data::text(""),
             Some(value) => value.as_str().map_or(Data::value(value), Data::text),
         };
-        self.parts.push(Part::ToolCall(ToolCall {
+        self.push(Part::ToolCall(ToolCall {
             name: name.into(),
             arguments,
             form: CallForm::Plain,
@@ -199,7 +205,8 @@ impl<'a, 'd> Reader<'a, 'd> {
         };
         read(&mut inner);
         let (name, parts) = (name.into(), inner.parts);
-        self.parts.push(Part::ToolResult(ToolResult {
+        self.push(Part::ToolResult(ToolResult {
+            is_legacy: false,
             name,
             parts,
             is_error,

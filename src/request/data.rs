@@ -1,6 +1,7 @@
 //! A JSON value of a request, written out only where its text is needed.
 use super::part::parts;
 use crate::json::{Document, Kind, Limits, Value, write_string};
+use std::borrow::Cow;
 use std::fmt;
 
 /// A JSON value that the model sees as its text: arguments, a schema, a part of unknown meaning.
@@ -63,6 +64,18 @@ impl<'d> Data<'d> {
         }
     }
 
+    /// What `work` makes of the value as JSON text has it; of none, if it is text that is not JSON.
+    ///
+    /// What stands in the body as a value is not written and parsed once more.
+    pub(crate) fn read<T>(&self, work: impl FnOnce(Option<Value<'_>>) -> T) -> T {
+        if let Some(value) = self.node().filter(|value| !value.is_beside_bytes()) {
+            return work(Some(value));
+        }
+        let json = self.compact();
+        let document = Document::parse(&json, &Limits::default());
+        work(document.as_ref().ok().map(Document::root))
+    }
+
     /// Appends the compact JSON text, keys in the given order.
     pub fn write_compact(&self, out: &mut String) {
         self.write(Order::Given, out);
@@ -80,6 +93,14 @@ impl<'d> Data<'d> {
         out
     }
 
+    /// The text as it is written in the body; the compact one of a value that is no text there.
+    pub fn written(&self) -> Cow<'d, str> {
+        match self.0 {
+            Source::Text(text) => Cow::Borrowed(text),
+            _ => self.compact().into(),
+        }
+    }
+
     /// The compact JSON text, keys in the order of their code points: equal values, equal texts.
     pub fn canonical(&self) -> String {
         let mut out = String::new();
@@ -92,9 +113,9 @@ impl<'d> Data<'d> {
             Source::Value(value) => order.write(value, out),
             Source::Billed(object) => {
                 let billed = object.members().filter(|(key, _)| !is_unbilled(key));
-                order.write_members(billed.collect(), out);
+                order.write_members(billed, out);
             }
-            Source::Member(key, value) => order.write_members(vec![(key, value)], out),
+            Source::Member(key, value) => order.write_members([(key, value)].into_iter(), out),
             Source::Text(text) if text.trim_matches(is_json_space).is_empty() => out.push_str("{}"),
             Source::Text(text) => match Document::parse(text, &Limits::default()) {
                 Ok(document) => order.write(document.root(), out),
@@ -133,12 +154,28 @@ impl Order {
         }
     }
 
-    fn write_members(self, mut members: Vec<(&str, Value<'_>)>, out: &mut String) {
-        if let Order::Sorted = self {
-            members.sort_unstable_by_key(|(key, _)| *key);
+    fn write_members<'d>(
+        self,
+        members: impl Iterator<Item = (&'d str, Value<'d>)>,
+        out: &mut String,
+    ) {
+        match self {
+            Order::Given => self.write_in_order(members, out),
+            Order::Sorted => {
+                let mut members: Vec<_> = members.collect();
+                members.sort_unstable_by_key(|(key, _)| *key);
+                self.write_in_order(members.into_iter(), out);
+            }
         }
+    }
+
+    fn write_in_order<'d>(
+        self,
+        members: impl Iterator<Item = (&'d str, Value<'d>)>,
+        out: &mut String,
+    ) {
         out.push('{');
-        for (nth, (key, value)) in members.into_iter().enumerate() {
+        for (nth, (key, value)) in members.enumerate() {
             if nth > 0 {
                 out.push(',');
             }

@@ -1,80 +1,106 @@
-//! Which dialect a body is written in, told by its shape.
-use super::field::{array, has, object};
+//! Which dialect a body is written in: evidence is weighed, in one table for counter and converter.
+//!
+//! The rows are in `dialects.json` and in the column `marks` of `parts.json`. Rows of a place that say the
+//! same count once, however often they are met, so that a marker in each of a hundred messages does not
+//! outweigh one message that no other dialect has. A few hundred messages are looked at: what tells a dialect is not at the end alone.
+use super::field::{array, first, is_truthy, object, present, string};
 use super::kind::Dialect;
-use super::part::parts;
-use crate::json::{Kind, Value};
+use super::part::{Fields, PartKind};
+use crate::json::{Document, Kind, Limits, Value};
+use std::sync::OnceLock;
 
-/// The dialect that the shape of `body` tells; OpenAI Chat when nothing speaks against it.
-pub(super) fn detect_dialect(body: Value<'_>) -> Dialect {
-    if body.kind() != Kind::Object {
-        return dialect_of_messages(body).unwrap_or(Dialect::OpenAiChat);
+const TABLE: &str = include_str!("../../python/tokenctx/data/dialects.json");
+const PARTS: &str = super::part::TABLE;
+
+/// A dialect of the converter alone.
+#[cfg(any(test, feature = "python"))]
+const AI_SDK: &str = "ai-sdk";
+
+/// Two dialects are not told apart by less, if the other has at least as much.
+const LEAST_LEAD: i32 = 2;
+
+/// So many messages, and parts of one, are looked at.
+const MAX_READ: usize = 256;
+
+/// One for each of [`Dialect::ALL`], and `ai-sdk`.
+type Weights = [i32; Dialect::ALL.len() + 1];
+
+/// Who asks: not all dialects are for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// The counter, which takes the AI SDK's messages for those of the nearest other.
+    Counter,
+    /// The converter, which does not know Bedrock Converse.
+    #[cfg(feature = "python")]
+    Converter,
+}
+
+/// What the evidence says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Detected {
+    /// Index among [`Dialect::ALL`]; one more is `ai-sdk`.
+    index: usize,
+    /// Whether another dialect is as likely.
+    pub(super) is_close: bool,
+}
+
+impl Detected {
+    /// The dialect; the AI SDK's messages are read as those of OpenAI Chat.
+    pub(super) fn dialect(self) -> Dialect {
+        let found = Dialect::ALL.get(self.index);
+        found.copied().unwrap_or(Dialect::OpenAiChat)
     }
-    if has(body, &["contents", "generateContentRequest"]) {
-        return Dialect::Gemini;
+
+    /// Its name.
+    #[cfg(feature = "python")]
+    fn name(self) -> &'static str {
+        Dialect::ALL.get(self.index).map_or(AI_SDK, |it| it.name())
     }
-    if counted_request(body).is_some() {
-        return Dialect::BedrockConverse;
-    }
-    let Some(messages) = array(body.get("messages")) else {
-        return match has(body, &["input", "previous_response_id"]) {
-            true => Dialect::OpenAiResponses,
-            false => Dialect::OpenAiChat,
-        };
+}
+
+/// The dialect that the evidence in `body` tells; OpenAI Chat when nothing speaks against it.
+pub(super) fn detect_dialect(body: Value<'_>, asker: Asker) -> Detected {
+    let mut found = Weighed {
+        weights: table().base,
+        met: 0,
     };
-    if has(body, &["toolConfig", "inferenceConfig"]) {
-        return Dialect::BedrockConverse;
+    match body.kind() {
+        Kind::Object => found.body(body),
+        _ => found.messages(body),
     }
-    dialect_of_messages(messages).unwrap_or_else(|| dialect_of_options(body))
+    let is_asked = |index: &usize| match asker {
+        Asker::Counter => *index < Dialect::ALL.len(),
+        #[cfg(feature = "python")]
+        Asker::Converter => Dialect::ALL.get(*index) != Some(&Dialect::BedrockConverse),
+    };
+    let weight = |index: usize| found.weights[index];
+    let asked = || (0..found.weights.len()).filter(is_asked);
+    let least = |best: usize, next: usize| {
+        if weight(next) > weight(best) {
+            next
+        } else {
+            best
+        }
+    };
+    let index = asked().fold(0, least);
+    let is_rival = |other: &usize| *other != index && weight(*other) >= LEAST_LEAD;
+    let lead = |other: usize| weight(index) - weight(other);
+    let is_close = asked()
+        .filter(is_rival)
+        .any(|other| lead(other) < LEAST_LEAD);
+    Detected { index, is_close }
+}
+
+/// The name of the dialect that `body` is converted from, and whether another is as likely.
+#[cfg(feature = "python")]
+pub(crate) fn converted_dialect(document: &Document<'_>) -> (&'static str, bool) {
+    let found = detect_dialect(document.root(), Asker::Converter);
+    (found.name(), found.is_close)
 }
 
 /// The Converse request in a body of Bedrock's endpoint that counts.
 pub(super) fn counted_request(body: Value<'_>) -> Option<Value<'_>> {
     object(object(body.get("input"))?.get("converse"))
-}
-
-fn dialect_of_options(body: Value<'_>) -> Dialect {
-    let tools = array(body.get("tools"));
-    let mut tools = tools.into_iter().flat_map(Value::items);
-    match has(body, &["system", "anthropic_version"])
-        || tools.any(|tool| has(tool, &["input_schema"]))
-    {
-        true => Dialect::Anthropic,
-        false => Dialect::OpenAiChat,
-    }
-}
-
-/// The dialect of the first message that only one dialect writes so.
-fn dialect_of_messages(messages: Value<'_>) -> Option<Dialect> {
-    let mut messages = messages.items();
-    messages.find_map(dialect_of_message)
-}
-
-fn dialect_of_message(message: Value<'_>) -> Option<Dialect> {
-    let (mut role, mut parts, mut content, mut kind) = (None, None, None, None);
-    for (key, value) in message.members() {
-        match key {
-            "role" => role = Some(value),
-            "parts" => parts = Some(value),
-            "content" => content = Some(value),
-            "type" => kind = value.as_str(),
-            _ => {}
-        }
-    }
-    if role.is_some_and(is_integer) {
-        return Some(Dialect::VsCode);
-    }
-    if let Some(parts) = parts {
-        let is_store = parts.items().any(|part| has(part, &["kind"]));
-        return Some(if is_store {
-            Dialect::VsCode
-        } else {
-            Dialect::Gemini
-        });
-    }
-    if role.is_none_or(Value::is_null) && kind.is_some() {
-        return Some(Dialect::OpenAiResponses);
-    }
-    content?.items().find_map(dialect_of_block)
 }
 
 /// Whether `value` is a number that is written without fraction and exponent.
@@ -85,36 +111,324 @@ pub(super) fn is_integer(value: Value<'_>) -> bool {
         .is_some_and(|text| text.bytes().all(is_digit))
 }
 
-fn dialect_of_block(block: Value<'_>) -> Option<Dialect> {
-    if block.kind() != Kind::Object {
-        return None;
-    }
-    let Some(kind) = block.get("type").and_then(Value::as_str) else {
-        return dialect_of_untyped(block);
-    };
-    if let Some(dialect) = parts().typed.get(kind).and_then(|part| part.marks) {
-        return Some(dialect);
-    }
-    // Mistral and Cohere have a list there.
-    let has_thinking = || kind == "thinking" && block.get("thinking").is_some_and(is_string);
-    if has_thinking() || object(block.get("source")).is_some() {
-        return Some(Dialect::Anthropic);
-    }
-    let is_responses = kind.starts_with("input_") && kind != "input_audio";
-    is_responses.then_some(Dialect::OpenAiResponses)
+/// What was met so far.
+struct Weighed {
+    weights: Weights,
+    /// A bit for each kind of evidence.
+    met: u128,
 }
 
-fn is_string(value: Value<'_>) -> bool {
-    value.kind() == Kind::String
+impl Weighed {
+    fn meet(&mut self, row: &Row) {
+        if self.met & row.bit == 0 {
+            self.met |= row.bit;
+            for (sum, weight) in self.weights.iter_mut().zip(row.says) {
+                *sum += weight;
+            }
+        }
+    }
+
+    /// Meets the rows of `place` for the members of `object`.
+    fn members(&mut self, place: &Place, object: Value<'_>) {
+        for (name, value) in object.members() {
+            if let Some(row) = place.row(name).filter(|row| row.is.holds(value)) {
+                self.meet(row);
+            }
+        }
+    }
+
+    fn body(&mut self, body: Value<'_>) {
+        let table = table();
+        if counted_request(body).is_some() {
+            self.weights[Dialect::BedrockConverse as usize] += 64;
+        }
+        let model = string(first(body, &["model", "modelId"]));
+        let own = model.rsplit('/').next().unwrap_or_default();
+        // Who puts a path before Claude's name is a gateway, which speaks as OpenAI does.
+        let is_own = |row: &&Row| match row.says[Dialect::Anthropic as usize] {
+            0 => own.starts_with(row.name),
+            _ => model.starts_with(row.name),
+        };
+        let models = table.model.rows.iter();
+        models.filter(is_own).for_each(|row| self.meet(row));
+        self.members(&table.body, body);
+        let tools = array(body.get("tools")).into_iter().flat_map(Value::items);
+        for tool in tools.take(MAX_READ) {
+            self.members(&table.tool, tool);
+        }
+        if let Some(messages) = array(body.get("messages")) {
+            self.messages(messages);
+        }
+    }
+
+    fn messages(&mut self, messages: Value<'_>) {
+        let messages = messages.items().take(MAX_READ);
+        messages.for_each(|message| self.message(message));
+    }
+
+    fn message(&mut self, message: Value<'_>) {
+        let table = table();
+        self.members(&table.message, message);
+        let role = present(message.get("role"));
+        match role.and_then(Value::as_str) {
+            Some(role) => {
+                if let Some(row) = table.role.row(role) {
+                    self.meet(row);
+                }
+            }
+            None if role.is_none() => self.members(&table.item, message),
+            None => {}
+        }
+        let parts = message.get("parts").into_iter().flat_map(Value::items);
+        for part in parts.take(MAX_READ) {
+            self.members(&table.part, part);
+            self.members(&table.untyped, part);
+        }
+        let blocks = message.get("content").into_iter().flat_map(Value::items);
+        for block in blocks.take(MAX_READ) {
+            self.block(block);
+        }
+    }
+
+    fn block(&mut self, block: Value<'_>) {
+        let table = table();
+        self.members(&table.block, block);
+        let Some(kind) = block.get("type").and_then(Value::as_str) else {
+            self.members(&table.untyped, block);
+            return self.members(&table.field, block);
+        };
+        // Mistral and Cohere have a list where Anthropic has the text of its reasoning.
+        let Some(row) = table.kind.row(kind) else {
+            return;
+        };
+        let text = row.text.and_then(|name| block.get(name));
+        if text.is_none_or(|text| text.kind() == Kind::String) {
+            self.meet(row);
+        }
+    }
 }
 
-fn dialect_of_untyped(block: Value<'_>) -> Option<Dialect> {
-    if has(block, &["value", "callId", "mimeType"]) {
-        return Some(Dialect::VsCode);
+/// What a value has to be.
+#[derive(Clone, Copy, Debug)]
+enum Is {
+    Any,
+    Text,
+    List,
+    Object,
+    Whole,
+    Some,
+}
+
+impl Is {
+    fn named(name: &str) -> Is {
+        match name {
+            "text" => Is::Text,
+            "list" => Is::List,
+            "object" => Is::Object,
+            "whole" => Is::Whole,
+            "some" => Is::Some,
+            _ => Is::Any,
+        }
     }
-    if has(block, &["cachePoint"]) {
-        return Some(Dialect::BedrockConverse);
+
+    fn holds(self, value: Value<'_>) -> bool {
+        match self {
+            Is::Any => !value.is_null(),
+            Is::Text => value.kind() == Kind::String,
+            Is::List => value.kind() == Kind::Array,
+            Is::Object => value.kind() == Kind::Object,
+            Is::Whole => is_integer(value),
+            Is::Some => is_truthy(value),
+        }
     }
-    let mut fields = block.members();
-    fields.find_map(|(field, _)| parts().named.get(field)?.marks)
+}
+
+/// A piece of evidence.
+#[derive(Debug)]
+struct Row {
+    name: &'static str,
+    is: Is,
+    says: Weights,
+    bit: u128,
+    /// The field that has to be text, if it is there.
+    text: Option<&'static str>,
+}
+
+/// The evidence at one place.
+#[derive(Debug, Default)]
+struct Place {
+    names: Fields,
+    rows: Vec<Row>,
+}
+
+impl Place {
+    fn row(&self, name: &str) -> Option<&Row> {
+        let index = self.names.position(name, usize::MAX)?;
+        self.rows.get(index)
+    }
+
+    fn add(&mut self, row: Row) {
+        match self.names.position(row.name, usize::MAX) {
+            Some(index) => {
+                let says = self.rows[index].says.iter_mut();
+                says.zip(row.says).for_each(|(sum, weight)| *sum += weight);
+            }
+            None => {
+                self.names.add(row.name);
+                self.rows.push(row);
+            }
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    model: Place,
+    body: Place,
+    tool: Place,
+    role: Place,
+    message: Place,
+    item: Place,
+    block: Place,
+    untyped: Place,
+    part: Place,
+    /// Parts by their type, and by the field that holds them.
+    kind: Place,
+    field: Place,
+    base: Weights,
+    /// The kinds of evidence: a place and what its rows say.
+    kinds: Vec<(&'static str, Weights)>,
+}
+
+impl Table {
+    fn place(&mut self, name: &str) -> Option<&mut Place> {
+        Some(match name {
+            "model" => &mut self.model,
+            "body" => &mut self.body,
+            "tool" => &mut self.tool,
+            "role" => &mut self.role,
+            "message" => &mut self.message,
+            "item" => &mut self.item,
+            "block" => &mut self.block,
+            "untyped" => &mut self.untyped,
+            "part" => &mut self.part,
+            _ => return None,
+        })
+    }
+
+    /// The bit of what rows at `place` say.
+    fn bit(&mut self, place: &'static str, says: Weights) -> u128 {
+        let kind = (place, says);
+        let known = self.kinds.iter().position(|it| *it == kind);
+        let index = known.unwrap_or(self.kinds.len());
+        if index == self.kinds.len() {
+            self.kinds.push(kind);
+        }
+        1 << (index % u128::BITS as usize)
+    }
+
+    /// A row of `dialects.json`.
+    fn add_evidence(&mut self, row: Value<'static>) {
+        let text = |column| string(row.get(column));
+        let says = weights(row.get("says"));
+        let row = Row {
+            name: text("name"),
+            is: Is::named(text("is")),
+            says,
+            bit: self.bit(text("place"), says),
+            text: None,
+        };
+        if let Some(place) = self.place(text("place")) {
+            place.add(row);
+        }
+    }
+
+    /// A row of `parts.json`, if it marks its dialect.
+    fn add_part(&mut self, dialect: &str, row: Value<'static>) {
+        let Some(weight) = row.get("marks").map(weight_of) else {
+            return;
+        };
+        let text = |column| row.get(column).and_then(Value::as_str);
+        let mut says = Weights::default();
+        says[index_of(dialect)] = weight;
+        let is_reasoning = PartKind::named(text("kind").unwrap_or_default()) == PartKind::Reasoning;
+        for name in ["type", "also"].into_iter().filter_map(text) {
+            let is_field = text("place") == Some("field");
+            let bit = self.bit(if is_field { "field" } else { "kind" }, says);
+            let place = match is_field {
+                true => &mut self.field,
+                false => &mut self.kind,
+            };
+            place.add(Row {
+                name,
+                is: Is::Any,
+                says,
+                bit,
+                text: text("content").filter(|_| is_reasoning),
+            });
+        }
+    }
+}
+
+fn index_of(dialect: &str) -> usize {
+    let mut all = Dialect::ALL.into_iter();
+    all.position(|it| it.name() == dialect)
+        .unwrap_or(Dialect::ALL.len())
+}
+
+fn weights(says: Option<Value<'_>>) -> Weights {
+    let mut all = Weights::default();
+    for (dialect, weight) in says.into_iter().flat_map(Value::members) {
+        all[index_of(dialect)] = weight_of(weight);
+    }
+    all
+}
+
+fn weight_of(value: Value<'_>) -> i32 {
+    let text = value.as_number_text().unwrap_or_default();
+    text.parse().unwrap_or_default()
+}
+
+/// The table, read on first use.
+fn table() -> &'static Table {
+    static CELL: OnceLock<Table> = OnceLock::new();
+    CELL.get_or_init(|| {
+        let mut table = Table {
+            base: weights(parsed(TABLE).get("base")),
+            ..Table::default()
+        };
+        let rows = parsed(TABLE).get("evidence").into_iter();
+        rows.flat_map(Value::items)
+            .for_each(|row| table.add_evidence(row));
+        let dialects = parsed(PARTS).get("dialects").into_iter();
+        for (dialect, about) in dialects.flat_map(Value::members) {
+            let parts = about.get("parts").into_iter().flat_map(Value::items);
+            parts.for_each(|row| table.add_part(dialect, row));
+        }
+        table
+    })
+}
+
+fn parsed(table: &'static str) -> Value<'static> {
+    let document = Document::parse(table, &Limits::default());
+    let document: &'static _ = Box::leak(Box::new(document.expect("the table is JSON")));
+    document.root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_has_a_place_and_a_dialect_and_every_kind_a_bit() {
+        let mut table = Table::default();
+        for row in parsed(TABLE).get("evidence").expect("it is there").items() {
+            assert!(table.place(string(row.get("place"))).is_some(), "{row:?}");
+            for (dialect, weight) in row.get("says").expect("it is there").members() {
+                assert!(Dialect::named(dialect).is_some() || dialect == AI_SDK);
+                assert_ne!(weight_of(weight), 0, "{row:?}");
+            }
+        }
+        assert!(super::table().kinds.len() <= u128::BITS as usize);
+    }
 }

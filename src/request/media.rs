@@ -173,7 +173,7 @@ impl<'d> Reader<'_, 'd> {
         }
         match about.family() == MediaKind::File && is_text_mime(&about.mime) {
             true => self.text(text_of(content)),
-            false => self.parts.push(about.media(content)),
+            false => self.push(about.media(content)),
         }
     }
 
@@ -190,7 +190,7 @@ impl<'d> Reader<'_, 'd> {
             MediaKind::Audio => "remote_audio",
             MediaKind::Video => "remote_video",
         });
-        self.parts.push(about.media(Content::Remote(place)));
+        self.push(about.media(Content::Remote(place)));
     }
 }
 

@@ -1,11 +1,13 @@
 //! Messages of any dialect, and items of the Responses API.
+use super::bound::Notes;
 use super::content::Reader;
 use super::dialect::is_integer;
 use super::field::{array, first_named, join, joined_text, object, present, string};
 use super::kind::MediaKind;
 use super::media::About;
-use super::model::{Assumptions, CallForm, Message, Part, ToolResult};
+use super::model::{CallForm, Message, Part, ToolResult};
 use super::part::{PartKind, parts};
+use crate::interrupt;
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
@@ -14,7 +16,8 @@ const INTERACTION_ROLES: [(&str, &str); 2] =
     [("user_input", "user"), ("model_output", "assistant")];
 
 /// A message of any dialect, or an item of the Responses API.
-pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
+pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Notes) -> Message<'d> {
+    interrupt::poll();
     if item.kind() != Kind::Object {
         return read_bare_message(item, assumptions);
     }
@@ -23,16 +26,13 @@ pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -
         Some(kind) if fields.role.is_none() && kind != "message" => {
             read_item(kind, item, assumptions)
         }
-        _ if fields.is_spoken => read_spoken(&fields, assumptions),
+        _ if fields.is_spoken => read_spoken(item, &fields, assumptions),
         _ => read_user_content(item, assumptions),
     }
 }
 
 /// What the user says, without a message around it.
-pub(super) fn read_user_content<'d>(
-    content: Value<'d>,
-    assumptions: &mut Assumptions,
-) -> Message<'d> {
+pub(super) fn read_user_content<'d>(content: Value<'d>, assumptions: &mut Notes) -> Message<'d> {
     let mut reader = Reader::new(assumptions);
     reader.content(Some(content));
     message("user", reader.parts)
@@ -47,7 +47,7 @@ fn message<'d>(role: &'d str, parts: Vec<Part<'d>>) -> Message<'d> {
     }
 }
 
-fn read_bare_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
+fn read_bare_message<'d>(item: Value<'d>, assumptions: &mut Notes) -> Message<'d> {
     let mut reader = Reader::new(assumptions);
     match item.as_str() {
         Some(text) => reader.text(text),
@@ -66,6 +66,10 @@ fn read_bare_message<'d>(item: Value<'d>, assumptions: &mut Assumptions) -> Mess
 struct Fields<'d> {
     /// Whether there is one beside the type and the name; else it is a content block.
     is_spoken: bool,
+    /// Whether there is one in which something can be said, be it empty.
+    has_content: bool,
+    /// Whether something is said under a name that nobody reads.
+    has_unread: bool,
     kind: Option<Value<'d>>,
     role: Option<Value<'d>>,
     name: Option<Value<'d>>,
@@ -103,17 +107,38 @@ impl<'d> Fields<'d> {
                 "refusal" => &mut fields.refusal,
                 "images" => &mut fields.images,
                 "tool_call_id" => &mut fields.tool_call_id,
-                _ => continue,
+                _ => {
+                    fields.has_unread |= is_said(value);
+                    continue;
+                }
             };
             *field = Some(value);
+            fields.has_content |= !matches!(key, "type" | "role" | "name" | "tool_call_id");
             fields.is_spoken |= !matches!(key, "type" | "name" | "tool_call_id");
         }
         fields
     }
 }
 
-fn read_spoken<'d>(fields: &Fields<'d>, assumptions: &mut Assumptions) -> Message<'d> {
+/// Whether `value` may be what a message says: a text, or a list or object with something in it.
+fn is_said(value: Value<'_>) -> bool {
+    match value.kind() {
+        Kind::Array | Kind::Object => !value.is_empty(),
+        _ => value.as_str().is_some_and(|text| !text.is_empty()),
+    }
+}
+
+fn read_spoken<'d>(item: Value<'d>, fields: &Fields<'d>, assumptions: &mut Notes) -> Message<'d> {
     let role = read_role(fields.role, assumptions);
+    let is_message = fields
+        .kind
+        .is_none_or(|kind| kind.as_str() == Some("message"));
+    if is_message && fields.has_unread && !fields.has_content {
+        assumptions.insert("unknown_message");
+        let mut reader = Reader::new(assumptions);
+        reader.data(item);
+        return message(role, reader.parts);
+    }
     let content = present(fields.content).or(present(fields.parts));
     let content = content.or(present(fields.message));
     let mut reader = Reader::new(assumptions);
@@ -145,11 +170,12 @@ fn as_result<'d>(fields: &Fields<'d>, parts: Vec<Part<'d>>) -> Vec<Part<'d>> {
         parts,
         is_error: false,
         call_id: string(fields.tool_call_id).into(),
+        is_legacy: string(fields.role).eq_ignore_ascii_case("function"),
     })]
 }
 
 /// The role by its one name; an unknown one is kept as it is.
-fn read_role<'d>(value: Option<Value<'d>>, assumptions: &mut Assumptions) -> &'d str {
+fn read_role<'d>(value: Option<Value<'d>>, assumptions: &mut Notes) -> &'d str {
     let Some(value) = present(value) else {
         return "user";
     };
@@ -231,7 +257,7 @@ fn read_calls<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
 }
 
 /// An item of the Responses API that is not a message, or one of Gemini's Interactions.
-fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Assumptions) -> Message<'d> {
+fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Notes) -> Message<'d> {
     let mut reader = Reader::new(assumptions);
     let part = parts().items.get(kind);
     let role = match part.map_or_else(|| kind_by_ending(kind), |part| part.kind) {

@@ -1,7 +1,7 @@
 //! Reads a body of any dialect into one neutral request.
 //!
-//! Reading never fails: what is unknown counts as its JSON text and is named in the
-//! [`Assumptions`]. One reader serves all dialects, since gateways mix them: blocks are told apart
+//! Reading fails only where there is more than [`MAX_MESSAGES`], [`MAX_PARTS`] or [`MAX_TOOLS`]: what is
+//! unknown counts as its JSON text and is named in the [`Assumptions`]. One reader serves all dialects, since gateways mix them: blocks are told apart
 //! by type or by shape, and the [`Dialect`] only says which framing the provider adds. Texts are
 //! borrowed from the document; they are copied only where adjacent text is merged or a file is
 //! text. Linear in the document; recursion ends at [`MAX_NESTING`].
@@ -12,14 +12,17 @@
 //!
 //! let body = br#"{"model": "m", "messages": [{"role": "user", "content": "hello"}]}"#;
 //! let document = Document::from_bytes(body, &Limits::default())?;
-//! let request = read_request(&document, None, None);
+//! let request = read_request(&document, None, None)?;
 //! assert_eq!(request.model, "m");
 //! assert_eq!(request.messages[0].parts, [Part::Text("hello".into())]);
 //! # Ok::<(), tokenctx::Error>(())
 //! ```
+mod bound;
+mod clearing;
 mod content;
 mod data;
 mod dialect;
+mod edit;
 mod field;
 mod kind;
 mod media;
@@ -31,8 +34,14 @@ mod shape;
 mod tool;
 mod view;
 
+pub use bound::{MAX_MESSAGES, MAX_PARTS, MAX_TOOLS};
+pub use clearing::{clear_thinking, tool_uses};
 pub use content::MAX_NESTING;
 pub use data::Data;
+use dialect::Asker;
+#[cfg(feature = "python")]
+pub(crate) use dialect::converted_dialect;
+pub use edit::{ClearToolUses, ContextEdit, Inputs, Trigger};
 pub use kind::{Dialect, MediaKind};
 pub use model::{
     Assumptions, CallForm, Content, Media, Message, Part, Request, Text, Tool, ToolCall,
@@ -42,37 +51,57 @@ pub use model::{
 pub(crate) use part::{PartKind, converted_kind};
 pub use view::{reply_view, request_view};
 
+use crate::Error;
 use crate::json::{Document, Kind, Value};
+use bound::Notes;
 use content::Reader;
 use field::{array, first, has, is_truthy, object, present, string};
 use message::{read_message, read_user_content};
 
 /// The neutral request in `document`: a body of any dialect, or its list of messages.
 ///
-/// `model` and `dialect` override what the body says. Never fails.
+/// `model` and `dialect` override what the body says. Fails only by a limit.
 pub fn read_request<'d>(
     document: &'d Document<'_>,
     model: Option<&'d str>,
     dialect: Option<Dialect>,
-) -> Request<'d> {
+) -> Result<Request<'d>, Error> {
     let body = document.root();
-    let mut assumptions: Assumptions = document.anomalies().names().collect();
     let fields = request_fields(body);
+    let messages = message_value(body, fields);
+    bound::check_messages(messages)?;
+    bound::check_messages(fields.get("chat_history"))?;
+    bound::check_tools(tool::definition_count(tool_list(fields)) + tool::added_count(messages))?;
+    let mut assumptions = Notes::new(document.anomalies().names().collect());
     if option::has_server_state(fields) {
         assumptions.insert("server_state");
     }
+    let dialect = dialect.unwrap_or_else(|| {
+        let detected = dialect::detect_dialect(body, Asker::Counter);
+        if detected.is_close {
+            assumptions.insert("dialect_guessed");
+        }
+        detected.dialect()
+    });
+    if option::has_personality(fields) {
+        assumptions.insert("unknown_personality");
+    }
     let (schema_name, schema_description) = option::read_output_format(fields);
     let named = model.unwrap_or_else(|| string(first(fields, &["model", "modelId"])));
-    Request {
-        dialect: dialect.unwrap_or_else(|| dialect::detect_dialect(body)),
+    let system = read_system(fields, &mut assumptions);
+    let tools = tool::read_tools(tool_list(fields), fields, &mut assumptions);
+    let messages = read_messages(body, fields, &mut assumptions);
+    let edits = clearing::read_edits(fields, &mut assumptions);
+    Ok(Request {
+        dialect,
         model: named.into(),
-        system: read_system(fields, &mut assumptions),
+        system,
         is_raw: is_raw_prompt(fields),
         has_system_role: !system_value(fields).is_some_and(lacks_role),
         deferred_tools: tool::read_deferred_tools(tool_list(fields)),
         added_tools: tool::read_added_tools(message_value(body, fields)),
-        tools: tool::read_tools(tool_list(fields), fields, &mut assumptions),
-        messages: read_messages(body, fields, &mut assumptions),
+        tools,
+        messages,
         tool_choice: option::read_tool_choice(fields),
         response_schema: option::read_response_schema(fields),
         has_json_schema: option::has_json_schema(fields),
@@ -82,27 +111,33 @@ pub fn read_request<'d>(
         has_citations: option::has_citations(fields),
         is_serial: option::read_serial(fields),
         is_pro: option::read_pro(fields),
-        assumptions,
-    }
+        max_output_tokens: option::read_max_output(fields),
+        edits,
+        assumptions: assumptions.finish()?,
+    })
 }
 
 /// The messages in a response, as they come back in the next request; empty when unclear.
 ///
-/// Reads a response body of any dialect, a message, or a list of items.
-pub fn read_reply<'d>(document: &'d Document<'_>) -> Vec<Message<'d>> {
+/// Reads a response body of any dialect, a message, or a list of items, alone or as `items`. Fails only
+/// by a limit.
+pub fn read_reply<'d>(document: &'d Document<'_>) -> Result<Vec<Message<'d>>, Error> {
     let body = document.root();
     if body.get("error").is_some_and(is_truthy) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let Some(reply) = reply_value(body) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
-    let mut assumptions = Assumptions::new();
+    bound::check_messages(Some(reply))?;
+    let mut assumptions = Notes::default();
     let items = object(Some(reply)).into_iter().chain(reply.items());
-    items
-        .filter(|item| item.kind() == Kind::Object)
+    let items = items.filter(|item| item.kind() == Kind::Object);
+    let messages = items
         .map(|item| read_message(item, &mut assumptions))
-        .collect()
+        .collect();
+    assumptions.finish()?;
+    Ok(messages)
 }
 
 /// The object that holds the fields of the request; of a body that is none, a value without any.
@@ -120,7 +155,7 @@ fn tool_list(fields: Value<'_>) -> Option<Value<'_>> {
 }
 
 /// Parts of the system prompt that stands outside of the messages.
-fn read_system<'d>(fields: Value<'d>, assumptions: &mut Assumptions) -> Vec<Part<'d>> {
+fn read_system<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Part<'d>> {
     let value = system_value(fields);
     let parts = value.and_then(|value| value.get("parts"));
     let mut reader = Reader::new(assumptions);
@@ -176,29 +211,28 @@ fn message_value<'d>(body: Value<'d>, fields: Value<'d>) -> Option<Value<'d>> {
 fn read_messages<'d>(
     body: Value<'d>,
     fields: Value<'d>,
-    assumptions: &mut Assumptions,
+    assumptions: &mut Notes,
 ) -> Vec<Message<'d>> {
     let Some(found) = message_value(body, fields) else {
         return read_lone_message(fields, assumptions);
     };
     match found.kind() {
         Kind::Array => {
-            return found
-                .items()
-                .map(|item| read_message(item, assumptions))
-                .collect();
+            let mut messages = Vec::with_capacity(found.len());
+            messages.extend(found.items().map(|item| read_message(item, assumptions)));
+            return messages;
         }
         Kind::Object if has(found, &["role", "parts"]) => {
             return vec![read_message(found, assumptions)];
         }
         Kind::Object | Kind::String => {}
-        _ => drop(assumptions.insert("unknown_request")),
+        _ => assumptions.insert("unknown_request"),
     }
     vec![read_user_content(found, assumptions)]
 }
 
 /// The messages of a body without a list of them: one message, or Cohere's text and history.
-fn read_lone_message<'d>(fields: Value<'d>, assumptions: &mut Assumptions) -> Vec<Message<'d>> {
+fn read_lone_message<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Message<'d>> {
     if has(fields, &["role", "parts"]) {
         return vec![read_message(fields, assumptions)];
     }
@@ -229,7 +263,9 @@ fn reply_value(body: Value<'_>) -> Option<Value<'_>> {
     match body.get("output") {
         Some(output) if output.kind() == Kind::Object => output.get("message"),
         Some(output) if output.kind() == Kind::Array => Some(output),
-        _ => object(body.get("message")).or(Some(body)),
+        _ => object(body.get("message"))
+            .or(array(body.get("items")))
+            .or(Some(body)),
     }
 }
 

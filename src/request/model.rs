@@ -1,5 +1,6 @@
 //! The neutral request that every dialect is read into.
 use super::data::Data;
+use super::edit::ContextEdit;
 use super::kind::{Dialect, MediaKind};
 use crate::json::write_string;
 use std::borrow::Cow;
@@ -46,6 +47,10 @@ pub struct Request<'d> {
     pub is_serial: bool,
     /// Whether a mode of reasoning with a hidden prompt is asked for.
     pub is_pro: bool,
+    /// The most output that it asks for.
+    pub max_output_tokens: Option<u64>,
+    /// What the provider is asked to do to it before it answers.
+    pub edits: Vec<ContextEdit<'d>>,
     /// What was odd or had to be guessed on reading.
     pub assumptions: Assumptions,
 }
@@ -91,6 +96,8 @@ impl<'d> Request<'d> {
             has_citations: false,
             is_serial: false,
             is_pro: false,
+            max_output_tokens: None,
+            edits: Vec::new(),
             assumptions: Assumptions::new(),
         }
     }
@@ -237,6 +244,8 @@ pub struct ToolResult<'d> {
     pub is_error: bool,
     /// The id of the call, where a message of Chat has it; no part of the identity.
     pub call_id: Cow<'d, str>,
+    /// Whether it stands in a message with the role `function`; no part of the identity either.
+    pub is_legacy: bool,
 }
 
 /// An image, file, audio or video: its bytes, or only where they are.

@@ -24,6 +24,41 @@ pub(super) fn has_server_state(fields: Value<'_>) -> bool {
     members.any(|(key, value)| SERVER_STATE_KEYS.contains(&key) && is_truthy(value))
 }
 
+/// What dialects call the most output, the name that counts first; and where else it may stand.
+const MAX_OUTPUT: [&str; 10] = [
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxOutputTokens",
+    "max_tokens",
+    "maxTokens",
+    "max_tokens_to_sample",
+    "maxTokenCount",
+    "max_new_tokens",
+    "max_gen_len",
+    "num_predict",
+];
+const MAX_OUTPUT_OWNERS: [&str; 8] = [
+    "generationConfig",
+    "generation_config",
+    "inferenceConfig",
+    "inference_config",
+    "textGenerationConfig",
+    "config",
+    "options",
+    "parameters",
+];
+
+/// The most output that the body asks for; `None` if it says no positive number.
+pub(super) fn read_max_output(fields: Value<'_>) -> Option<u64> {
+    let said = |owner| first(owner, &MAX_OUTPUT)?.as_u64().filter(|it| *it > 0);
+    said(fields).or_else(|| said(object(first(fields, &MAX_OUTPUT_OWNERS))?))
+}
+
+/// Whether a personality is asked for, whose words are not public.
+pub(super) fn has_personality(fields: Value<'_>) -> bool {
+    !matches!(string(fields.get("personality")), "" | "none")
+}
+
 /// Which tool the model must call.
 pub(super) fn read_tool_choice(fields: Value<'_>) -> ToolChoice<'_> {
     let choice = first(fields, &["tool_choice", "function_call"]);

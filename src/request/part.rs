@@ -3,7 +3,7 @@ use super::kind::{Dialect, MediaKind};
 use crate::json::{Document, Limits, Value};
 use std::sync::OnceLock;
 
-const TABLE: &str = include_str!("../../python/tokenctx/data/parts.json");
+pub(super) const TABLE: &str = include_str!("../../python/tokenctx/data/parts.json");
 
 /// What a part is for the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,14 @@ const KINDS: [(&str, PartKind); 10] = [
     ("content", PartKind::Content),
 ];
 
+impl PartKind {
+    /// The kind that the table calls so.
+    pub(super) fn named(name: &str) -> PartKind {
+        let kind = KINDS.iter().find(|(known, _)| *known == name);
+        kind.map_or(PartKind::Other, |(_, kind)| *kind)
+    }
+}
+
 /// A row of the table, or several that differ in nothing that the reader of requests asks for.
 #[derive(Debug)]
 pub(super) struct PartType {
@@ -40,8 +48,6 @@ pub(super) struct PartType {
     pub(super) kind: PartKind,
     /// The first dialect with it; none for those that only the converter knows.
     pub(super) dialect: Option<Dialect>,
-    /// The dialect that a part of this type tells.
-    pub(super) marks: Option<Dialect>,
     pub(super) is_run_by_vendor: bool,
     /// Its text says where the bytes are, whatever it looks like.
     pub(super) is_place: bool,
@@ -165,8 +171,7 @@ impl Names {
     }
 
     fn add(&mut self, row: Value<'static>, part: PartType) {
-        if let Some(known) = self.types.iter_mut().find(|known| known.name == part.name) {
-            known.marks = known.marks.or(part.marks);
+        if self.types.iter().any(|known| known.name == part.name) {
             return;
         }
         for name in [Some(part.name), text(row, "also")].into_iter().flatten() {
@@ -204,7 +209,7 @@ impl Fields {
         names.position(|name| name.is(text, key))
     }
 
-    fn add(&mut self, text: &'static str) {
+    pub(super) fn add(&mut self, text: &'static str) {
         let name = Name::of(text);
         if !self.names.contains(&name) {
             self.names.push(name);
@@ -335,9 +340,7 @@ fn read(root: Value<'static>) -> Parts {
 impl Parts {
     fn add(&mut self, dialect: &'static str, row: Value<'static>) {
         let name = text(row, "type").expect("each row has a type");
-        let kind =
-            text(row, "kind").and_then(|kind| KINDS.iter().find(|(known, _)| *known == kind));
-        let kind = kind.map_or(PartKind::Other, |(_, kind)| *kind);
+        let kind = PartKind::named(text(row, "kind").unwrap_or_default());
         self.ids.extend(row, "id");
         let is_unread = |reader| texts(row, "unread_by").any(|name| name == reader);
         #[cfg(feature = "python")]
@@ -359,14 +362,12 @@ impl Parts {
             return;
         }
         let dialect = Dialect::named(dialect);
-        let is_mark = texts(row, "marks").any(|reader| reader == "request");
         let mut content = Fields::default();
         content.extend(row, "content");
         let part = PartType {
             name,
             kind,
             dialect,
-            marks: dialect.filter(|_| is_mark),
             is_run_by_vendor: flag(row, "by_vendor"),
             is_place: flag(row, "is_place"),
             content,

@@ -1,7 +1,8 @@
 //! Tool definitions of any dialect.
+use super::bound::Notes;
 use super::data::{Data, is_unbilled};
 use super::field::{array, first, object, present, string};
-use super::model::{Assumptions, Tool};
+use super::model::Tool;
 use crate::json::{Kind, Value};
 use std::collections::BTreeSet;
 
@@ -25,7 +26,7 @@ const JSON_SCHEMA_KEYS: [&str; 2] = ["parametersJsonSchema", "parameters_json_sc
 pub(super) fn read_tools<'d>(
     value: Option<Value<'d>>,
     fields: Value<'d>,
-    assumptions: &mut Assumptions,
+    assumptions: &mut Notes,
 ) -> Vec<Tool<'d>> {
     let mut tools = Vec::new();
     let has_deferred = elements(value).any(is_deferred);
@@ -56,14 +57,36 @@ pub(super) fn read_deferred_tools(value: Option<Value<'_>>) -> Vec<Tool<'_>> {
 /// Definitions in items that add tools.
 pub(super) fn read_added_tools(items: Option<Value<'_>>) -> Vec<Tool<'_>> {
     let mut tools = Vec::new();
-    for item in array(items).into_iter().flat_map(Value::items) {
-        if string(item.get("type")) == "additional_tools" {
-            let list = array(item.get("tools")).into_iter();
-            list.flat_map(Value::items)
-                .for_each(|tool| read_tool(tool, &mut tools));
-        }
-    }
+    added_lists(items)
+        .flat_map(Value::items)
+        .for_each(|tool| read_tool(tool, &mut tools));
     tools
+}
+
+/// The lists of tools in items that add some.
+fn added_lists(items: Option<Value<'_>>) -> impl Iterator<Item = Value<'_>> {
+    let items = array(items).into_iter().flat_map(Value::items);
+    let added = items.filter(|item| string(item.get("type")) == "additional_tools");
+    added.filter_map(|item| array(item.get("tools")))
+}
+
+/// How many definitions there are in `value`, at least as many as are read.
+pub(super) fn definition_count(value: Option<Value<'_>>) -> usize {
+    elements(value).map(definitions_in).sum()
+}
+
+/// How many definitions there are in items that add tools.
+pub(super) fn added_count(items: Option<Value<'_>>) -> usize {
+    let added = added_lists(items).flat_map(Value::items);
+    added.map(definitions_in).sum()
+}
+
+/// One, or as many as Gemini lists, each beside members that are tools of its own.
+fn definitions_in(item: Value<'_>) -> usize {
+    match array(first(item, &DECLARATIONS)) {
+        Some(declared) => declared.len() + item.len(),
+        None => 1,
+    }
 }
 
 /// The elements of a list, or the value that stands in place of one.

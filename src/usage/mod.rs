@@ -2,6 +2,7 @@
 //!
 //! A whole is scaled as what fills the window, its parts as differences of scaled sums. So the parts
 //! of the scaled input add up to the scaled input, none is negative, and zero stays zero.
+pub mod events;
 pub mod scale;
 pub mod sse;
 mod table;
@@ -15,6 +16,9 @@ use table::{FIELD_COUNT, Field, List, Name, table};
 
 /// Where an element of a list has its number.
 const ELEMENT_NUMBERS: [&str; 3] = ["tokenCount", "token_count", "inputTokens"];
+
+/// Reasoning that is above the output by no more is in it: a host of Kimi counts it one higher.
+const SLIP_PERCENT: u64 = 1;
 
 /// Most usage objects have no more.
 const USUAL_NUMBERS: usize = 12;
@@ -203,23 +207,48 @@ impl<'d> Reading<'d> {
         self.cache_read = self.either(Field::CacheReadBeside, Field::CacheRead);
         self.cache_write = self.either(Field::CacheWriteBeside, Field::CacheWrite);
         self.reasoning = self.either(Field::ReasoningBeside, Field::Reasoning);
-        let is_openai = self.found.iter().any(|found| found.path == "prompt_tokens");
+        let has = |path| self.found.iter().any(|found| found.path == path);
+        let (is_openai, is_cohere) = (has("prompt_tokens"), has("billed_units.input_tokens"));
         let beside = self.of(Field::CacheReadBeside) > 0 || self.of(Field::CacheWriteBeside) > 0;
         self.is_cache_beside = beside && !is_openai;
+        if !self.has_total() && self.cached() > self.of(Field::Input) {
+            // It cannot be inside, but for Cohere, which counts it in another measure.
+            self.is_cache_beside |= !is_cohere;
+        }
+        let has_more = self.reasoning > self.of(Field::Output);
         self.is_reasoning_beside =
-            self.get(Field::ReasoningBeside).is_some() || self.reasoning > self.of(Field::Output);
+            self.get(Field::ReasoningBeside).is_some() || has_more && !self.is_slip();
+    }
+
+    fn has_total(&self) -> bool {
+        let has = |field| self.get(field).is_some();
+        has(Field::Input) && has(Field::Output) && has(Field::Total)
+    }
+
+    /// Whether reasoning that is more than the output is all of it, counted otherwise.
+    fn is_slip(&self) -> bool {
+        let output = self.of(Field::Output);
+        let input = self
+            .all_input()
+            .saturating_add(self.of(Field::ToolUsePrompt));
+        let rest = self.of(Field::Total).checked_sub(input);
+        self.reasoning.saturating_sub(output) <= output / 100 * SLIP_PERCENT
+            || self.has_total() && rest == Some(self.reasoning)
     }
 
     /// What the total has more than input and output is what stands beside them.
     fn ask_total(&mut self) {
-        let has = |field| self.get(field).is_some();
-        if !(has(Field::Input) && has(Field::Output) && has(Field::Total)) {
+        if !self.has_total() {
             return;
         }
-        let more = self
-            .of(Field::Total)
-            .checked_sub(self.parts())
-            .filter(|&more| more > 0);
+        let beside = if self.is_reasoning_beside {
+            self.reasoning
+        } else {
+            0
+        };
+        let output = self.of(Field::Output).saturating_add(beside);
+        let more = self.of(Field::Total).checked_sub(self.parts(output));
+        let more = more.filter(|&more| more > 0);
         let Some(more) = more else {
             return;
         };
@@ -252,20 +281,19 @@ impl<'d> Reading<'d> {
     }
 
     fn all_output(&self) -> u64 {
-        let beside = if self.is_reasoning_beside {
-            self.reasoning
-        } else {
-            0
-        };
-        self.of(Field::Output).saturating_add(beside)
+        let output = self.of(Field::Output);
+        match self.is_reasoning_beside {
+            true => output.saturating_add(self.reasoning),
+            false => output.max(self.reasoning),
+        }
     }
 
-    /// What a total is made of.
-    fn parts(&self) -> u64 {
+    /// What a total with this output is made of.
+    fn parts(&self, output: u64) -> u64 {
         let tool_use = self.of(Field::ToolUsePrompt);
         self.all_input()
             .saturating_add(tool_use)
-            .saturating_add(self.all_output())
+            .saturating_add(output)
     }
 
     fn append_changes(&self, scale: &Scale, changes: &mut Vec<Change>) {
@@ -301,8 +329,12 @@ impl<'d> Reading<'d> {
         };
         match found.field {
             Field::Input if self.is_cache_beside => self.cached(),
-            Field::CacheWrite | Field::CacheWriteBeside | Field::CacheWrite5m => self.cache_read,
+            Field::CacheWrite | Field::CacheWriteBeside => self.cache_read,
+            Field::CacheWrite5m | Field::CacheWrite30m => self.cache_read,
             Field::CacheWrite1h => self.cache_read.saturating_add(self.of(Field::CacheWrite5m)),
+            Field::CacheWrite12h => self
+                .cache_read
+                .saturating_add(self.of(Field::CacheWrite30m)),
             Field::Uncached => self.cached(),
             Field::InputAudio if self.audio_beside > 0 => self.all_input() - self.audio_beside,
             Field::InputAudio => sum(&[Field::InputText]),
@@ -339,7 +371,7 @@ impl<'d> Reading<'d> {
 
     /// The sum of the scaled parts, and what a total has beside them scaled by itself.
     fn scaled_total(&self, total: u64, scale: &Scale) -> u64 {
-        let Some(rest) = total.checked_sub(self.parts()) else {
+        let Some(rest) = total.checked_sub(self.parts(self.all_output())) else {
             return scale.tokens(total);
         };
         let tool_use = scale.after(self.tool_use_start(scale), self.of(Field::ToolUsePrompt));

@@ -24,7 +24,7 @@ use std::ops::Range;
 /// Longest event that is rewritten, without the blank line at its end.
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// What an event contains that is looked at.
 const USAGE_NAME: &[u8] = b"\"usage";
 /// What follows on it in all but the last event of a stream of OpenAI.
@@ -183,7 +183,7 @@ impl Rewriter {
 }
 
 /// Where in a stream events end: at a blank line, after LF, CR or both.
-struct Lines {
+pub(super) struct Lines {
     is_event_empty: bool,
     is_line_empty: bool,
     /// The last byte was CR: an LF that follows belongs to it.
@@ -202,7 +202,7 @@ impl Default for Lines {
 
 impl Lines {
     /// Where the next event's content ends and where the event does, reading from `at` on.
-    fn event_end(&mut self, bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    pub(super) fn event_end(&mut self, bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
         if at < bytes.len() && std::mem::take(&mut self.is_after_cr) && bytes[at] == b'\n' {
             at += 1;
             if self.is_event_empty {
@@ -234,8 +234,8 @@ impl Lines {
 }
 
 /// The data of an event: one line as it is, several joined by LF.
-struct Data<'e> {
-    bytes: Cow<'e, [u8]>,
+pub(super) struct Data<'e> {
+    pub(super) bytes: Cow<'e, [u8]>,
     /// Where the last line begins: in the data and in the event.
     last: (usize, usize),
     /// Likewise the lines before it.
@@ -244,7 +244,7 @@ struct Data<'e> {
 
 impl<'e> Data<'e> {
     /// The data of the event that begins at `at`.
-    fn of(event: &'e [u8], mut at: usize) -> Data<'e> {
+    pub(super) fn of(event: &'e [u8], mut at: usize) -> Data<'e> {
         let mut bytes: Option<Cow<'e, [u8]>> = None;
         let (mut last, mut others) = ((0, 0), Vec::new());
         while at < event.len() {

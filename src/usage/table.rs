@@ -15,6 +15,8 @@ pub(super) enum Field {
     CacheWriteBeside,
     CacheWrite5m,
     CacheWrite1h,
+    CacheWrite30m,
+    CacheWrite12h,
     Uncached,
     InputText,
     InputAudio,
@@ -32,7 +34,7 @@ pub(super) enum Field {
     Total,
 }
 
-pub(super) const FIELD_COUNT: usize = 22;
+pub(super) const FIELD_COUNT: usize = 24;
 
 const FIELDS: [(&str, Field); FIELD_COUNT] = [
     ("input", Field::Input),
@@ -42,6 +44,8 @@ const FIELDS: [(&str, Field); FIELD_COUNT] = [
     ("cache_write_beside", Field::CacheWriteBeside),
     ("cache_write_5m", Field::CacheWrite5m),
     ("cache_write_1h", Field::CacheWrite1h),
+    ("cache_write_30m", Field::CacheWrite30m),
+    ("cache_write_12h", Field::CacheWrite12h),
     ("uncached", Field::Uncached),
     ("input_text", Field::InputText),
     ("input_audio", Field::InputAudio),

@@ -36,7 +36,9 @@ PATTERNS: Final = {
     "o200k_harmony": O200K,
     "cl100k_base": CL100K,
     "p50k_base": R50K,
+    "p50k_edit": R50K,
     "r50k_base": R50K,
+    "gpt2": R50K,
 }
 """The split patterns, from tiktoken 0.14 (MIT); special tokens in text are ordinary text.
 
@@ -61,9 +63,9 @@ def ranks(encoding: str) -> dict[bytes, int]:
 
 
 def token_bytes(encoding: Encoding, rank: int) -> bytes | None:
-    """The bytes of a token; None if there is none of this rank."""
+    """The bytes of an ordinary token; None if there is none of this rank."""
     try:
-        return encoding.decode_bytes([rank])
+        return None if encoding.is_special_token(rank) else encoding.decode_bytes([rank])
     except ValueError:
         return None
 

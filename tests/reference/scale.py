@@ -187,8 +187,16 @@ class Reading:
         self.audio_beside = 0
         beside = self.of("cache_read_beside") + self.of("cache_write_beside") > 0
         self.is_cache_beside = beside and not is_digits(at(usage, ("prompt_tokens",)))
-        self.is_reasoning_beside = bool(self.found["reasoning_beside"]) or self.reasoning > self.of(
-            "output"
+        self.has_total = all(self.found[name] for name in ("input", "output", "total"))
+        is_cohere = is_digits(at(usage, ("billed_units", "input_tokens")))
+        if not self.has_total and self.cached > self.of("input"):
+            self.is_cache_beside |= not is_cohere
+        output, rest = self.of("output"), self.of("total") - self.of("tool_use_prompt")
+        is_slip = self.reasoning - output <= output // 100 or (
+            self.has_total and rest - self.all_input == self.reasoning
+        )
+        self.is_reasoning_beside = bool(self.found["reasoning_beside"]) or (
+            self.reasoning > output and not is_slip
         )
         self.ask_total()
         self.first = first_input_tokens if self.all_input == 0 else None
@@ -201,8 +209,9 @@ class Reading:
 
     def ask_total(self) -> None:
         """What the total has more than input and output is what stands beside them."""
-        more = self.of("total") - self.parts
-        if not all(self.found[name] for name in ("input", "output", "total")) or more <= 0:
+        beside = self.reasoning if self.is_reasoning_beside else 0
+        more = self.of("total") - self.parts + self.all_output - self.of("output") - beside
+        if not self.has_total or more <= 0:
             return
         cached = 0 if self.is_cache_beside else self.cached
         reasoning = 0 if self.is_reasoning_beside else self.reasoning
@@ -221,7 +230,8 @@ class Reading:
     @property
     def all_output(self) -> int:
         """Output with all reasoning."""
-        return self.of("output") + (self.reasoning if self.is_reasoning_beside else 0)
+        output = self.of("output")
+        return output + self.reasoning if self.is_reasoning_beside else max(output, self.reasoning)
 
     @property
     def parts(self) -> int:
@@ -270,6 +280,8 @@ class Reading:
             "cache_write_beside": self.cache_read,
             "cache_write_5m": self.cache_read,
             "cache_write_1h": self.cache_read + self.of("cache_write_5m"),
+            "cache_write_30m": self.cache_read,
+            "cache_write_12h": self.cache_read + self.of("cache_write_30m"),
             "uncached": self.cached,
             "input_audio": text,
             "input_image": text + audio,

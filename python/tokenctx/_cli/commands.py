@@ -6,22 +6,21 @@ import json
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path  # noqa: TC003  # typer reads annotations at run time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
+from typer.core import TyperGroup
 
 from tokenctx._cli.context import context_command
 from tokenctx._cli.eval import eval_command
-from tokenctx._cli.inputs import Count, Kind, Options, counts, kind_of, read_input
+from tokenctx._cli.help_texts import DIALECT, ENCODING, PROVIDER, examples
+from tokenctx._cli.inputs import BadLine, Count, Kind, Options, counts, read_input
 from tokenctx._cli.profiles import profiles_command
+from tokenctx._cli.screen import complain, console, print_line, progress, text, visible
 from tokenctx._cli.tables import (
     add_figures,
     add_turn,
-    complain,
-    console,
     figure_table,
-    progress,
     reason_lines,
     show_count,
     show_lines,
@@ -54,7 +53,22 @@ NO_RECORDING = (
 )
 """What a file can do that has the right fields with the wrong things in them."""
 
+
+class _Group(TyperGroup):
+    """The commands; what they complain about in an option may be a foreign name."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that `ctx` asks for."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if isinstance(message := getattr(error, "message", None), str):
+                error.message = visible(message)  # type: ignore[attr-defined]
+            raise
+
+
 app = typer.Typer(
+    cls=_Group,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -62,14 +76,9 @@ app = typer.Typer(
 )
 
 
-app.command("context")(context_command)
-app.command("eval")(eval_command)
-app.command("profiles")(profiles_command)
-
-
 def _print_version(is_asked: bool) -> None:  # noqa: FBT001  # typer's callback
     if is_asked:
-        typer.echo(f"tokenctx {__version__}")
+        print_line(f"tokenctx {__version__}")
         raise typer.Exit
 
 
@@ -84,31 +93,42 @@ def _main(
     pass
 
 
-@app.command("count")
+@app.command(
+    "count",
+    epilog=examples(
+        "count prompt.txt",
+        "count --model claude-sonnet-4-5 request.json",
+        "count --json requests.jsonl > counts.jsonl",
+        "count - < request.json",
+    ),
+)
 def count_command(
     files: Annotated[list[str], typer.Argument(help="Files to count; - is standard input.")],
     *,
     kind: Annotated[
-        Kind | None, typer.Option("--as", help="What the files are. [default: detected]")
+        Kind | None, typer.Option("--as", help="What the files are. (default: detected)")
     ] = None,
     encoding: Annotated[
-        EncodingName | None, typer.Option(help="Vocabulary of a text. [default: o200k_base]")
+        EncodingName | None,
+        typer.Option("--encoding", "-e", metavar="NAME", help=ENCODING),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Count for this model.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Count for this model.")
+    ] = None,
     dialect: Annotated[
-        Dialect | None, typer.Option(help="Request format. [default: detected]")
+        Dialect | None,
+        typer.Option(metavar="NAME", help=DIALECT),
     ] = None,
-    provider: Annotated[
-        str | None, typer.Option(help="Who answers, as vertex. [default: what the model says]")
-    ] = None,
-    method: Annotated[Method | None, typer.Option(help="How to count. [default: profile]")] = None,
+    provider: Annotated[str | None, typer.Option(help=PROVIDER)] = None,
+    method: Annotated[Method | None, typer.Option(help="How to count. (default: profile)")] = None,
     messages: Annotated[bool, typer.Option("--messages", help="Each message, each line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one per input.")] = False,
 ) -> None:
     """Count the tokens of text files, request bodies, or lines of requests."""
-    if encoding and (model or method):
+    if encoding and (model or method or kind not in {None, "text"}):
         raise typer.BadParameter(
-            "a vocabulary alone counts text; leave it out to count for a model or by a method",
+            "a vocabulary alone counts text; leave it out to count for a model, by a method, or "
+            "as anything else",
             param_hint="--encoding",
         )
     options = Options(kind, encoding, model, dialect, method, provider)
@@ -118,33 +138,51 @@ def count_command(
 
 
 def _is_counted(name: str, options: Options, *, messages: bool, as_json: bool) -> bool:
-    """Whether the file was counted; if not, the reason is on standard error."""
+    """Whether the whole file was counted; if not, the reason is on standard error."""
     try:
-        _count_file(name, options, with_messages=messages, as_json=as_json)
+        return _count_file(name, options, with_messages=messages, as_json=as_json)
     except BrokenPipeError:
         raise
     except UNREADABLE as error:
         complain(name, error)
         return False
-    return True
 
 
-def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bool) -> None:
+def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bool) -> bool:
     content = read_input(name)
     screen = console()
-    is_many = (options.kind or kind_of(content)) == "jsonl"
     gathered: list[Count] = []
+    bad_lines: list[BadLine] = []
     with progress(name, len(content)) as advance_to:
         for count, done in counts(name, content, options):
             advance_to(done)
-            if as_json:
-                typer.echo(json.dumps(count.as_json()))
-            elif is_many and not with_messages:
+            if isinstance(count, BadLine):
+                bad_lines.append(count)
+            elif as_json:
+                print_line(json.dumps(count.as_json()))
+            elif count.kind == "jsonl" and not with_messages:
                 gathered.append(count)
             else:
                 show_count(screen, count, with_messages=with_messages)
-    if is_many and not as_json and not with_messages:
+    if gathered:
         show_lines(screen, name, gathered)
+    for line in bad_lines:
+        complain(line.name, line.error)
+    return not bad_lines
+
+
+app.command(
+    "context",
+    epilog=examples(
+        "context request.json",
+        "context session.jsonl --preset claude-code --html page.html",
+        "context request.json --watch",
+    ),
+)(context_command)
+app.command(
+    "profiles",
+    epilog=examples("profiles gpt-4o", "profiles gemini-2.5-pro --provider vertex"),
+)(profiles_command)
 
 
 @dataclass(slots=True)
@@ -175,7 +213,7 @@ class Report:
         self.has_context &= conversation.has_context
 
 
-@app.command("replay")
+@app.command("replay", epilog=examples("replay session.json", "replay calls.jsonl.gz --steps"))
 def replay_command(
     file: Annotated[Path, typer.Argument(help="A recorded conversation, or many; .gz too.")],
     *,
@@ -196,7 +234,7 @@ def replay_command(
         complain(str(file), error)
         raise typer.Exit(1) from None
     if as_json:
-        typer.echo(json.dumps(_report_json(recording, report, with_conversations=verbose)))
+        print_line(json.dumps(_report_json(recording, report, with_conversations=verbose)))
     elif steps:
         _show_steps(report.steps)
     else:
@@ -219,7 +257,7 @@ def _replayed(recording: Recording, provider: str | None) -> Report:
 def _show(recording: Recording, report: Report, *, verbose: bool) -> None:
     screen = console()
     if recording.about:
-        screen.print(Text(recording.about), soft_wrap=True)
+        screen.print(text(recording.about), soft_wrap=True)
     if recording.conversation_count == 1:
         table = turn_table()
         for turn in report.turns:
@@ -235,14 +273,14 @@ def _show(recording: Recording, report: Report, *, verbose: bool) -> None:
         screen.print(conversations)
     screen.print(table)
     for line in _notes(recording, report):
-        screen.print(Text(line), soft_wrap=True)
+        screen.print(text(line), soft_wrap=True)
 
 
 def _show_steps(steps: StepReport) -> None:
     screen = console()
     screen.print(step_table(steps.whole))
     if steps.after_total:
-        screen.print(Text(AFTER_TOTAL), soft_wrap=True)
+        screen.print(text(AFTER_TOTAL), soft_wrap=True)
         screen.print(step_table(steps.after_total))
 
 
@@ -272,3 +310,9 @@ def _report_json(recording: Recording, report: Report, *, with_conversations: bo
             {"conversation": name, **figures.as_json()} for name, figures in report.by_conversation
         ]
     return whole
+
+
+app.command(
+    "eval",
+    epilog=examples("eval calls.jsonl.gz --by model", "eval calls.jsonl --worst 10 --least 1"),
+)(eval_command)

@@ -15,14 +15,18 @@ import typer
 from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans
 from tokenctx._cli.context_view import screen, view
-from tokenctx._cli.inputs import STANDARD_INPUT, kind_of, read_input
-from tokenctx._cli.tables import complain
-from tokenctx._context.limits import ModelLimits, model_limits
+from tokenctx._cli.help_texts import DIALECT, PRESET, PROVIDER
+from tokenctx._cli.inputs import STANDARD_INPUT, is_request, read_input
+from tokenctx._cli.screen import complain, print_line
+from tokenctx._context.limits import model_limits
 from tokenctx._context.thresholds import PresetName  # noqa: TC001
 from tokenctx._context.window import ContextWindow
 from tokenctx._errors import Error
-from tokenctx._evaluation.recordings import RecordingError, read_recording
-from tokenctx._models import Dialect  # noqa: TC001  # typer reads annotations at run time
+from tokenctx._evaluation.recordings import RecordingError, recording_in
+from tokenctx._models import (
+    Dialect,  # typer reads annotations at run time
+    ModelLimits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from tokenctx._context.usage import ContextUsage
 
 UNREADABLE: Final = (Error, OSError, EOFError, zlib.error, RecordingError)
+MESSAGES: Final = "`messages`, `contents` or `input`"
 FAULTY: Final = (*UNREADABLE, AttributeError, KeyError, TypeError, ValueError)
 """What a file can do that has the right fields with the wrong things in them."""
 PERIOD_SECONDS: Final = 0.5
@@ -39,18 +44,18 @@ PERIOD_SECONDS: Final = 0.5
 def context_command(
     file: Annotated[str, typer.Argument(help="A request, or a recorded conversation; - is input.")],
     *,
-    model: Annotated[str | None, typer.Option(help="Who answers. [default: what it says]")] = None,
-    preset: Annotated[PresetName | None, typer.Option(help="Compact as this agent does.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Who answers. (default: what it says)")
+    ] = None,
+    preset: Annotated[PresetName | None, typer.Option(metavar="NAME", help=PRESET)] = None,
     threshold: Annotated[
         str | None, typer.Option(help="Compact above: tokens, or a fraction as 0.9.")
     ] = None,
     window: Annotated[int | None, typer.Option(help="Context window in tokens.")] = None,
     reserve: Annotated[int | None, typer.Option(help="Tokens kept free for the answer.")] = None,
     limits: Annotated[Path | None, typer.Option(help="A JSON file of limits by model.")] = None,
-    dialect: Annotated[
-        Dialect | None, typer.Option(help="Request format. [default: detected]")
-    ] = None,
-    provider: Annotated[str | None, typer.Option(help="Who answers, as vertex.")] = None,
+    dialect: Annotated[Dialect | None, typer.Option(metavar="NAME", help=DIALECT)] = None,
+    provider: Annotated[str | None, typer.Option(help=PROVIDER)] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     watch: Annotated[
@@ -77,12 +82,12 @@ def context_command(
         made()
     except (TypeError, ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
-    for is_first in _changes(file) if watch else iter((True,)):
-        if watch and not is_first:
-            screen().clear()
-        is_shown = _is_shown(file, made, html, as_json=as_json)
-        if not is_shown and not watch:
+    if not watch:
+        if not _is_shown(file, made, html, as_json=as_json):
             raise typer.Exit(1)
+        return
+    for is_first in _changes(file):
+        _is_shown(file, made, html, as_json=as_json, clears=not is_first)
 
 
 def _limits(window: int, model: str | None) -> ModelLimits:
@@ -102,9 +107,17 @@ def _number(text: str | None) -> float | None:
 
 
 def _is_shown(
-    file: str, made: Callable[[], ContextWindow], html: Path | None, *, as_json: bool
+    file: str,
+    made: Callable[[], ContextWindow],
+    html: Path | None,
+    *,
+    as_json: bool,
+    clears: bool = False,
 ) -> bool:
-    """Whether the file could be shown; if not, the reason is on standard error."""
+    """Whether the file could be shown; if not, the reason is on standard error.
+
+    What the screen has is cleared for a new picture only, so the last good one stays.
+    """
     try:
         usage, plans = measured(file, made())
         if html is not None:
@@ -114,8 +127,10 @@ def _is_shown(
     except FAULTY as error:
         complain(file, error)
         return False
+    if clears:
+        screen().clear()
     if as_json:
-        typer.echo(json.dumps({**usage.as_json(), "plans": asdict(plans)}))
+        print_line(json.dumps({**usage.as_json(), "plans": asdict(plans)}))
     elif html is None:
         console = screen()
         console.print(view(usage, plans, console))
@@ -126,14 +141,18 @@ def measured(file: str, window: ContextWindow) -> tuple[ContextUsage, Plans]:
     """The usage and the plans of the request in a file, or of the last one of a recording."""
     content = read_input(file)
     body: Any = content
-    if kind_of(content) != "request":
-        body = _last_turn(Path(file), window)
+    if not is_request(content):
+        body = _last_turn(file, content, window)
     return window.usage(body), Plans(window.prune(body), window.retain(body))
 
 
-def _last_turn(path: Path, window: ContextWindow) -> bytes:
+def _last_turn(file: str, content: bytes, window: ContextWindow) -> bytes:
     """The last request of the first conversation; the two calls before it are recorded."""
-    conversation = next(read_recording(path).conversations, None)
+    try:
+        recording = recording_in(Path(file).name, content)
+    except RecordingError as error:
+        raise RecordingError(f"{error}; a request with {MESSAGES} would do too") from None
+    conversation = next(recording.conversations, None)
     turns = deque(conversation.turns if conversation is not None else (), maxlen=3)
     if not turns:
         raise RecordingError("no call is in this file")
@@ -143,14 +162,15 @@ def _last_turn(path: Path, window: ContextWindow) -> bytes:
 
 
 def _changes(file: str) -> Iterator[bool]:
-    """True at first, then False each time that the file is another."""
-    seen = None
+    """True at first, then False each time that the file is another, is gone, or is back."""
+    seen = _state(file)
+    yield True
     while True:
-        state = _state(file)
-        if seen is None or (state is not None and state != seen):
-            yield seen is None
-            seen = state or (0, 0)
         time.sleep(PERIOD_SECONDS)
+        state = _state(file)
+        if state != seen:
+            seen = state
+            yield False
 
 
 def _state(file: str) -> tuple[int, int] | None:

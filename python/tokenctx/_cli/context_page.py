@@ -15,6 +15,7 @@ from tokenctx._cli.context_picture import (
     plan_lines,
     segments,
 )
+from tokenctx._cli.screen import visible
 from tokenctx._core import __version__
 
 if TYPE_CHECKING:
@@ -44,20 +45,20 @@ def page(usage: ContextUsage, plans: Plans, title: str) -> str:
     parts = segments(usage)
     whole = sum(part.tokens for part in parts) or 1
     body = [
-        f"<h1>{escape(headline(usage))}</h1>",
-        f"<div>{escape(title)} {escape(usage.model)} · {usage.basis.method}</div>",
-        f'<div class="bar" role="img" aria-label="{escape(headline(usage))}">',
+        f"<h1>{_safe(headline(usage))}</h1>",
+        f"<div>{_safe(title)} {_safe(usage.model)} · {usage.basis.method}</div>",
+        f'<div class="bar" role="img" aria-label="{_safe(headline(usage))}">',
         f"{_bar(parts, whole)}</div>",
         f"<table>{''.join(_rows(usage, parts))}</table>",
         "<h2>Basis</h2>",
         f"<table>{''.join(_basis(usage))}</table>",
         "<h2>Plan</h2>",
-        *(f"<p>{escape(line)}</p>" for line in plan_lines(usage, plans)),
-        f"<footer>tokenctx {escape(__version__)}</footer>",
+        *(f"<p>{_safe(line)}</p>" for line in plan_lines(usage, plans)),
+        f"<footer>tokenctx {_safe(__version__)}</footer>",
     ]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{escape(headline(usage))}</title><style>{STYLE}</style>"
+        f"<title>{_safe(headline(usage))}</title><style>{STYLE}</style>"
     )
     return (
         f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n'
@@ -66,10 +67,14 @@ def page(usage: ContextUsage, plans: Plans, title: str) -> str:
     )
 
 
+def _safe(foreign: str) -> str:
+    return escape(visible(foreign))
+
+
 def _bar(parts: list[Segment], whole: int) -> str:
     return "".join(
         f'<span style="width:{100 * part.tokens / whole:.4f}%;background:{COLOURS[part.name]}" '
-        f'title="{escape(part.title)}: {part.tokens:,}"></span>'
+        f'title="{_safe(part.title)}: {part.tokens:,}"></span>'
         for part in parts
     )
 
@@ -93,9 +98,9 @@ def _rows(usage: ContextUsage, parts: list[Segment]) -> Iterator[str]:
 
 def _basis(usage: ContextUsage) -> Iterator[str]:
     for name, value in basis_lines(usage):
-        yield f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>"
+        yield f"<tr><td>{_safe(name)}</td><td>{_safe(value)}</td></tr>"
 
 
 def _row(name: str, *values: str, mark: str = "", kind: str = "") -> str:
-    numbers = "".join(f'<td class="number">{escape(value)}</td>' for value in values)
-    return f'<tr class="{kind}"><td>{mark}{escape(name)}</td>{numbers}</tr>'
+    numbers = "".join(f'<td class="number">{_safe(value)}</td>' for value in values)
+    return f'<tr class="{kind}"><td>{mark}{_safe(name)}</td>{numbers}</tr>'

@@ -101,12 +101,11 @@ def cells(parts: Sequence[Segment], width: int) -> list[int]:
 
 
 def item_title(item: ContextItem) -> str:
-    """The name behind its server's, without what a terminal could take for an order."""
-    name = item.name
-    if item.group:
-        own = name.partition(item.group)[2].lstrip("_-") or name
-        name = f"{item.group}: {own}"
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+    """The name behind its server's."""
+    if not item.group:
+        return item.name
+    own = item.name.partition(item.group)[2].lstrip("_-") or item.name
+    return f"{item.group}: {own}"
 
 
 def headline(usage: ContextUsage) -> str:

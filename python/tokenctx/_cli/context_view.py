@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group
-from rich.text import Text
 
 from tokenctx._cli.context_picture import (
     MARKS,
@@ -22,11 +21,13 @@ from tokenctx._cli.context_picture import (
     plan_lines,
     segments,
 )
+from tokenctx._cli.screen import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
+    from rich.text import Text
 
     from tokenctx._context.usage import ContextUsage
 
@@ -56,8 +57,8 @@ def _lines(
 ) -> Iterator[RenderableType]:
     parts = segments(usage)
     name = f"  {usage.model}" if usage.model else ""
-    yield Text.assemble(("Context window", "bold"), name)
-    yield Text.assemble(headline(usage), (f"  {usage.basis.method}", "dim"))
+    yield text(("Context window", "bold"), name)
+    yield text(headline(usage), (f"  {usage.basis.method}", "dim"))
     yield _bar(parts, width, has_colours=has_colours)
     whole = usage.window_tokens or usage.total_tokens or 1
     for part in parts:
@@ -67,16 +68,16 @@ def _lines(
         if category.is_deferred:
             title = f"  {category.title}, deferred (in no sum)"
             yield _line(title, f"{category.tokens:,}", width, "dim")
-    yield Text("Basis", style="bold")
+    yield text("Basis", style="bold")
     for title, value in basis_lines(usage):
         yield _wrapped(f"  {title}: {value}", width)
-    yield Text("Plan", style="bold")
+    yield text("Plan", style="bold")
     for line in plan_lines(usage, plans):
         yield _wrapped(f"  {line}", width)
 
 
 def _bar(parts: list[Segment], width: int, *, has_colours: bool) -> Text:
-    bar = Text(no_wrap=True)
+    bar = text(no_wrap=True)
     for part, count in zip(parts, cells(parts, width), strict=False):
         mark, style = _mark(part.name, has_colours=has_colours)
         bar.append(mark * count, style=style)
@@ -91,7 +92,7 @@ def _row(part: Segment, whole: int, width: int, *, has_colours: bool) -> Text:
     numbers = f"{part.tokens:,} {_percent(part.tokens, whole):>6}"
     title = f"{part.title} ({part.note})" if part.note else part.title
     mark = _mark(part.name, has_colours=has_colours)
-    return Text.assemble(mark, " ", _line(title, numbers, width - 2))
+    return text(mark, " ", _line(title, numbers, width - 2))
 
 
 def _percent(tokens: int, whole: int) -> str:
@@ -115,16 +116,16 @@ def _items(usage: ContextUsage, part: Segment, width: int) -> Iterator[Text]:
 
 def _line(title: str, value: str, width: int, style: str = "") -> Text:
     """A title to the left, a value to the right; a title that is too long is cut."""
-    left = Text(title, no_wrap=True)
+    left = text(title, no_wrap=True)
     left.truncate(max(1, width - len(value) - 1), overflow="ellipsis", pad=True)
-    return Text.assemble(left, " ", value, style=style, no_wrap=True)
+    return text(left, " ", value, style=style, no_wrap=True)
 
 
-def _wrapped(line: str, width: int) -> Text:
+def _wrapped(line: str, width: int) -> Group:
     """A line that is broken between words, its rest indented."""
     words, lines = line.split(" "), [""]
     for word in words:
         if len(lines[-1]) + len(word) > width and lines[-1].strip():
             lines.append("   ")
         lines[-1] += f"{word} "
-    return Text("\n".join(line.rstrip() for line in lines))
+    return Group(*(text(line.rstrip()) for line in lines))

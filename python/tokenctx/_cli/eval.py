@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from tokenctx._cli.eval_tables import document, show, skipped_lines
-from tokenctx._cli.tables import complain, progress
+from tokenctx._cli.screen import complain, print_document, print_line, progress
 from tokenctx._core import Encoding, __version__
 from tokenctx._errors import Error
 from tokenctx._evaluation.evaluation import (
@@ -69,9 +69,9 @@ def eval_command(
         raise typer.Exit(1) from None
     found = misses(estimator, [(it[2], it[3]) for it in sorted(evaluation.worst, reverse=True)])
     if as_json:
-        typer.echo(json.dumps(_as_json(file.name, evaluation, found)))
+        print_line(json.dumps(_as_json(file.name, evaluation, found)))
     elif markdown:
-        typer.echo(document(evaluation, least, _today()), nl=False)
+        print_document(document(evaluation, least, _today()))
     else:
         show(evaluation, found, least)
 

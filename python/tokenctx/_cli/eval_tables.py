@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
-from tokenctx._cli.tables import console
+from tokenctx._cli.screen import console, text, visible
 from tokenctx._core import __version__
 from tokenctx._evaluation.strata import DELTA
 
@@ -66,15 +65,18 @@ class Grid:
             justify = "left" if place < self.left else "right"
             table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
         for row in self.rows:
-            table.add_row(*map(Text, row))
+            table.add_row(*map(text, row))
         return table
 
     def as_markdown(self) -> str:
         """The grid for a document."""
         rules = ["---"] * self.left + ["--:"] * (len(self.titles) - self.left)
         rows = [self.titles, rules, *self.rows]
-        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-        return "\n".join(lines) + "\n"
+        return "".join(f"| {' | '.join(map(_markdown, row))} |\n" for row in rows)
+
+
+def _markdown(cell: str) -> str:
+    return visible(cell).replace("|", "\\|")
 
 
 def show(evaluation: Evaluation, found: Sequence[Miss], least: int) -> None:
@@ -82,33 +84,34 @@ def show(evaluation: Evaluation, found: Sequence[Miss], least: int) -> None:
     screen = console()
     unlimited = screen.options.update(max_width=MOST_COLUMNS)
     for grid in [*_grids(evaluation, least), *([_misses(found)] if found else [])]:
+        if not grid.rows:
+            continue
         table = grid.as_table()
         screen.width = max(screen.width, screen.measure(table, options=unlimited).maximum)
         screen.print(table)
     for line in _notes(evaluation, least):
-        screen.print(Text(line), soft_wrap=True)
+        screen.print(text(line), soft_wrap=True)
 
 
 def document(evaluation: Evaluation, least: int, date: str) -> str:
     """Everything but the misses as Markdown."""
     count = evaluation.record_count
     parts = [ABOUT.format(date=date, version=__version__, count=count, least=least)]
-    parts += [
-        f"\n## {grid.caption}\n\n{grid.as_markdown()}" for grid in _grids(evaluation, least)[::-1]
-    ]
+    grids = _grids(evaluation, least, has_promises=True)
+    parts += [f"\n## {grid.caption}\n\n{grid.as_markdown()}" for grid in reversed(grids)]
     return "".join(parts)
 
 
-def _grids(evaluation: Evaluation, least: int) -> list[Grid]:
+def _grids(evaluation: Evaluation, least: int, *, has_promises: bool = False) -> list[Grid]:
     grids = [_rows(evaluation.own, by, least) for by in evaluation.by]
     compared = [_compared(evaluation)] if evaluation.of_peers else []
-    return [*grids, *compared, pools(evaluation.own)]
+    return [*grids, *compared, pools(evaluation.own, has_promises=has_promises)]
 
 
 def _notes(evaluation: Evaluation, least: int) -> Iterator[str]:
     small = sum(len(scores) < least for scores in evaluation.own.rows.values())
     if small:
-        yield f"not shown: {small:,} rows of fewer than {least} calls"
+        yield f"not shown: {small:,} rows of fewer than {least} calls; --least 1 shows them"
     rate = evaluation.record_count / evaluation.seconds
     yield f"{evaluation.record_count:,} calls scored, {rate:,.0f} a second"
     for title, tally in evaluation.of_peers.items():
@@ -142,14 +145,15 @@ def _rows(tally: Tally, by: str, least: int) -> Grid:
     return Grid(f"By {by} and stratum", (by, "stratum", *TITLES), 2, rows)
 
 
-def pools(tally: Tally) -> Grid:
-    """The pools that something is promised for."""
+def pools(tally: Tally, *, has_promises: bool = True) -> Grid:
+    """Kinds of calls; on request with what the project promises for each: must and aim."""
     rows = [
-        (pool.name, *_cells(scores), _text(pool.must), _text(pool.aim))
+        (pool.name, *_cells(scores), *(_text(pool.must), _text(pool.aim))[: 2 * has_promises])
         for pool, scores in tally.sorted_pools()
         if scores
     ]
-    return Grid("Pools, with must and aim", ("pool", *TITLES, "must", "aim"), 1, rows)
+    titles = ("pool", *TITLES, *("must", "aim")[: 2 * has_promises])
+    return Grid("Pools, with must and aim" if has_promises else "By kind of call", titles, 1, rows)
 
 
 def _text(promise: Promise | None) -> str:

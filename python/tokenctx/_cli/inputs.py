@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
-import json
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._core import count_tokens
+from tokenctx._errors import Error, RequestError
 from tokenctx._estimate.estimator import HybridTokenEstimator
+from tokenctx._evaluation.recordings import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["text", "request", "jsonl"]
 
+JSON_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 REQUEST_FIELDS: Final = {"messages", "contents", "input", "prompt", "system", "tools"}
 STANDARD_INPUT: Final = "-"
 
@@ -35,6 +38,11 @@ class Options:
     method: Method | None = None
     provider: str | None = None
 
+    def kind_of(self, name: str, content: bytes) -> tuple[Kind, str]:
+        """What was asked for, else what it is; a vocabulary alone asks for text."""
+        kind = self.kind or ("text" if self.encoding else None)
+        return (kind, "") if kind else kind_of(name, content)
+
 
 @dataclass(frozen=True, slots=True)
 class Count:
@@ -46,6 +54,7 @@ class Count:
         counted_with: The vocabulary, or the method that needs none.
         context_tokens: System prompt, tools and framing.
         message_tokens: Tokens of each message.
+        note: What should be known of the way it was read; empty if nothing.
     """
 
     name: str
@@ -62,6 +71,7 @@ class Count:
     message_tokens: tuple[int, ...] | None = None
     context_window_tokens: int | None = None
     assumptions: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def window_share(self) -> float | None:
@@ -75,80 +85,115 @@ class Count:
         return {**asdict(self), "window_share": None if share is None else round(share, 6)}
 
 
+class InputError(Error):
+    """A file that is not what it should be; the message says what to do."""
+
+
 def read_input(name: str) -> bytes:
-    """The content of a file, unpacked if it ends in `.gz`; `-` is standard input."""
+    """The content of a file, unpacked if it ends in `.gz`; `-` is standard input.
+
+    Raises OSError, EOFError or zlib.error for a file, InputError for a closed standard input.
+    """
     if name == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise InputError("standard input is closed; give a file, or pipe something in")
         return sys.stdin.buffer.read()
     with gzip.open(name) if name.endswith(".gz") else Path(name).open("rb") as file:
         return file.read()
 
 
-def kind_of(content: bytes) -> Kind:
-    """What `content` looks like: a request, lines of JSON objects, or else text."""
-    if content.lstrip()[:1] not in {b"{", b"["}:
-        return "text"
+def kind_of(name: str, content: bytes) -> tuple[Kind, str]:
+    """What a file is, by its name and content, and what of that should be said.
+
+    Raises InputError where one kind was meant and the content is another: JSON that is cut, a text
+    that is no UTF-8.
+    """
+    is_named_json = name.removesuffix(".gz").endswith(JSON_SUFFIXES)
+    begin = content.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    if not (is_named_json or begin in {b"{", b"["}):
+        return "text", "" if content else "the file is empty"
     first, _, rest = content.strip().partition(b"\n")
-    value = _parse(first)
+    value, fault = read_json(first)
     if isinstance(value, dict) and rest:
-        return "jsonl"
-    value = _parse(content) if value is None else value
+        return "jsonl", ""
+    if fault:
+        value, fault = read_json(content)
+    if fault and (is_named_json or begin == b"{"):
+        raise InputError(f"{fault}; to count it as text: --as text")
+    if fault:
+        return "text", f"read as text: {fault}"
+    return ("request", "") if _is_request(value) else ("text", "JSON, but no request: read as text")
+
+
+def is_request(content: bytes) -> bool:
+    """Whether `content` is a request, or a list of messages."""
+    return _is_request(read_json(content)[0])
+
+
+def _is_request(value: object) -> bool:
     if isinstance(value, list):
-        is_request = all(isinstance(item, dict) and "role" in item for item in value)
-    else:
-        is_request = isinstance(value, dict) and bool(REQUEST_FIELDS & value.keys())
-    return "request" if is_request and value else "text"
+        return bool(value) and all(isinstance(item, dict) and "role" in item for item in value)
+    return isinstance(value, dict) and bool(REQUEST_FIELDS & value.keys())
 
 
-def _parse(text: bytes) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line of requests that could not be counted, and why."""
+
+    name: str
+    error: RequestError
 
 
-def counts(name: str, content: bytes, options: Options) -> Iterator[tuple[Count, int]]:
+def counts(name: str, content: bytes, options: Options) -> Iterator[tuple[Count | BadLine, int]]:
     """The count of each input in `content`, with the bytes of it that are done.
 
-    Raises RequestError for a request that cannot be read.
+    Raises RequestError for a request that cannot be read, InputError for a file that is not what
+    it seems to be.
     """
-    kind = options.kind or kind_of(content)
+    kind, note = options.kind_of(name, content)
     if kind == "text":
-        yield count_text(name, content, options), len(content)
+        yield count_text(name, content, options, note), len(content)
     elif kind == "request":
         yield count_request(name, "request", content, options), len(content)
     else:
         yield from _lines(name, content, options)
 
 
-def _lines(name: str, content: bytes, options: Options) -> Iterator[tuple[Count, int]]:
+def _lines(name: str, content: bytes, options: Options) -> Iterator[tuple[Count | BadLine, int]]:
     estimator = HybridTokenEstimator(method=options.method or "profile")
     done = 0
     for number, line in enumerate(content.split(b"\n"), 1):
         done += len(line) + 1
         if line.strip():
             title = f"{name}:{number}"
-            yield count_request(title, "jsonl", _wrapped(line), options, estimator), done
+            try:
+                count = count_request(title, "jsonl", _wrapped(line), options, estimator)
+            except RequestError as error:
+                yield BadLine(title, error), done
+            else:
+                yield count, done
 
 
 def _wrapped(line: bytes) -> object:
     """The request in a line that wraps one, as recordings do; else the line."""
     if b'"request"' not in line:
         return line
-    value = _parse(line)
+    value, _ = read_json(line)
     is_wrapped = isinstance(value, dict) and isinstance(value.get("request"), dict)
     return value["request"] if is_wrapped and isinstance(value, dict) else line
 
 
-def count_text(name: str, content: bytes, options: Options) -> Count:
+def count_text(name: str, content: bytes, options: Options, note: str = "") -> Count:
     """Tokens of a text alone, without framing.
 
     With a model or a method they are counted as in a message to it; else by `encoding` exactly.
+    Raises InputError for what is no UTF-8, unless `options` call it a text.
     """
+    text, note = _text_of(content, note, is_text=options.kind == "text")
     if options.encoding or not (options.model or options.method):
         encoding = options.encoding or "o200k_base"
-        tokens = count_tokens(content, encoding=encoding)
-        return Count(name, "text", tokens, tokens, tokens, "exact", encoding)
-    text = content.decode("utf-8", "replace")
+        tokens = count_tokens(text, encoding=encoding)
+        return Count(name, "text", tokens, tokens, tokens, "exact", encoding, note=note)
     full, empty = (_message(part, options) for part in (text, ""))
     return Count(
         name,
@@ -162,7 +207,20 @@ def count_text(name: str, content: bytes, options: Options) -> Count:
         model=full.model,
         context_window_tokens=full.context_window_tokens,
         assumptions=full.assumptions,
+        note=note,
     )
+
+
+def _text_of(content: bytes, note: str, *, is_text: bool) -> tuple[str, str]:
+    try:
+        return content.decode(), note
+    except UnicodeDecodeError as error:
+        if not is_text:
+            raise InputError(
+                f"neither JSON nor text: not UTF-8 at byte {error.start}; "
+                "to count what is not UTF-8 as U+FFFD: --as text"
+            ) from None
+        return content.decode("utf-8", "replace"), "what is not UTF-8 is counted as U+FFFD"
 
 
 def _message(text: str, options: Options) -> Count:

@@ -16,6 +16,8 @@ def main() -> None:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise
         sys.exit(INSTALL)
+    if sys.stdout is None:  # closed by who started us
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

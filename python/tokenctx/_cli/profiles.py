@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table as Grid
-from rich.text import Text
 
-from tokenctx._cli.tables import console
+from tokenctx._cli.help_texts import PROVIDER
+from tokenctx._cli.screen import complain, console, print_line, text
 from tokenctx._core import profile_of_model
 from tokenctx._estimate.profiles import profile_rows, profile_table
 from tokenctx._models import Dialect  # noqa: TC001
@@ -24,13 +24,13 @@ Row = dict[str, Any]
 
 def profiles_command(
     name: Annotated[
-        str | None, typer.Argument(help="A profile or a model. [default: list all profiles]")
+        str | None, typer.Argument(help="A profile or a model. (default: list all profiles)")
     ] = None,
     *,
     dialect: Annotated[
-        Dialect, typer.Option(help="Request format, for models that are not known.")
+        Dialect, typer.Option(metavar="NAME", help="Request format, for models that are not known.")
     ] = "openai-chat",
-    provider: Annotated[str | None, typer.Option(help="Who answers, as vertex.")] = None,
+    provider: Annotated[str | None, typer.Option(help=PROVIDER)] = None,
     file: Annotated[
         Path | None, typer.Option("--profiles", help="A file with profiles of your own.")
     ] = None,
@@ -40,7 +40,7 @@ def profiles_command(
     try:
         rows = None if file is None else profile_rows(file)
     except (OSError, TypeError, ValueError) as error:
-        typer.echo(f"tokenctx: {file}: {error}", err=True)
+        complain(str(file), error)
         raise typer.Exit(1) from None
     table = profile_table(rows)
     if name is None:
@@ -55,25 +55,25 @@ def profiles_command(
 
 def _show_all(table: dict[str, Row], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(table))
+        print_line(json.dumps(table))
         return
     grid = Grid("profile", "only at", "encoding", "confidence", "date", "models")
     for name, row in table.items():
         models, at = ", ".join(row["models"]), ", ".join(row["providers"])
         cells = (name, at, row["encoding"], row["confidence"], row["date"], models)
-        grid.add_row(*map(Text, cells))
+        grid.add_row(*map(text, cells))
     console().print(grid)
 
 
 def _show(row: Row, title: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(row))
+        print_line(json.dumps(row))
         return
     screen = console()
-    screen.print(Text(title), soft_wrap=True)
+    screen.print(text(title), soft_wrap=True)
     grid = Grid("field", "value")
     for key, value in _flat(row):
-        grid.add_row(Text(key), Text(value))
+        grid.add_row(text(key), text(value))
     screen.print(grid)
 
 

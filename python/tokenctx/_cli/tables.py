@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-import zlib
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
 from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
-from tokenctx._errors import Error
-from tokenctx._evaluation.recordings import RecordingError
+from tokenctx._cli.screen import text
 from tokenctx._evaluation.replay import REASONS, quantile
 from tokenctx._evaluation.steps import WAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rich.console import Console
 
     from tokenctx._cli.inputs import Count
     from tokenctx._evaluation.replay import Figures, ReplayedTurn
     from tokenctx._evaluation.steps import Steps
 
-PIPE_COLUMNS: Final = 160
-"""Width where there is no terminal: enough for every table."""
-LEAST_COLUMNS: Final = 124
-"""Width of the widest table: a narrower terminal breaks its lines, and no cell is cut."""
 SOURCE_STYLES: Final = {"exact": "green", "delta": "cyan", "estimated": "yellow"}
 TURN_COLUMNS: Final = (
     "turn", "source", "new msgs", "known", "+ new", "= estimate", "billed", "error", "%", "µs",
@@ -40,61 +30,46 @@ FIGURE_COLUMNS: Final = (
 )  # fmt: skip
 WORDS: Final = {
     "builtin_tool": "a tool that the provider defines: its definition is not in the request",
+    "byte_order_mark": "a byte order mark before the body",
+    "changed_context": "system prompt or tools differ from those of the recorded call",
+    "changed_options": "options differ from those of the recorded call",
+    "cleared_thinking": "thinking that the provider is asked to clear is not counted",
+    "cleared_tool_uses": "tool results that the provider is asked to clear are not counted",
+    "dialect_guessed": "another dialect is as likely: --dialect settles it",
+    "duplicate_key": "an object has a key twice: the last one counts",
+    "edited_history": "an edited copy of a recorded conversation: counted from its bill",
+    "failed_vocabulary": "the vocabulary for this model has failed: that of its profile counts",
     "flat_audio": "audio counted with a flat number",
     "flat_file": "a file counted with a flat number",
-    "flat_image": "an image counted with a flat number",
     "flat_video": "a video counted with a flat number",
+    "invalid_utf8": "bytes that are no UTF-8",
+    "kept_thinking": "thinking that the provider is asked to keep: only the upper bound has it",
+    "learned_correction": "corrected by what recorded calls of this model were billed",
+    "legacy_function_call": "functions of the old form, whose framing is not known of this API",
+    "lone_surrogate": "half of a surrogate pair",
     "malformed_base64": "media that are not valid base64",
+    "non_finite_number": "a number that JSON does not have",
     "opaque_reasoning": "encrypted reasoning, counted by its length",
     "remote_audio": "audio behind a URL: its length is unknown",
     "remote_file": "a file behind a URL or an id: its size is unknown",
     "remote_image": "an image behind a URL: its size is unknown",
     "remote_video": "a video behind a URL: its length is unknown",
+    "server_compaction": "the provider is asked to compact a request of this length",
     "server_state": "content that only the provider has (previous response, cache, container)",
-    "unknown_message": "a message of unknown shape, counted as JSON",
     "server_tools": "the vendor runs tools of its own: what they return is billed too",
+    "server_truncation": "the provider drops what is beyond the window",
+    "unknown_context_edit": "an edit that the provider is asked for, and that is not known here",
+    "unknown_message": "a message of unknown shape, counted as JSON",
     "unknown_model": "no profile of this model: counted with the fallback",
     "unknown_part": "content of unknown type, counted as JSON",
+    "unknown_personality": "a personality: what it adds is not public",
     "unknown_request": "no messages were found in this request",
     "unknown_role": "a role that the dialect does not have",
     "unreadable_image": "an image without a readable header",
+    "unreadable_pdf": "a PDF with more streams or pages than are read",
+    "unreadable_value": "a value that is no JSON, counted as null",
 }
 """Assumptions, in words."""
-
-
-def console(*, is_error: bool = False) -> Console:
-    """The terminal; a pipe is wide, and what is not an error is never cut."""
-    stream = sys.stderr if is_error else sys.stdout
-    screen = Console(stderr=is_error, highlight=False)
-    if not is_error:
-        screen.width = max(screen.width, LEAST_COLUMNS) if stream.isatty() else PIPE_COLUMNS
-    return screen
-
-
-@contextmanager
-def progress(title: str, total: int) -> Iterator[Any]:
-    """A bar on standard error while there is a terminal; gives what moves it."""
-    screen = console(is_error=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    is_hidden = not screen.is_terminal
-    with Progress(
-        *columns, TimeElapsedColumn(), console=screen, transient=True, disable=is_hidden
-    ) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
-
-
-def complain(name: str, error: BaseException) -> None:
-    """Why the file failed, on standard error."""
-    typer.echo(f"tokenctx: {name}: {_reason(error)}", err=True)
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    if isinstance(error, (Error, RecordingError, EOFError, zlib.error)):
-        return str(error)
-    return f"a field of this recording is missing or of the wrong type: {error}"
 
 
 def words(assumption: str) -> str:
@@ -107,7 +82,7 @@ def words(assumption: str) -> str:
 
 def show_count(screen: Console, count: Count, *, with_messages: bool) -> None:
     """One input: tokens, bounds, how it was counted, and what had to be guessed."""
-    screen.print(Text.assemble((count.name, "bold"), f"  {count.kind}"))
+    screen.print(text((count.name, "bold"), f"  {count.kind}"))
     rows = list(_count_rows(count))
     if with_messages:
         rows += [
@@ -115,12 +90,13 @@ def show_count(screen: Console, count: Count, *, with_messages: bool) -> None:
             for number, tokens in enumerate(count.message_tokens or (), 1)
         ]
     rows += [("assumed", words(assumption)) for assumption in count.assumptions]
+    rows += [("note", count.note)] * bool(count.note)
     _show_rows(screen, rows)
 
 
 def _show_rows(screen: Console, rows: Iterable[tuple[str, str]]) -> None:
     for name, value in rows:
-        screen.print(Text(f"  {name:<13} {value}"), soft_wrap=True)
+        screen.print(text(f"  {name:<13} {value}"), soft_wrap=True)
 
 
 def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
@@ -140,7 +116,7 @@ def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
 def show_lines(screen: Console, name: str, counts: Sequence[Count]) -> None:
     """A file of many requests in one block."""
     tokens = [count.tokens for count in counts]
-    screen.print(Text.assemble((name, "bold"), f"  jsonl, {len(counts):,} requests"))
+    screen.print(text((name, "bold"), f"  jsonl, {len(counts):,} requests"))
     rows = [("tokens", f"{sum(tokens):,}")]
     if tokens:
         median = quantile(tokens, 0.5)
@@ -167,7 +143,7 @@ def add_turn(table: Table, turn: ReplayedTurn) -> None:
     estimate = turn.estimate
     table.add_row(
         str(turn.number),
-        Text(estimate.source, style=SOURCE_STYLES[estimate.source]),
+        text(estimate.source, style=SOURCE_STYLES[estimate.source]),
         str(estimate.new_message_count),
         f"{estimate.known_tokens:,}",
         f"{estimate.estimated_tokens:,}",
@@ -200,7 +176,7 @@ def add_figures(table: Table, titles: Sequence[str], figures: Figures) -> None:
     times = [
         _number(quantile(numbers, 0.5), 0) for numbers in (figures.delta_us, figures.recount_us)
     ]
-    table.add_row(*map(Text, titles), f"{figures.turns:,}", *sources, *errors, *times)
+    table.add_row(*map(text, titles), f"{figures.turns:,}", *sources, *errors, *times)
 
 
 def step_table(by_provider: Mapping[str, Steps]) -> Table:
@@ -215,7 +191,7 @@ def step_table(by_provider: Mapping[str, Steps]) -> Table:
             continue
         pairs = ((steps.error_percent(way), steps.median_percent(way)) for way in WAYS)
         errors = [_number(number, 2) for pair in pairs for number in pair]
-        table.add_row(Text(provider), f"{steps.count:,}", f"{steps.billed_tokens:,}", *errors)
+        table.add_row(text(provider), f"{steps.count:,}", f"{steps.billed_tokens:,}", *errors)
     return table
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tokenctx._models import Result
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,7 +15,7 @@ STALL_PERCENT: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
+class Compaction(Result):
     """Tokens before and after a compaction."""
 
     before_tokens: int

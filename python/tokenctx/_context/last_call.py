@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tokenctx._context.usage import CalculationBasis
-from tokenctx._usage.normal import normalize_usage
 
 if TYPE_CHECKING:
     from tokenctx._context.thresholds import Threshold
     from tokenctx._context.usage import ContextCounts
     from tokenctx._models import Estimate
+    from tokenctx._usage.normal import Usage
 
 
 OTHER_HISTORY: Final = frozenset(("edited_history", "changed_context"))
@@ -35,9 +35,8 @@ class LastCall:
     threshold: Threshold | None = None
     error: tuple[int, float] | None = None
 
-    def note(self, usage: object, expected_tokens: int | None) -> None:
+    def note(self, billed: Usage, expected_tokens: int | None) -> None:
         """Know a call from now on, and how good the estimate before it was, if there was one."""
-        billed = normalize_usage(usage)
         if expected_tokens is not None:
             error = expected_tokens - billed.input_tokens
             self.error = error, 100 * error / billed.input_tokens

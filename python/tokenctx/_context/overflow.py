@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from tokenctx._models import MAX_TOKENS
+from tokenctx._models import MAX_TOKENS, Result
 from tokenctx._tables import read_table
 
 MAX_CHARACTERS: Final = 20_000
@@ -18,7 +18,7 @@ MAX_DIGITS: Final = 13
 
 
 @dataclass(frozen=True, slots=True)
-class ContextOverflow:
+class ContextOverflow(Result):
     """A context was too long.
 
     Attributes:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._context.parts import text_tokens
 from tokenctx._context.placeholders import PLACEHOLDER, cleared
 from tokenctx._context.usage import apportioned
+from tokenctx._models import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -63,7 +64,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class RetentionPlan:
+class RetentionPlan(Result):
     """Where to cut a conversation: what is before goes into a summary, the rest stays.
 
     Attributes:
@@ -86,7 +87,7 @@ class RetentionPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class TrimPlan:
+class TrimPlan(Result):
     """Which oldest messages to drop.
 
     Attributes:
@@ -94,8 +95,10 @@ class TrimPlan:
         dropped: Places of those that go.
         saved_tokens: What they take.
         next_total_tokens: The next input without them; at most the budget, if `fits`.
-        splits_turn: The newest turn is longer than the budget, so that it is cut between calls.
-        fits: False if what is fixed and the system prompts are above the budget alone.
+        splits_turn: The newest turn is longer than the budget, so that it is cut between calls; the
+            user's message that began it stays.
+        fits: False if what is fixed, the system prompts and the newest message of the user are
+            above the budget alone: while this is True, that message stays.
     """
 
     kept: tuple[int, ...]
@@ -111,7 +114,7 @@ class TrimPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class PrunedResult:
+class PrunedResult(Result):
     """A tool result to clear: its message, the part in it, its tool, and what that saves."""
 
     message: int
@@ -121,7 +124,7 @@ class PrunedResult:
 
 
 @dataclass(frozen=True, slots=True)
-class PrunePlan:
+class PrunePlan(Result):
     """Which old tool results to clear; media in them go too.
 
     Attributes:
@@ -175,12 +178,28 @@ def trim_plan(measured: Measured, budget: int) -> TrimPlan:
     if total <= budget:
         return TrimPlan(tuple(range(count)), (), 0, total, splits_turn=False, fits=True)
     around = total - measured.usage.message_tokens
-    cut, splits_turn = _cut(measured.outline, tokens, budget - around - SEAM_TOKENS)
-    is_system = [message.speaker == "system" for message in measured.outline.messages]
-    dropped = tuple(index for index in range(cut) if not is_system[index])
-    kept = tuple(index for index in range(count) if index >= cut or is_system[index])
+    messages = measured.outline.messages
+    is_safe = safe_cuts(measured.outline)
+    newest = max((index for index, it in enumerate(messages) if it.is_turn), default=-1)
+    stays = [it.speaker == "system" for it in messages]
+    others = list(tokens)
+    if newest >= 0 and is_safe[newest] and is_safe[newest + 1]:
+        stays[newest] = True
+        around += tokens[newest]
+        others[newest] = 0
+    cut, _ = _cut(measured.outline, others, budget - around - SEAM_TOKENS)
+    dropped = tuple(index for index in range(cut) if not stays[index])
+    kept = tuple(index for index in range(count) if index >= cut or stays[index])
     saved = sum(tokens[index] for index in dropped)
-    return TrimPlan(kept, dropped, saved, total - saved, splits_turn, fits=total - saved <= budget)
+    has_newest = newest in kept if newest >= 0 else any(not stays[index] for index in kept)
+    return TrimPlan(
+        kept,
+        dropped,
+        saved,
+        total - saved,
+        splits_turn=bool(dropped) and dropped[-1] > newest,
+        fits=total - saved <= budget and has_newest,
+    )
 
 
 def prune_plan(

@@ -7,7 +7,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Final, Literal
 
-from tokenctx._context.limits import ModelLimits, plain_name
+from tokenctx._context.limits import plain_name
+from tokenctx._models import ModelLimits, Result
 from tokenctx._tables import read_table
 
 PresetName = Literal[
@@ -21,7 +22,7 @@ PERMILLE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class Threshold(Result):
     """Tokens from which on something happens; None: never, since the window is unknown.
 
     Attributes:

@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._context.thresholds import Threshold, usable_tokens
+from tokenctx._models import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tokenctx._context.limits import ModelLimits
+    from tokenctx._models import ModelLimits
 
 CategoryName = Literal[
     "system", "tools", "memory", "skills", "framing",
@@ -41,7 +42,7 @@ TITLES: Final[dict[CategoryName, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ContextItem:
+class ContextItem(Result):
     """One tool, file or the like in a category; `group` is the server of a tool."""
 
     name: str
@@ -50,7 +51,7 @@ class ContextItem:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextCategory:
+class ContextCategory(Result):
     """Tokens of one kind of content.
 
     Attributes:
@@ -70,7 +71,7 @@ class ContextCategory:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextCounts:
+class ContextCounts(Result):
     """What is known of a request before the parts are made to add up; all numbers are tokens.
 
     Attributes:
@@ -109,7 +110,7 @@ class ContextCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class CalculationBasis:
+class CalculationBasis(Result):
     """What the total is made of.
 
     Attributes:
@@ -130,7 +131,7 @@ class CalculationBasis:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextUsage:
+class ContextUsage(Result):
     """How full the window is. Display and decisions read the same fields.
 
     Attributes:

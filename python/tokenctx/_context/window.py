@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._context.compaction import Compaction, is_stalled
 from tokenctx._context.last_call import LastCall
-from tokenctx._context.limits import UNKNOWN_LIMITS, ModelLimits, model_limits
+from tokenctx._context.limits import UNKNOWN_LIMITS, model_limits
 from tokenctx._context.outline import Outline, outline
 from tokenctx._context.overflow import parse_overflow
 from tokenctx._context.parts import Names, count_briefly, count_parts
@@ -22,8 +22,10 @@ from tokenctx._context.thresholds import (
     threshold_of,
 )
 from tokenctx._context.usage import ContextCounts, ContextUsage, balanced
+from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx._usage.normal import normalize_usage
+from tokenctx._models import ModelLimits, Result
+from tokenctx._usage.answers import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,7 +41,7 @@ DEFAULT_RESERVE: Final = 16_000
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFit:
+class ModelFit(Result):
     """Whether a request fits another model.
 
     Attributes:
@@ -168,12 +170,9 @@ class ContextWindow:
         tokens = self.estimator.estimate(body, **self._known_names(model)).tokens
         is_own = model == self._name(body)
         limits = self._limits_as(model) if is_own else self._found_limits(model)
-        if not limits.window_tokens:
-            return ModelFit(model, tokens, limits, 0, None)
-        missing = tokens + max(0, output_tokens) - limits.window_tokens
-        if limits.max_input_tokens:
-            missing = max(missing, tokens - limits.max_input_tokens)
-        return ModelFit(model, tokens, limits, max(0, missing), missing <= 0)
+        missing = limits.missing_tokens(tokens, output_tokens)
+        does_fit = None if missing is None else missing == 0
+        return ModelFit(model, tokens, limits, missing or 0, does_fit)
 
     def fallbacks(
         self, body: object, models: Iterable[str], *, output_tokens: int = 0
@@ -189,7 +188,7 @@ class ContextWindow:
         """
         names = self._known_names()
         event = self.estimator.record_event(body, usage, reply=reply, **names)
-        if event is None:
+        if isinstance(event, NotRecorded):
             return False
         threshold = self._last.threshold
         if threshold is not None:
@@ -198,16 +197,17 @@ class ContextWindow:
                 was_said=threshold.is_reached(event.estimated_tokens),
                 was_due=threshold.is_reached(event.billed_tokens),
             )
-        self._last.note(usage, event.estimated_tokens)
+        if event.usage is not None:
+            self._last.note(event.usage, event.estimated_tokens)
         return True
 
     def record_usage(self, usage: object) -> bool:
         """As `record`, for a caller that counts by itself: the numbers alone."""
-        billed = normalize_usage(usage)
-        is_known = billed.input_tokens > 0 and not (billed.is_partial or billed.is_scaled)
-        if is_known:
-            self._last.note(usage, self._last.pending_tokens)
-        return is_known
+        billed = answered(usage, None, None).usage
+        if billed is None or not billed.input_tokens:
+            return False
+        self._last.note(billed, self._last.pending_tokens)
+        return True
 
     def last_counts(self, counts: ContextCounts, new_tokens: int | None) -> ContextCounts:
         """`counts` with the numbers of the last recorded call and `new_tokens` since then."""

@@ -7,10 +7,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from tokenctx._models import Result
+from tokenctx._usage.callbacks import Callback
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenctx._models import Source
+    from tokenctx._models import Estimate, Reason, ReplyReason, Source
+    from tokenctx._usage.normal import Usage
 
 WARNING_PERCENT: Final = 20.0
 """An estimate that is further off is an event: token counting strategy, gemini-cli."""
@@ -19,11 +23,16 @@ RECENT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class AccuracyEvent:
+class AccuracyEvent(Result):
     """A recorded call: what was estimated before it, and what was billed.
 
     Attributes:
         source: Of the estimate: `exact`, `delta` or `estimated`.
+        estimate: All of it: model, dialect, known and new tokens, quality, bounds.
+        usage: What was billed, part by part.
+        tenant: As the caller named it.
+        reply_reason: Why the reply is not known with the request; None if it is, or if there was
+            none. docs/usage.md names the reasons.
         is_warning: It was off by more than 20 %.
     """
 
@@ -31,6 +40,10 @@ class AccuracyEvent:
     source: Source
     estimated_tokens: int
     billed_tokens: int
+    estimate: Estimate | None = None
+    usage: Usage | None = None
+    tenant: str | bytes | None = None
+    reply_reason: ReplyReason | None = None
 
     @property
     def error_tokens(self) -> int:
@@ -49,7 +62,21 @@ class AccuracyEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Accuracy:
+class NotRecorded(Result):
+    """A call that was not recorded, which is false.
+
+    Attributes:
+        reason: Why; docs/usage.md says what to do about it.
+    """
+
+    reason: Reason
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy(Result):
     """Figures of the last 1,000 recorded calls of a profile.
 
     Attributes:
@@ -76,22 +103,22 @@ class _Recent:
     """The newest events of one profile; a deque needs no lock, which a fork could copy locked."""
 
     def __init__(self) -> None:
-        self.events: deque[AccuracyEvent] = deque(maxlen=RECENT)
+        self.calls: deque[tuple[int, int]] = deque(maxlen=RECENT)  # estimated, billed
         self.wrong_decisions: deque[Literal["false", "missed"]] = deque(maxlen=RECENT)
 
     def figures(self, profile: str) -> Accuracy:
-        events, wrong = list(self.events.copy()), list(self.wrong_decisions.copy())
-        percents = [event.error_percent for event in events]
+        calls, wrong = list(self.calls.copy()), list(self.wrong_decisions.copy())
+        percents = [100 * (estimated - billed) / billed for estimated, billed in calls]
         absolute = sorted(map(abs, percents))
-        count = max(1, len(events))
+        count = max(1, len(calls))
         return Accuracy(
             profile,
-            len(events),
+            len(calls),
             sum(percents) / count,
             sum(absolute) / count,
             absolute[math.ceil(0.95 * len(absolute)) - 1] if absolute else 0.0,
-            events[-1].error_tokens if events else 0,
-            sum(event.is_warning for event in events),
+            calls[-1][0] - calls[-1][1] if calls else 0,
+            sum(percent > WARNING_PERCENT for percent in absolute),
             wrong.count("false"),
             wrong.count("missed"),
         )
@@ -101,14 +128,13 @@ class AccuracyLog:
     """What an estimator keeps of its errors: numbers by profile, no text. Safe between threads."""
 
     def __init__(self, hook: Callable[[AccuracyEvent], None] | None) -> None:
-        self._hook = hook
+        self._hook = Callback("on_accuracy", hook)
         self._profiles: dict[str, _Recent] = {}
 
-    def note(self, event: AccuracyEvent) -> None:
-        """Count `event` in, then call the hook, which may raise."""
-        self._of(event.profile).events.append(event)
-        if self._hook is not None:
-            self._hook(event)
+    def note(self, event: AccuracyEvent) -> bool:
+        """Count `event` in, then call the hook; whether that did not raise."""
+        self._of(event.profile).calls.append((event.estimated_tokens, event.billed_tokens))
+        return self._hook(event)
 
     def note_compaction(self, profile: str, *, was_said: bool, was_due: bool) -> None:
         """Count a decision that the bill has shown to be wrong."""

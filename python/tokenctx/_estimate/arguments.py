@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 MIN_SECRET_BYTES: Final = 16
+LARGE_BYTES: Final = 1 << 16
+"""What is counted in a thread where a loop runs: a millisecond or two, the first time."""
+MESSAGE_BYTES: Final = 256
+"""What reading a message or a part takes beside its text, in bytes of text."""
 
 
 def require_common(secret: bytes | None) -> None:
@@ -19,6 +23,83 @@ def require_common(secret: bytes | None) -> None:
         )
 
 
+def require_settings(
+    *,
+    secret: object,
+    ttl_seconds: object,
+    provider_overrides: object,
+    vocabularies: object,
+    on_accuracy: object,
+    clock: object,
+) -> None:
+    """Raise TypeError or ValueError, which name it, for a setting that cannot be meant."""
+    if not isinstance(secret, bytes | None):
+        raise TypeError(f"secret is of type {type(secret).__name__}; it must be bytes")
+    if secret == b"":
+        raise ValueError(
+            "secret is empty; give bytes, secrets.token_bytes(32) makes some, or leave it out"
+        )
+    if isinstance(ttl_seconds, bool) or not isinstance(ttl_seconds, int | float):
+        raise TypeError(f"ttl_seconds is of type {type(ttl_seconds).__name__}; it must be a number")
+    if not ttl_seconds > 0:
+        raise ValueError(f"ttl_seconds is {ttl_seconds}; it must be above 0")
+    for name, value in (("provider_overrides", provider_overrides), ("vocabularies", vocabularies)):
+        if value is not None and not isinstance(value, Mapping):
+            raise TypeError(f"{name} is of type {type(value).__name__}; it must be a mapping")
+    for name, value in (("on_accuracy", on_accuracy), ("clock", clock)):
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} is of type {type(value).__name__}; it must be callable")
+
+
+def require_names(**names: object) -> None:
+    """Raise TypeError, which names it, unless each is text; a tenant may be bytes too."""
+    for name, value in names.items():
+        is_bytes = name == "tenant" and isinstance(value, bytes)
+        if not (value is None or isinstance(value, str) or is_bytes):
+            kinds = "str or bytes" if name == "tenant" else "str"
+            raise TypeError(f"{name} is of type {type(value).__name__}; it must be {kinds}")
+
+
+def require_store(store: object) -> None:
+    """Raise TypeError, which says what to do, unless `store` is a PrefixStore."""
+    needed = ("is_async", "deadline_seconds", "get_many", "set_many")
+    missing = [name for name in needed if not hasattr(store, name)]
+    if missing:
+        kind = f"{type(store).__module__}.{type(store).__qualname__}"
+        raise TypeError(
+            f"shared is a {kind}, which has no {', '.join(missing)}; it must be a PrefixStore. "
+            "For a client of Redis or Valkey: shared=RedisPrefixStore(client)"
+        )
+
+
+def is_large(value: object) -> bool:
+    """Whether reading `value` may take longer than a loop should be held: some milliseconds.
+
+    Of objects only messages are looked at, and no more of them than it takes to tell.
+    """
+    if isinstance(value, bytes | bytearray | memoryview | str):
+        return len(value) >= LARGE_BYTES
+    size = 0
+    for message in _messages(value):
+        content = message.get("content") if isinstance(message, Mapping) else None
+        size += MESSAGE_BYTES + (len(content) if isinstance(content, str) else 0)
+        for part in content if isinstance(content, list) else ():
+            text = part.get("text") if isinstance(part, Mapping) else None
+            size += len(text) if isinstance(text, str) else MESSAGE_BYTES
+        if size >= LARGE_BYTES:
+            return True
+    return False
+
+
+def _messages(value: object) -> list[object]:
+    if isinstance(value, Mapping):
+        lists = (value.get(name) for name in ("messages", "input", "contents"))
+        value = next((it for it in lists if it), None)
+        if isinstance(value, str):
+            value = [{"content": value}]
+    return value if isinstance(value, list) else []
+
+
 def tenant_bytes(tenant: str | bytes | None) -> bytes | None:
     """The name of a tenant as bytes."""
     return tenant.encode(errors="surrogatepass") if isinstance(tenant, str) else tenant
@@ -26,6 +107,11 @@ def tenant_bytes(tenant: str | bytes | None) -> bytes | None:
 
 def milli(characters_per_token: float) -> int:
     """Characters per 1,000 tokens; raises ValueError beyond 0.001 to 1000 per token."""
+    if isinstance(characters_per_token, bool) or not isinstance(characters_per_token, int | float):
+        raise TypeError(
+            f"characters per token is of type {type(characters_per_token).__name__}; "
+            "it must be a number"
+        )
     if not 0.001 <= characters_per_token <= 1000:
         raise ValueError(
             f"characters per token is {characters_per_token}; it must be 0.001 to 1000"

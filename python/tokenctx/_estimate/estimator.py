@@ -5,24 +5,35 @@ from __future__ import annotations
 import functools
 import os
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 from tokenctx._core import Engine
-from tokenctx._estimate.arguments import milli, model_name, require_common, tenant_bytes
+from tokenctx._estimate.arguments import (
+    is_large,
+    milli,
+    model_name,
+    require_common,
+    require_names,
+    require_settings,
+    require_store,
+    tenant_bytes,
+)
 from tokenctx._estimate.calibration import Calibration
 from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 from tokenctx._models import Estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent
+    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
     from tokenctx._estimate.profiles import Profiles
-    from tokenctx._models import Dialect, RequestCount, TextCounter
+    from tokenctx._models import Dialect, Reason, RequestCount, TextCounter
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
 
+T = TypeVar("T")
 Method = Literal["profile", "universal", "characters"]
 
 RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
@@ -37,8 +48,8 @@ class HybridTokenEstimator:
     `estimate` before sending, `record` after the answer; both take raw JSON bytes, a dict, a list
     of messages, or an SDK's objects, of any dialect. Safe to share between threads. It keeps
     digests and numbers only, each for `ttl_seconds` after it was last recorded: known prefixes in
-    at most `capacity_bytes`, and an eighth of that each for recorded bodies and for the shapes that
-    edits are compared with.
+    at most `capacity_bytes` (up to 1 TiB; 0 keeps one), and an eighth of that each for recorded
+    bodies and for the shapes that edits are compared with.
 
     `method` says how text is counted:
 
@@ -64,8 +75,8 @@ class HybridTokenEstimator:
     and says in `models` which names are counted with it. What is wrong in one raises TypeError or
     ValueError here, a file that cannot be read OSError.
 
-    `on_accuracy` is called with each recorded call and the estimate before it; what it raises,
-    `record` raises, when the call is known already.
+    `on_accuracy` is called with each recorded call and the estimate before it; when it raises,
+    that is logged once and counted in `stats`, and `record` goes on.
 
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
@@ -97,6 +108,21 @@ class HybridTokenEstimator:
     ) -> None:
         from tokenctx._estimate.accuracy import AccuracyLog
 
+        if shared is not None:
+            require_store(shared)
+            require_common(secret)
+        require_settings(
+            secret=secret,
+            ttl_seconds=ttl_seconds,
+            provider_overrides=provider_overrides,
+            vocabularies=vocabularies,
+            on_accuracy=on_accuracy,
+            clock=clock,
+        )
+        if method not in get_args(Method):
+            raise ValueError(
+                f"method is {method!r}; it must be one of {', '.join(get_args(Method))}"
+            )
         named = []
         if vocabularies:
             from tokenctx._estimate.vocabularies import named_vocabularies
@@ -111,7 +137,6 @@ class HybridTokenEstimator:
         if shared is not None:
             from tokenctx.stores.shared import SharedPrefixes
 
-            require_common(secret)
             self._shared = SharedPrefixes(shared, ttl_seconds)
         self._method = method
         self._clock = clock
@@ -135,6 +160,20 @@ class HybridTokenEstimator:
         """Number of known prefixes."""
         return len(self._engine)
 
+    def __bool__(self) -> bool:
+        """True, also while nothing is known."""
+        return True
+
+    def __repr__(self) -> str:
+        shared = ", shared" if self._shared else ""
+        return f"<HybridTokenEstimator {self._method}, {len(self)} known prefixes{shared}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an estimator cannot be pickled: make one in each process, and let them share what "
+            "they know by shared=RedisPrefixStore(client) or export_known()"
+        )
+
     def estimate(
         self,
         body: object,
@@ -153,9 +192,12 @@ class HybridTokenEstimator:
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
-        return self._calibration.corrected(
-            self._estimated(body, model, dialect, provider, tenant_bytes(tenant))
-        )
+        try:
+            estimate = self._estimated(body, model, dialect, provider, tenant_bytes(tenant))
+        except TypeError:
+            require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
+            raise
+        return self._calibration.corrected(estimate)
 
     async def aestimate(
         self,
@@ -166,14 +208,21 @@ class HybridTokenEstimator:
         provider: str | None = None,
         tenant: str | bytes | None = None,
     ) -> Estimate:
-        """As `estimate`, without blocking the loop while the shared store is asked."""
+        """As `estimate`, without holding the loop: what is large is counted in a thread.
+
+        A body is large from some 64 KB on; a smaller one takes less than the way to a thread and
+        back would be worth. Cancelled, it ends at once, and the thread with its count. Under
+        another loop than asyncio's it counts where it is, and asks no shared store.
+        """
+        require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
         request = (body, model, dialect, provider, tenant_bytes(tenant))
+        run = _in_thread if is_large(body) else _here
         if self._shared is not None and self._shared.is_asked():
-            found = self._estimate_or_question(*request)
+            found = await run(self._estimate_or_question, *request)
             if isinstance(found, Estimate):
                 return self._calibration.corrected(found)
             await self._shared.alookup(found)
-        return self._calibration.corrected(self._local(*request))
+        return self._calibration.corrected(await run(self._local, *request))
 
     def record(
         self,
@@ -188,7 +237,7 @@ class HybridTokenEstimator:
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on; see `record_event`."""
         names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
-        return self.record_event(body, usage, reply=reply, tenant=tenant, **names) is not None
+        return bool(self.record_event(body, usage, reply=reply, tenant=tenant, **names))
 
     def record_event(
         self,
@@ -200,35 +249,67 @@ class HybridTokenEstimator:
         dialect: Dialect | None = None,
         provider: str | None = None,
         tenant: str | bytes | None = None,
-    ) -> AccuracyEvent | None:
+    ) -> AccuracyEvent | NotRecorded:
         """Know the billed tokens of `body` from now on: the bill, and the estimate before it.
 
         `usage` is the provider's usage object, a response that has one, a `UsageReader`, or the
-        number of input tokens with all that was cached. With `reply` (the response, or the
-        assistant's message; a `UsageReader` brings its own) the next turn starts from input and
-        output. A call without input tokens, such as a failed or cancelled one, is not recorded,
-        nor is the partial usage of a stream that was cut, nor a scaled one: then it is None.
-        Raises as `estimate`.
-        """
-        from tokenctx._estimate.accuracy import AccuracyEvent
-        from tokenctx._usage.normal import normalize_usage
-        from tokenctx._usage.reader import UsageReader
+        number of input tokens with all that was cached; a response also as it came: JSON or
+        server-sent events, bytes or text, compressed by gzip or not, of at most 16 MiB. With
+        `reply` (likewise the response, or the assistant's message; by default what `usage` has of
+        it) the next turn starts from input and output.
 
-        billed = normalize_usage(usage)
-        if billed.is_partial or billed.is_scaled:
-            return None
-        if reply is None and isinstance(usage, UsageReader):
-            reply = usage.reply
-        tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
-        names, now = (model, dialect, provider, tenant_bytes(tenant)), self._clock()
-        recorded = self._engine.record(body, *names, *tokens, reply, now, int(time.time()))
-        if recorded is None:
-            return None
-        estimated, source, profile, entries = recorded
-        if self._shared is not None:
+        A call without input tokens, such as a failed or cancelled one, is not recorded, nor is
+        the partial usage of a stream that was cut, a scaled one, or one of 2 ** 40 tokens: then it
+        is a false `NotRecorded` with the reason, and `stats` counts it. Raises as `estimate`.
+        """
+        require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
+        event, entries = self._recorded(body, usage, reply, (model, dialect, provider), tenant)
+        if self._shared is not None and entries:
             self._shared.put(entries)
-        event = AccuracyEvent(profile, source, estimated, billed.input_tokens)
-        self.accuracy_log.note(event)
+        return event
+
+    def _recorded(
+        self,
+        body: object,
+        usage: object,
+        reply: object | None,
+        names: tuple[str | None, Dialect | None, str | None],
+        tenant: str | bytes | None,
+    ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
+        """The event, and what is to be written to a shared store."""
+        from tokenctx._estimate.accuracy import AccuracyEvent, NotRecorded
+        from tokenctx._usage.answers import answered
+
+        answer = answered(usage, reply, names[1])
+        billed = answer.usage
+        if billed is None:
+            return self._refused(NotRecorded(answer.reason)), []
+        tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
+        call, now = (*names, tenant_bytes(tenant)), self._clock()
+        recorded = self._engine.record(body, *call, *tokens, answer.reply, now, int(time.time()))
+        if recorded is None:
+            why: Reason = "no_messages" if billed.input_tokens else "no_input"
+            return self._refused(NotRecorded(why)), []
+        estimate, reply_fault, entries = recorded
+        reason = answer.reply_reason or (reply_fault if answer.is_reply_given else None)
+        if reason is not None:
+            self._engine.note(reason)
+        event = AccuracyEvent(
+            estimate.profile,
+            estimate.source,
+            estimate.tokens,
+            billed.input_tokens,
+            estimate,
+            billed,
+            tenant,
+            reason,
+        )
+        if not self.accuracy_log.note(event):
+            self._engine.note("failed_callbacks")
+        return event, entries
+
+    def _refused(self, event: NotRecorded) -> NotRecorded:
+        self._engine.note(f"not_recorded_{event.reason}")
         return event
 
     async def arecord(
@@ -242,12 +323,18 @@ class HybridTokenEstimator:
         provider: str | None = None,
         tenant: str | bytes | None = None,
     ) -> bool:
-        """As `record`, for an asynchronous shared store: it is written to by a task of the loop.
+        """As `record`, without holding the loop: what is large is read and counted in a thread.
 
-        Nothing is waited for. `record` does the same when it is called on the loop.
+        An asynchronous shared store is written to by a task of the loop, which is not waited for.
+        `on_accuracy` may then be called in the thread.
         """
-        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
-        return self.record(body, usage, reply=reply, tenant=tenant, **names)
+        require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
+        run = _in_thread if is_large(body) or is_large(usage) or is_large(reply) else _here
+        names = (model, dialect, provider)
+        event, entries = await run(self._recorded, body, usage, reply, names, tenant)
+        if self._shared is not None and entries:
+            self._shared.put(entries)
+        return bool(event)
 
     def flush(self, timeout_seconds: float = 1.0) -> bool:
         """Whether all that was recorded is in the shared store now; waits for it, on shutdown.
@@ -298,6 +385,7 @@ class HybridTokenEstimator:
 
         Raises as `estimate`.
         """
+        require_names(model=model, dialect=dialect, provider=provider)
         count: RequestCount = self._engine.count(body, model, dialect, provider)
         return count
 
@@ -327,7 +415,8 @@ class HybridTokenEstimator:
         take `used_bytes` of `capacity_bytes`. `lookup_hits` and `lookup_misses` are searches for a
         known prefix, by `record` too; `superseded`, `evicted` and `expired` are prefixes that went:
         later ones of their conversation made them needless, room was needed, or their time was
-        over.
+        over. `not_recorded_` and `reply_` with a reason count what `record` refused or left out,
+        `failed_callbacks` what `on_accuracy` raised; docs/operations.md has all of them.
         """
         return {**dict(self._engine.stats()), **(self._shared.stats() if self._shared else {})}
 
@@ -361,12 +450,18 @@ class HybridTokenEstimator:
 
         Raises ValueError for anything else, and then takes over nothing beyond it.
         """
-        if learned.get("version") != LEARNED_VERSION:
+        version = learned.get("version") if isinstance(learned, Mapping) else None
+        if version != LEARNED_VERSION:
             raise ValueError(
-                f"version is {learned.get('version')!r}; it must be {LEARNED_VERSION}: "
+                f"version is {version!r}; it must be {LEARNED_VERSION}: "
                 "export again with the release that runs here"
             )
-        for model, row in learned["models"].items():
+        models = learned.get("models")
+        if not isinstance(models, Mapping):
+            raise ValueError(  # noqa: TRY004  # as for all else that is not learned() of ours
+                f"models is of type {type(models).__name__}; it must be a mapping, as in learned()"
+            )
+        for model, row in models.items():
             try:
                 is_taken = self._engine.set_learned(model, row["wins"], row["numbers"])
             except (KeyError, TypeError, OverflowError):
@@ -412,6 +507,20 @@ class HybridTokenEstimator:
         now = self._clock(), int(time.time())
         is_taken: bool = self._engine.insert(digest, sealed, tenant, *now)
         return is_taken
+
+
+async def _here(work: Callable[..., T], *arguments: Any) -> T:
+    return work(*arguments)
+
+
+async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    import asyncio
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # another library's loop
+        return work(*arguments)
+    return await loop.run_in_executor(None, functools.partial(work, *arguments))
 
 
 _ALIVE: Final[WeakValueDictionary[int, HybridTokenEstimator]] = WeakValueDictionary()

@@ -24,6 +24,7 @@ stand-ins (`{"_image": {...}}`); they become bytes of the same identity and pict
 from __future__ import annotations
 
 import base64
+import codecs
 import functools
 import gzip
 import hashlib
@@ -129,10 +130,18 @@ def read_recording(path: Path) -> Recording:
 
     Raises OSError if it cannot be read and RecordingError if it has none of the three shapes.
     """
-    content = _content(path)
-    head = _parse(content.split(b"\n", 1)[0]) or _parse(content)
+    return recording_in(path.name, _content(path))
+
+
+def recording_in(name: str, content: bytes) -> Recording:
+    """The conversations in `content`, the file of this `name`; raises as `read_recording`."""
+    head, fault = read_json(content.split(b"\n", 1)[0])
+    if fault:
+        head, fault = read_json(content)
+    if fault:
+        raise RecordingError(f"this is no recording: {fault}")
     if isinstance(head, dict) and isinstance(head.get("turns"), list):
-        return _session(path.name, head)
+        return _session(name, head)
     if not (isinstance(head, dict) and {"steps", "request"} & head.keys()):
         raise RecordingError(
             "this is no recording: neither a JSON object with `turns`, nor JSON lines with "
@@ -148,17 +157,23 @@ def _content(path: Path) -> bytes:
         return file.read()
 
 
-def _parse(text: bytes) -> object:
+def read_json(content: bytes) -> tuple[Any, str]:
+    """The value in `content` and nothing, or None and the reason, with the byte of the fault."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+        text = content.removeprefix(codecs.BOM_UTF8).decode()
+        return json.loads(text), ""
+    except UnicodeDecodeError as error:
+        return None, f"not UTF-8 at byte {error.start}"
+    except json.JSONDecodeError as error:
+        return None, f"not JSON at byte {len(text[: error.pos].encode())}: {error.msg}"
+    except (ValueError, RecursionError) as error:  # digits or depth beyond what Python takes
+        return None, f"not JSON: {error}"
 
 
 def _line(number: int, text: bytes) -> Json:
-    value = _parse(text)
+    value, fault = read_json(text)
     if not isinstance(value, dict):
-        raise RecordingError(f"line {number} is no JSON object")
+        raise RecordingError(f"line {number} is no JSON object{f': {fault}' if fault else ''}")
     return value
 
 
@@ -193,7 +208,7 @@ def _session_turns(session: Json) -> Iterator[Turn]:
             _dump(body),
             session.get("model"),
             session.get("dialect"),
-            normalize_usage(turn.get("usage") or {}),
+            normalize_usage(turn.get("usage")) or Usage(),
             "first" if before is None else relation(before, body),
             reply,
             str(session.get("provider", "")),
@@ -295,7 +310,7 @@ def truncated(body: Json, messages: list[Json]) -> Json:
 
 def _billed(call: Json) -> Usage:
     """What was billed: of the raw usage, or the recorder's own total where we cannot read that."""
-    billed = normalize_usage(call.get("usage") or {})
+    billed = normalize_usage(call.get("usage")) or Usage()
     total = call.get("input_tokens")
     if not isinstance(total, int) or total == billed.input_tokens:
         return billed
@@ -386,9 +401,8 @@ def _step_turns(line: Json) -> Iterator[Turn]:
         state = "compacted" if is_cut else state if models else "first"
         models = {model} if is_cut else models | {model}
         reply = step.get("reply") if step.get("output_final", True) else None
-        tokens = normalize_usage(
-            {name: step.get(name) for name in ("input_tokens", "output_tokens")}
-        )
+        numbers = {name: step.get(name) for name in ("input_tokens", "output_tokens")}
+        tokens = normalize_usage(numbers) or Usage()
         yield Turn(
             _dump({"model": model, "messages": messages}), model, dialect, tokens, state, reply
         )

@@ -18,6 +18,10 @@ def agent_hints(model: str, window: int) -> dict[str, dict[str, Any]]:
     `models-list` the fields of an entry of `/v1/models`. Where each belongs and how that is known
     stands in `agents.json`. Raises ValueError for a window below 1.
     """
+    if isinstance(window, bool) or not isinstance(window, int):
+        raise TypeError(f"window is of type {type(window).__name__}; it must be a number of tokens")
+    if not isinstance(model, str):
+        raise TypeError(f"model is of type {type(model).__name__}; it must be str")
     if window < 1:
         raise ValueError(f"window is {window} tokens; it must be at least 1")
     return {agent: _settings(agent, model, window) for agent in _agents()}

@@ -3,70 +3,121 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._usage.normal import Usage, find_usage, has_input, normalize_usage
+from tokenctx._core import Documents
+from tokenctx._usage.compressed import MAGIC, MAX_CONTAINERS, Inflater
+from tokenctx._usage.normal import Usage, normalize_usage
+from tokenctx._usage.reading import find_usage
 from tokenctx._usage.replies import Json, Reply, fields, reply_of, text
 
 if TYPE_CHECKING:
-    from tokenctx._models import Dialect
+    from tokenctx._models import Dialect, Reason
 
-MAX_EVENT_BYTES: Final = 64 << 20
-"""A longer event is dropped, and the usage is partial."""
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-IN_OBJECT: Final = re.compile(rb'["{}]')
-IN_STRING: Final = re.compile(rb'["\\]')
+MAX_REPLY_BYTES: Final = 64 << 20
+"""Of a stream with more events than this the reply is dropped; usage is still read."""
 FAILURES: Final = frozenset({"error", "response.failed", "response.cancelled"})
+LINES: Final = ("data:", "event:", "id:", "retry:", ":")
+"""What a line of server-sent events begins with."""
+FRAMEWORK_MESSAGES: Final = frozenset({"AIMessage", "AIMessageChunk"})
+"""Classes of LangChain, whose dumps do not say what they are."""
+
+
+_scan: Final[Any] = vars(json.JSONDecoder())["scan_once"]
+"""The value that text begins with, and where it ends: quicker than `json.loads` on small events."""
 
 
 class UsageReader:
     """Reads a stream beside the one who sends it on: final usage, and the assistant's reply.
 
-    `feed` it with raw bytes, however they are cut, or with events of an SDK, of any dialect:
-    OpenAI Chat and Responses, Anthropic, Gemini (server-sent events or a JSON array), Bedrock
-    ConverseStream, Cohere. Pass the reader to `record` in place of usage and reply. It holds the
-    text of the reply for as long as it lives.
+    `feed` it with bytes or text, however they are cut, as lines, compressed by gzip or not; or with
+    events of an SDK. Any dialect is told by its events: OpenAI Chat and Responses, Anthropic,
+    Gemini (server-sent events or a JSON array), Google's Interactions, Bedrock ConverseStream,
+    Cohere, chunks of LangChain; and the whole body of an answer that was not streamed. `finish`
+    says that the stream has ended. Pass the reader to `record` in place of usage and reply.
+
+    It holds the text of the reply for as long as it lives, of at most 64 MiB of events. An event
+    above 16 MiB, small events beyond 4,096 that have less than 48 bytes on average, and what gzip
+    blows up to more than 4 MiB and 50 times its size are dropped; then the usage is partial.
     """
 
     def __init__(self, dialect: Dialect | None = None) -> None:
         self._dialect = dialect
         self._reply: Reply | None = None
         self._usage: Json = {}
-        self._is_final = self._has_failed = False
-        self._bytes: _ServerSentEvents | _JsonObjects | None = None
-        self._head = b""
+        self._is_final = self._has_failed = self._has_finished = False
+        self._has_fed = self._has_read = self._is_broken = self._is_cut = False
+        self._has_dropped = False
+        self._documents = Documents()
+        self._inflater: Inflater | None = None
+        self._head: bytes | None = b""
+        self._line: str | None = None
+        self._read_bytes = 0
         self._model = ""
 
     def feed(self, data: object) -> None:
-        """Take the next bytes, or the next event: a dict or an object of an SDK. Never raises."""
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            return self._event(_as_dict(data))
-        if self._bytes is None:
-            self._head += bytes(data)
-            head = self._head.removeprefix(BYTE_ORDER_MARK).lstrip()
-            if not head:
-                return None
-            self._bytes = _JsonObjects() if head[:1] in (b"[", b"{") else _ServerSentEvents()
-            data, self._head = head, b""
-        for document in self._bytes.feed(bytes(data)):
-            self._document(document)
-        return None
+        """Take the next bytes, text or event: a dict or an object of an SDK. Never raises.
+
+        Linear in the bytes.
+        """
+        if isinstance(data, str):
+            data = self._with_line_end(data).encode("utf-8", "replace")
+        elif not isinstance(data, (bytes, bytearray, memoryview)):
+            self._has_fed = True
+            if event := _as_dict(data):
+                self._event(event)
+            return
+        if data:
+            self._has_fed = True
+            self._bytes(bytes(data))
+
+    def finish(self) -> Usage:
+        """The usage, after the stream has ended: an event without a blank line behind it counts.
+
+        Without it such an event counts as cut, and a format that has no end of its own as partial.
+        """
+        if self._head:
+            self._bytes(b"", is_end=True)
+        last = self._documents.finish()
+        if last is not None:
+            self._document(last, is_end=True)
+        self._has_finished = True
+        if self._reply is not None:
+            self._reply.end()
+        return self.usage
 
     @property
     def usage(self) -> Usage:
         """The best known usage, in normal form; `is_partial` unless the stream has ended well."""
-        usage = normalize_usage({"usage": self._usage}, self._dialect)
+        usage = normalize_usage({"usage": self._usage}, self._dialect) or Usage()
         return replace(usage, is_partial=self.is_partial)
 
     @property
     def is_partial(self) -> bool:
         """Whether the end of the stream or its usage is missing, or an error came."""
-        has_lost = self._bytes is not None and self._bytes.has_lost
-        is_complete = self._reply is not None and self._reply.is_complete
-        return has_lost or self._has_failed or not (self._is_final and is_complete)
+        is_complete = self._has_finished if self._reply is None else self._reply.is_complete
+        return self._has_lost or self._has_failed or not (self._is_final and is_complete)
+
+    @property
+    def reason(self) -> Reason | None:
+        """Why `record` would not take it; None if it would."""
+        if self._has_lost:
+            return "too_large"
+        if self._is_broken or not (self._has_read or self._is_cut):
+            return "unreadable" if self._has_fed else "no_usage"
+        if self._has_failed:
+            return "failed"
+        if not self.is_partial:
+            return None
+        is_cut = self._is_cut or not self._is_ended
+        return "partial" if self._usage or is_cut else "no_usage"
+
+    @property
+    def has_read(self) -> bool:
+        """Whether anything that was fed was an event."""
+        return self._has_read
 
     @property
     def reply(self) -> Any:
@@ -97,31 +148,90 @@ class UsageReader:
         """What is known, without text."""
         return f"UsageReader(usage={self.usage!r})"
 
-    def _document(self, document: bytes) -> None:
-        if document.strip() in (b"", b"[DONE]"):
+    @property
+    def _has_lost(self) -> bool:
+        is_blown = self._inflater is not None and self._inflater.has_lost
+        return self._documents.has_lost or self._has_dropped or is_blown
+
+    @property
+    def _is_ended(self) -> bool:
+        return self._has_finished if self._reply is None else self._reply.is_complete
+
+    def _with_line_end(self, line: str) -> str:
+        """`line` behind the end of the line before it, if text comes as lines without ends.
+
+        That is so if whole fields follow on each other: JSON is not followed by more on its line.
+        """
+        before, self._line = self._line, None
+        is_line = not line or line.startswith(LINES)
+        is_next = is_line and before is not None and _is_whole(before)
+        if (is_line and line.rstrip("\r\n") == line) and (line or is_next):
+            self._line = line
+        return "\n" + line if is_next else line
+
+    def _bytes(self, data: bytes, *, is_end: bool = False) -> None:
+        if self._head is not None:
+            data = self._head + data
+            if data == MAGIC[:1] and not is_end:
+                self._head = data
+                return
+            self._head = None
+            if data.startswith(MAGIC):
+                self._inflater = Inflater()
+        pieces = (data,) if self._inflater is None else self._inflater.push(data)
+        for piece in pieces:
+            for document in self._documents.push(piece):
+                self._document(document)
+        self._is_broken |= self._inflater is not None and self._inflater.is_broken
+
+    def _document(self, document: str, *, is_end: bool = False) -> None:
+        if len(document) > MAX_CONTAINERS and (
+            document.count("{") + document.count("[") > MAX_CONTAINERS
+        ):
+            self._has_dropped = True
             return
         try:
-            event = json.loads(document)
-        except (ValueError, RecursionError):
-            self._has_failed = True
-        else:
-            self._event(fields(event))
+            event, end = _scan(document, 0)
+        except (ValueError, RecursionError, StopIteration):
+            end = -1
+        if end != len(document):
+            self._is_cut |= is_end  # which costs nothing, if all that counts came before
+            self._has_failed |= not is_end
+            self._is_broken |= not is_end
+            return
+        self._read_bytes += len(document)
+        if self._read_bytes > MAX_REPLY_BYTES and self._reply is not None:
+            self._reply = self._reply.emptied()
+        if isinstance(event, dict):
+            self._event(event)
 
     def _event(self, event: Json) -> None:
-        event = fields(event.get("data")) or event  # the SDK of Mistral wraps each
-        if self._reply is None:
-            self._reply = reply_of(event)
-        if self._reply is not None:
-            self._reply.add(event)
+        self._has_read = True
+        if "data" in event:  # the SDK of Mistral wraps each
+            event = fields(event["data"]) or event
+        reply = self._reply
+        if reply is None:
+            reply = self._reply = reply_of(event)
+        if reply is not None:
+            reply.add(event)
         self._has_failed |= bool(event.get("error")) or text(event.get("type")) in FAILURES
-        inner = fields(event.get("message")) or fields(event.get("response")) or event
-        model = inner.get("model") or inner.get("modelVersion")
-        self._model = text(model) or self._model
+        inner = event
+        if "message" in event or "response" in event:
+            inner = fields(event.get("message")) or fields(event.get("response")) or event
+        self._model = text(inner.get("model") or inner.get("modelVersion")) or self._model
         usage = find_usage(event)
-        if usage is event and not has_input(event):
+        if usage is None:
             return
-        self._usage = _merged(self._usage, fields(usage))
-        self._is_final |= self._reply is not None and self._reply.has_ended
+        if reply is not None and reply.has_usage_deltas:
+            self._usage = _added(self._usage, fields(usage))
+        else:
+            self._usage = _merged(self._usage, fields(usage))
+        if reply is None:
+            self._is_final = True
+        elif reply.has_ended:
+            self._is_final = True
+            if fields(usage).get("output_tokens") == 0:  # of a refusal, behind 1 at the start
+                self._usage["output_tokens"] = 0
 
 
 def _merged(old: Json, new: Json, levels: int = 2) -> Json:
@@ -135,96 +245,42 @@ def _merged(old: Json, new: Json, levels: int = 2) -> Json:
     return merged
 
 
+def _added(old: Json, new: Json, levels: int = 2) -> Json:
+    """Numbers that are told in parts, which add up."""
+    added = dict(old)
+    for name, value in new.items():
+        before = old.get(name)
+        if levels and isinstance(value, dict) and isinstance(before, dict):
+            added[name] = _added(before, value, levels - 1)
+        elif isinstance(value, int) and isinstance(before, int):
+            added[name] = before + value
+        else:
+            added[name] = before if value is None else value
+    return added
+
+
+def _is_whole(line: str) -> bool:
+    """Whether a line of server-sent events is whole, so that nothing but its end can follow."""
+    if not line.startswith("data:"):
+        return '"' not in line
+    data = line.removeprefix("data:").strip()
+    if data == "[DONE]":
+        return True
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _as_dict(event: object) -> Json:
     """The event of an SDK as JSON has it."""
     if isinstance(event, Mapping):
-        return dict(event)
+        return fields(event)
     try:
         dump = event.model_dump  # type: ignore[attr-defined]
-        return fields(dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
+        dumped = fields(dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
     except Exception:  # a caller's object may raise anything
         return {}
-
-
-class _ServerSentEvents:
-    """The data of server-sent events."""
-
-    def __init__(self) -> None:
-        self.has_lost = False
-        self._line = bytearray()
-        self._data: list[bytes] = []
-        self._data_bytes = 0
-        self._is_after_cr = False
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of all events that are complete now."""
-        if self._is_after_cr and chunk:
-            chunk, self._is_after_cr = chunk.removeprefix(b"\n"), False
-        events: list[bytes] = []
-        for line in chunk.splitlines(keepends=True):
-            self._line += line
-            if line[-1:] in b"\r\n":
-                self._end_line(bytes(self._line).rstrip(b"\r\n"), events)
-                self._line.clear()
-        self._is_after_cr = chunk.endswith(b"\r") or (self._is_after_cr and not chunk)
-        if len(self._line) + self._data_bytes > MAX_EVENT_BYTES:
-            self.has_lost = True
-            self._line.clear()
-            self._data.clear()
-            self._data_bytes = 0
-        return events
-
-    def _end_line(self, line: bytes, events: list[bytes]) -> None:
-        if not line:
-            if self._data:
-                events.append(b"\n".join(self._data))
-            self._data, self._data_bytes = [], 0
-        elif line.startswith(b"data:"):
-            self._data.append(line[len(b"data:") :].removeprefix(b" "))
-            self._data_bytes += len(line)
-
-
-class _JsonObjects:
-    """The objects of a JSON array that comes in pieces, or of lines of JSON."""
-
-    def __init__(self) -> None:
-        self.has_lost = False
-        self._text = bytearray()
-        self._read = 0
-        self._depth = 0
-        self._is_string = False
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The objects that are complete now."""
-        self._text += chunk
-        objects: list[bytes] = []
-        while found := (IN_STRING if self._is_string else IN_OBJECT).search(self._text, self._read):
-            self._read = found.end()
-            self._character(found[0], objects)
-            if self._read > len(self._text):
-                break
-        else:
-            self._read = len(self._text)
-        if self._depth == 0:
-            del self._text[: self._read]
-            self._read = 0
-        if len(self._text) > MAX_EVENT_BYTES:
-            self.has_lost = True
-            self._text.clear()
-            self._read = self._depth = 0
-        return objects
-
-    def _character(self, character: bytes, objects: list[bytes]) -> None:
-        if character == b"\\":
-            self._read += 1
-        elif character == b'"':
-            self._is_string = not self._is_string
-        elif character == b"{":
-            if self._depth == 0:
-                del self._text[: self._read - 1]
-                self._read = 1
-            self._depth += 1
-        elif self._depth:
-            self._depth -= 1
-            if self._depth == 0:
-                objects.append(bytes(self._text[: self._read]))
+    name = type(event).__name__
+    return {**dumped, "type": name} if name in FRAMEWORK_MESSAGES else dumped

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from tokenctx._parts import types_of
 
 Json = dict[str, Any]
+PIECES: Final = 1024
 
 
 class Reply(ABC):
@@ -23,15 +24,18 @@ class Reply(ABC):
         has_ended: The message is whole; usage in this or a later event is final.
         is_complete: The stream has all that its format has at the end.
         has_several: There are several answers, so none that must come back.
+        has_usage_deltas: Each event has the usage that it adds.
     """
 
     dialect: ClassVar[str | None] = None
+    has_usage_deltas: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.has_ended = False
         self.is_complete = False
         self.has_several = False
-        self._pieces: dict[tuple[Any, ...], list[str]] = {}
+        self._pieces: dict[tuple[Any, ...], _Text] = {}
+        self._whole: Any = None  # of an answer that was not streamed
 
     @abstractmethod
     def add(self, event: Json) -> None:
@@ -41,12 +45,32 @@ class Reply(ABC):
     def message(self) -> Any:
         """The message; None if there is nothing in it."""
 
+    def end(self) -> None:
+        """The stream has ended, says who reads it; what has an end of its own knows better."""
+        return
+
+    def emptied(self) -> Reply:
+        """What knows as much of the stream, but has no message any more."""
+        other = type(self)()
+        other.has_ended, other.is_complete = self.has_ended, self.is_complete
+        other.has_several = True
+        return other
+
+    def _take(self, message: object) -> None:
+        """The message of an answer that was not streamed."""
+        self._whole = message
+        self.has_ended = self.is_complete = True
+
     def _append(self, text: object, *place: Any) -> None:
         if isinstance(text, str) and text:
-            self._pieces.setdefault(place, []).append(text)
+            pieces = self._pieces.get(place)
+            if pieces is None:
+                pieces = self._pieces[place] = _Text()
+            pieces.append(text)
 
     def _text(self, *place: Any) -> str:
-        return "".join(self._pieces.get(place, ()))
+        pieces = self._pieces.get(place)
+        return pieces.joined() if pieces else ""
 
     def _arguments(self, *place: Any, default: object) -> Any:
         """JSON that came in pieces; the text itself if it is none."""
@@ -57,12 +81,31 @@ class Reply(ABC):
             return text
 
 
+class _Text:
+    """A text that comes in pieces, which are joined now and then: a piece alone takes 70 bytes."""
+
+    __slots__ = ("_joined", "_new")
+
+    def __init__(self) -> None:
+        self._joined: list[str] = []
+        self._new: list[str] = []
+
+    def append(self, piece: str) -> None:
+        self._new.append(piece)
+        if len(self._new) == PIECES:
+            self._joined.append("".join(self._new))
+            self._new.clear()
+
+    def joined(self) -> str:
+        return "".join((*self._joined, *self._new))
+
+
 class ChatReply(Reply):
     """OpenAI Chat Completions, and all that speak it."""
 
     dialect = "openai-chat"
     TEXTS: Final = ("content", "refusal", "reasoning_content", "reasoning", "thinking")
-    LISTS: Final = ("content", "reasoning_details", "images")
+    LISTS: Final = frozenset({"content", "reasoning_details", "images"})
     CALLS: Final = tuple(
         (field, part.arguments[0]) for field, part in types_of("openai-chat", "call").items()
     )
@@ -79,16 +122,19 @@ class ChatReply(Reply):
             if choice.get("index"):
                 self.has_several = True
                 continue
+            if message := fields(choice.get("message")):
+                self._take(message)
             self._delta(fields(choice.get("delta")))
             if choice.get("finish_reason") is not None:
                 self.has_ended = self.is_complete = True
 
     def _delta(self, delta: Json) -> None:
         self._role = text(delta.get("role")) or self._role
-        for name in self.TEXTS:
-            self._append(delta.get(name), name)
-        for name in self.LISTS:
-            if found := objects(delta.get(name)):
+        for name, value in delta.items():
+            if isinstance(value, str):
+                if name in self.TEXTS:
+                    self._append(value, name)
+            elif value and name in self.LISTS and (found := objects(value)):
                 self._lists.setdefault(name, []).extend(found)
         for position, call in enumerate(objects(delta.get("tool_calls"))):
             self._call(call, call.get("index"), position)
@@ -109,6 +155,8 @@ class ChatReply(Reply):
                 self._append(inner.get(argument), place, kind, argument)
 
     def message(self) -> Any:
+        if self._whole:
+            return self._whole
         message: Json = {name: self._text(name) for name in self.TEXTS if self._text(name)}
         message |= self._lists
         if self._calls:
@@ -139,6 +187,8 @@ class ResponsesReply(Reply):
     def add(self, event: Json) -> None:
         kind = event.get("type")
         index = event.get("output_index")
+        if kind is None and event.get("status") in (None, "completed", "incomplete"):
+            self._take(objects(event.get("output")))
         if kind == "response.output_item.done" and isinstance(index, int):
             self._items[index] = fields(event.get("item"))
         if kind in ("response.completed", "response.incomplete"):
@@ -146,7 +196,8 @@ class ResponsesReply(Reply):
             self.has_ended = self.is_complete = True
 
     def message(self) -> Any:
-        return self._output or [self._items[index] for index in sorted(self._items)] or None
+        items = [self._items[index] for index in sorted(self._items)]
+        return self._whole or self._output or items or None
 
 
 class AnthropicReply(Reply):
@@ -176,9 +227,11 @@ class AnthropicReply(Reply):
         elif kind == "content_block_delta" and isinstance(index, int) and index in self._blocks:
             self._delta(index, fields(event.get("delta")))
         elif kind == "message_delta":
-            self.has_ended |= fields(event.get("delta")).get("stop_reason") is not None
-        elif kind == "message_stop":
-            self.is_complete = True
+            if fields(event.get("delta")).get("stop_reason") is not None:
+                self.has_ended = self.is_complete = True  # what follows says nothing more
+        elif kind == "message":
+            self._blocks = dict(enumerate(objects(event.get("content"))))
+            self._take(None)
 
     def _delta(self, index: Any, delta: Json) -> None:
         kind = delta.get("type")
@@ -270,6 +323,10 @@ class ConverseReply(Reply):
             self._delta(*self._block(delta), delta.get("delta"))
         if "messageStop" in event:
             self.has_ended = self.is_complete = True
+        if "metadata" in event:  # which has the usage, and may come first
+            self.has_ended = True
+        if message := fields(fields(event.get("output")).get("message")):
+            self._take(message)
 
     def _block(self, event: Json) -> tuple[int, Json]:
         index = number(event.get("contentBlockIndex"))
@@ -293,6 +350,8 @@ class ConverseReply(Reply):
                         opaque[name] = opaque.get(name, b"") + inner
 
     def message(self) -> Any:
+        if self._whole:
+            return self._whole
         blocks = [self._made(index, block) for index, block in sorted(self._blocks.items())]
         blocks = [block for block in blocks if block]
         return {"role": "assistant", "content": blocks} if blocks else None
@@ -334,8 +393,12 @@ class CohereReply(Reply):
             self._append(function.get("arguments"), "arguments", index)
         elif event.get("type") == "message-end":
             self.has_ended = self.is_complete = True
+        elif "type" not in event:
+            self._take(fields(event.get("message")))
 
     def message(self) -> Any:
+        if self._whole:
+            return self._whole
         message: Json = {}
         if self._text("text"):
             message["content"] = [{"type": "text", "text": self._text("text")}]
@@ -353,27 +416,110 @@ class CohereReply(Reply):
         return {**call, "function": {**call["function"], "arguments": arguments}}
 
 
+class InteractionReply(Reply):
+    """Google's Interactions, whose requests have no format here: there is no message."""
+
+    ENDS: Final = frozenset({"completed", "requires_action", "incomplete", "budget_exceeded"})
+
+    def add(self, event: Json) -> None:
+        status = fields(event.get("interaction") or event).get("status")
+        if isinstance(status, str) and status in self.ENDS:
+            self.has_ended = True
+            self.is_complete |= event.get("event_type") != "interaction.status_update"
+
+    def message(self) -> Any:
+        return None
+
+
+class LangChainReply(Reply):
+    """Chunks of LangChain, in OpenAI's format, to which its own function converts messages."""
+
+    has_usage_deltas = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_ended = True  # usage is the sum of all chunks
+        self._calls: dict[int, Json] = {}
+
+    def add(self, event: Json) -> None:
+        content = event.get("content")
+        self._append(content, "text")
+        for block in objects(content):
+            self._append(block.get("text"), "text")
+        for position, call in enumerate(objects(event.get("tool_call_chunks"))):
+            index = number(call.get("index"), position)
+            self._call(index, call)
+            self._append(call.get("args"), index)
+        if event.get("type") == "AIMessage":
+            for position, call in enumerate(objects(event.get("tool_calls"))):
+                self._call(position, call)
+                self._append(json.dumps(call.get("args")), position)
+        is_last = event.get("chunk_position") == "last"
+        self.is_complete |= is_last or event.get("type") == "AIMessage"
+
+    def end(self) -> None:
+        self.is_complete = True
+
+    def _call(self, index: int, call: Json) -> None:
+        made = self._calls.setdefault(index, {})
+        made |= {name: call[name] for name in ("id", "name") if call.get(name)}
+
+    def message(self) -> Any:
+        message: Json = {}
+        if self._calls:
+            message["tool_calls"] = [self._made(index) for index in sorted(self._calls)]
+        if not message and not self._text("text"):
+            return None
+        return {"role": "assistant", "content": self._text("text") or None, **message}
+
+    def _made(self, index: int) -> Json:
+        call = self._calls[index]
+        function = {"name": text(call.get("name")), "arguments": self._text(index)}
+        return {"id": call.get("id"), "type": "function", "function": function}
+
+
+FORMAT_NAMES: Final = frozenset(
+    {"choices", "type", "event_type", "object", "output", "response", "candidates", "message"}
+    | {"usageMetadata", *ConverseReply.EVENTS}
+)
+"""What tells the format of a stream is one of these."""
+
+
 def reply_of(event: Json) -> Reply | None:
     """An empty reply of the format that `event` belongs to; None if it shows none."""
+    if FORMAT_NAMES.isdisjoint(event):
+        return None
     kind = text(event.get("type"))
     inner = fields(event.get("response"))
     if "choices" in event:
         return ChatReply()
-    if kind.startswith("response."):
+    if kind.startswith("response.") or (not kind and isinstance(event.get("output"), list)):
         return ResponsesReply()
-    if kind.startswith(("message_", "content_block_")):
+    if kind.startswith(("message_", "content_block_")) or kind == "message":
         return AnthropicReply()
+    if kind.startswith("AIMessage"):
+        return LangChainReply()
+    if text(event.get("event_type")).startswith("interaction.") or (
+        event.get("object") == "interaction"
+    ):
+        return InteractionReply()
     if kind.startswith(("message-", "content-", "tool-call-", "tool-plan-")):
         return CohereReply()
     if {"candidates", "usageMetadata"} & {*event, *inner}:
         return GeminiReply()
     if any(name in event for name in ConverseReply.EVENTS):
         return ConverseReply()
+    if fields(fields(event.get("output")).get("message")):
+        return ConverseReply()
+    if "finish_reason" in event and fields(event.get("message")):
+        return CohereReply()
     return None
 
 
 def fields(value: object) -> Json:
     """`value` if it is an object, else an empty one."""
+    if isinstance(value, dict):
+        return value
     return dict(value) if isinstance(value, Mapping) else {}
 
 

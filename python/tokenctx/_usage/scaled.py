@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tokenctx._models import Result
+
 if TYPE_CHECKING:
     from tokenctx._usage.normal import Usage
 
@@ -12,7 +14,7 @@ Status = Literal["scaled", "exempt", "unknown_window", "larger_window", "equal_w
 
 
 @dataclass(frozen=True, slots=True)
-class ScaledUsage:
+class ScaledUsage(Result):
     """What was billed, and what an agent is told, side by side.
 
     Attributes:

@@ -8,6 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, overload
 
 from tokenctx._core import Scale
+from tokenctx._models import MAX_TOKENS
+from tokenctx._usage.callbacks import Callback
 from tokenctx._usage.normal import Usage, normalize_usage
 from tokenctx._usage.scaled import ScaledUsage, Status
 from tokenctx._usage.streams import AsyncScaledStream, ScaledStream, usage_of_numbers
@@ -61,7 +63,8 @@ class ContextWindowScaler:
     - `piecewise`: true numbers up to `true_share` of the smaller window, then scaled, so that a
       full real window is a full assumed one.
 
-    `on_usage` is called with each `ScaledUsage`, of a stream at its end; what it raises is raised.
+    `on_usage` is called with each `ScaledUsage`, of a stream at its end; when it
+    raises, that is logged once, and `failed_callbacks` counts it.
     """
 
     _core: ClassVar[Any] = Scale
@@ -80,8 +83,10 @@ class ContextWindowScaler:
         true_share: float = 0.5,
         on_usage: Callable[[ScaledUsage], object] | None = None,
     ) -> None:
-        if assumed_window < 1:
-            raise ValueError(f"assumed window is {assumed_window} tokens; it must be at least 1")
+        _require_window("assumed window", assumed_window, is_needed=True)
+        _require_window("real window", real_window)
+        for name, window in (per_model or {}).items():
+            _require_window(f"per_model[{name!r}]", window)
         if strategy not in ("fixed", "piecewise"):
             raise ValueError(f"strategy is {strategy!r}; it must be one of fixed, piecewise")
         if not 0 <= true_share < 1:
@@ -94,8 +99,12 @@ class ContextWindowScaler:
         self._factors = {name: _fraction(factor) for name, factor in (factors or {}).items()}
         self._shrink = shrink
         self._true_share = Fraction(true_share) if strategy == "piecewise" else Fraction(0)
-        self._on_usage = on_usage
+        self._on_usage = Callback("on_usage", on_usage)
+        self.failed_callbacks = 0
         self._unscaled = self._core(UNSCALED, rounding)
+
+    def __repr__(self) -> str:
+        return f"<ContextWindowScaler {self._real_window} as {self._assumed_window}>"
 
     @staticmethod
     def learned_factor(calls: Iterable[tuple[int, int]]) -> Fraction:
@@ -117,7 +126,7 @@ class ContextWindowScaler:
         """
         if isinstance(usage, (ScaledUsage, _ScaledBody)):
             return usage if isinstance(usage, ScaledUsage) else usage.usage
-        return self._reported(self._scaled(normalize_usage(usage), model))
+        return self._reported(self._scaled(normalize_usage(usage) or Usage(), model))
 
     @overload
     def scale_body(self, body: bytes, *, model: str = "") -> ScaledBytes: ...
@@ -208,8 +217,7 @@ class ContextWindowScaler:
         return ScaledUsage(real, adjusted, status, model, window, self._assumed_window)
 
     def _reported(self, usage: ScaledUsage) -> ScaledUsage:
-        if self._on_usage is not None:
-            self._on_usage(usage)
+        self.failed_callbacks += not self._on_usage(usage)
         return usage
 
     def _body(self, body: Any, model: str, *, is_count: bool) -> Any:
@@ -244,6 +252,10 @@ def scaled_usage(real: Usage, scale: Any) -> Usage:
         cache_write_tokens=after(read, write),
         cache_write_5m_tokens=after(read, real.cache_write_5m_tokens),
         cache_write_1h_tokens=after(read + real.cache_write_5m_tokens, real.cache_write_1h_tokens),
+        cache_write_30m_tokens=after(read, real.cache_write_30m_tokens),
+        cache_write_12h_tokens=after(
+            read + real.cache_write_30m_tokens, real.cache_write_12h_tokens
+        ),
         tool_use_prompt_tokens=after(tool_start, tool),
         output_tokens=after(output_start, real.output_tokens),
         reasoning_tokens=after(output_start + visible, real.reasoning_tokens),
@@ -276,3 +288,18 @@ def _fraction(factor: Fraction | float) -> Fraction:
 def _of_model(table: Mapping[str, Any], model: str, default: Any) -> Any:
     name = model if model in table else model.rpartition("/")[2]
     return table.get(name, default)
+
+
+def _require_window(name: str, window: object, *, is_needed: bool = False) -> None:
+    """Raise TypeError or ValueError unless `window` is a number of tokens, or None for unknown."""
+    if window is None and not is_needed:
+        return
+    if isinstance(window, bool) or not isinstance(window, int):
+        raise TypeError(
+            f"{name} is of type {type(window).__name__}; it must be a whole number of tokens"
+        )
+    least = int(is_needed)
+    if window < least:
+        raise ValueError(f"{name} is {window} tokens; it must be at least {least}")
+    if window > MAX_TOKENS:
+        raise ValueError(f"{name} is {window} tokens; it must be at most {MAX_TOKENS}")

@@ -31,7 +31,7 @@ def usage_of_numbers(first: Numbers, last: Numbers) -> Usage:
                 break
         else:
             inner[name] = real
-    return normalize_usage({"usage": usage})
+    return normalize_usage({"usage": usage}) or Usage()
 
 
 class _Stream(ABC):

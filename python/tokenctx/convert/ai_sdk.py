@@ -6,6 +6,7 @@ signatures and cache markers of all providers pass.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,7 @@ from tokenctx.convert.model import (
     ToolChoice,
     ToolResult,
     Unknown,
+    with_marker,
 )
 from tokenctx.convert.openai_chat import read_url
 from tokenctx.convert.rules import UNKNOWN_TOOL, Rules, Writer, is_text
@@ -43,6 +45,11 @@ ROLES: Final[MappingProxyType[str, Role]] = MappingProxyType(
 )
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 OPTIONS: Final = "providerOptions"
+OTHER_NAMES: Final = MappingProxyType({"google": ("vertex", "googleVertex")})
+"""Under which a maker's options stand when its models are called elsewhere."""
+MAKER_OF: Final = MappingProxyType(
+    {other: maker for maker, others in OTHER_NAMES.items() for other in others}
+)
 PROOFS: Final = (
     ("anthropic", "signature", "signature"),
     ("anthropic", "redactedData", "encrypted"),
@@ -139,9 +146,13 @@ def _read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
 
 
 def _provider(item: Json, maker: str) -> Json:
+    """The options of a maker, under the first of its names that has some."""
     options = item.get(OPTIONS)
-    found = options.get(maker) if isinstance(options, dict) else None
-    return found if isinstance(found, dict) else {}
+    for name in (maker, *OTHER_NAMES.get(maker, ())):
+        found = options.get(name) if isinstance(options, dict) else None
+        if isinstance(found, dict):
+            return found
+    return {}
 
 
 def _read_provider(item: Json, *known: tuple[str, str]) -> tuple[Json | None, Json]:
@@ -153,11 +164,13 @@ def _read_provider(item: Json, *known: tuple[str, str]) -> tuple[Json | None, Js
     if not isinstance(options, dict):
         return cache, {} if options is None else {OPTIONS: options}
     rest: Json = {}
-    for maker, values in options.items():
+    for name, values in options.items():
+        maker = MAKER_OF.get(name, name)
+        is_read = values is _provider(item, maker)
         if not isinstance(values, dict):
-            rest[maker] = values
-        elif left := {key: values[key] for key in values if (maker, key) not in seen}:
-            rest[maker] = left
+            rest[name] = values
+        elif left := {key: values[key] for key in values if not (is_read and (maker, key) in seen)}:
+            rest[name] = left
     return cache, {OPTIONS: rest} if rest else {}
 
 
@@ -175,8 +188,7 @@ def read_message(value: Any, path: Path, notes: Notes, *, is_top: bool) -> Messa
     extra |= options
     parts: tuple[Part, ...] = ()
     if isinstance(content, str):
-        parts = (Text((*path, "content"), cache=cache if role == "system" else None, text=content),)
-        cache = None if role == "system" else cache
+        parts = (Text((*path, "content"), text=content),)
     elif isinstance(content, list):
         parts = tuple(
             _read_part(item, (*path, "content", index), notes) for index, item in enumerate(content)
@@ -184,7 +196,8 @@ def read_message(value: Any, path: Path, notes: Notes, *, is_top: bool) -> Messa
     elif content is not None:
         parts = (Unknown((*path, "content"), content),)
     is_plain = isinstance(content, str)
-    return Message(path, value, extra, cache, role or "user", parts, is_plain, is_top)
+    parts = with_marker(parts, cache)
+    return Message(path, value, extra, None, role or "user", parts, is_plain, is_top)
 
 
 def _read_part(item: Any, path: Path, notes: Notes) -> Part:
@@ -248,6 +261,9 @@ def _read_media(item: Json, path: Path, _: Notes) -> Part | None:
     media = _read_data(item.get("image" if "image" in item else "data"), known)
     if media is None:
         return None
+    if media.data is not None and isinstance(named, str) and "/" not in named and kind is None:
+        found = mime.sniff(mime.base64_head(media.data))
+        media = replace(media, mime=found or media.mime)
     cache, options = _read_provider(item, ("openai", "imageDetail"))
     kind = kind or (media.mime or "").partition("/")[0]
     name = item.get("filename")
@@ -298,6 +314,8 @@ def _read_result(item: Json, path: Path, notes: Notes) -> Part | None:
     if parts is None:
         return None
     cache, options = _read_provider(item)
+    if cache is None:
+        cache, _ = _read_provider(output)
     rest = {**_rest(item, part.name, part.id, field), **options}
     return ToolResult(
         path,

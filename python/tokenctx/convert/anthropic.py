@@ -518,6 +518,7 @@ RULES: Final = Rules(
     results="user",
     system="both",
     has_cache=True,
+    max_cache_markers=4,
     refuses_empty=True,
     ids=IdRule(LONGEST_CALL_ID, ID_LETTERS),
 )

@@ -40,8 +40,67 @@ def arranged(conversation: Conversation, rules: Rules, notes: Notes) -> Conversa
         messages = _without_empty(messages, notes)
     merge = notes.options.merge_adjacent
     if rules.alternates if merge is None else merge:
-        messages = _merged(messages, notes)
+        messages = _merged(messages, rules, notes)
     return replace(conversation, messages=tuple(messages))
+
+
+def with_few_markers(conversation: Conversation, rules: Rules, notes: Notes) -> Conversation:
+    """The conversation with as many cache markers as the dialect takes.
+
+    Those of tools and system prompts stay; of the messages it is the last that stay, since they
+    mark the longest beginnings.
+    """
+    most = rules.max_cache_markers
+    if most is None:
+        return conversation
+    fixed = [node for node in (*conversation.tools, *_system_parts(conversation)) if node.cache]
+    is_same = conversation.dialect == rules.name
+    count = len(fixed) + (is_same and "cache_control" in conversation.raw)
+    marked = [
+        part
+        for message in conversation.messages
+        if message.role not in SYSTEM_ROLES
+        for part in _with_inner(message.parts)
+        if part.cache
+    ]
+    excess = {id(part) for part in marked[: max(0, count + len(marked) - most)]}
+    if not excess:
+        return conversation
+    messages = tuple(_less_marked(it, excess, notes) for it in conversation.messages)
+    return replace(conversation, messages=messages)
+
+
+def _system_parts(conversation: Conversation) -> Iterator[Part]:
+    for message in conversation.messages:
+        if message.role in SYSTEM_ROLES:
+            yield from message.parts
+
+
+def _with_inner(parts: Iterable[Part]) -> Iterator[Part]:
+    """The parts, each behind those that it holds."""
+    for part in parts:
+        if isinstance(part, ToolResult):
+            yield from part.parts
+        yield part
+
+
+def _less_marked(message: Message, excess: set[int], notes: Notes) -> Message:
+    parts = tuple(_unmarked(part, excess, notes) for part in message.parts)
+    is_same = all(map(is_, parts, message.parts))
+    fewer: Message = message if is_same else changed(message, parts=parts)
+    return fewer
+
+
+def _unmarked(part: Part, excess: set[int], notes: Notes) -> Part:
+    fields: dict[str, Any] = {}
+    if isinstance(part, ToolResult):
+        inner = tuple(_unmarked(item, excess, notes) for item in part.parts)
+        if not all(map(is_, inner, part.parts)):
+            fields["parts"] = inner
+    if id(part) in excess and notes.repair("excess_marker", (*part.path, "cache_control")):
+        fields["cache"] = None
+    lighter: Part = changed(part, **fields) if fields else part
+    return lighter
 
 
 def _split_by_role(messages: Iterable[Message], notes: Notes) -> Iterator[Message]:
@@ -204,11 +263,12 @@ def _is_empty(part: Part) -> bool:
     return not part.text or part.text.isspace()
 
 
-def _merged(messages: Iterable[Message], notes: Notes) -> Iterator[Message]:
-    """Adjacent messages of one role as one; system prompts stay apart."""
+def _merged(messages: Iterable[Message], rules: Rules, notes: Notes) -> Iterator[Message]:
+    """Adjacent messages of one role as one; system prompts and single results stay apart."""
+    apart = {*SYSTEM_ROLES, *(["tool"] if rules.results == "each" else [])}
     run: list[Message] = []
     for message in messages:
-        if run and (message.role in SYSTEM_ROLES or message.role != run[0].role):
+        if run and (message.role in apart or message.role != run[0].role):
             yield _one(run, notes)
             run = []
         if run:

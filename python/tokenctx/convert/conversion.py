@@ -11,7 +11,7 @@ from tokenctx._core import _convert_plain
 from tokenctx._errors import RequestError
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses, vscode
 from tokenctx.convert.answer import convert_answer, detect_answer, is_answer
-from tokenctx.convert.arrange import SYSTEM_ROLES, arranged
+from tokenctx.convert.arrange import SYSTEM_ROLES, arranged, with_few_markers
 from tokenctx.convert.model import (
     Conversation,
     Dialect,
@@ -25,7 +25,7 @@ from tokenctx.convert.model import (
 )
 from tokenctx.convert.notes import ConversionNote, ConversionOptions, Notes, opaque
 from tokenctx.convert.rules import Rules, Writer
-from tokenctx.convert.source import detect, detect_messages, plain
+from tokenctx.convert.source import detect, plain
 from tokenctx.convert.tools import pair_tools
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def convert_messages(
     value = plain(request_or_messages)
     if is_answer(value) and source != "vscode":
         return convert_response(value, to, source, options)
-    body, found = _as_body(value, source)
-    return _conversion(_converted, body, found, to, options)
+    body, found, is_guess = _as_body(value, source)
+    return _conversion(_converted, body, found, to, options, is_guess=is_guess)
 
 
 def convert_response(
@@ -155,8 +155,12 @@ def _conversion(
     source: Source,
     to: Dialect,
     options: ConversionOptions | None,
+    *,
+    is_guess: bool = False,
 ) -> Conversion:
     notes = Notes(options or DEFAULT_OPTIONS)
+    if is_guess:
+        notes.warn("dialect_guessed", ())
     written = _or_too_deep(convert, body, source, to, notes)
     notes.log(f"{source} to {to}")
     compare = partial(_compare, convert, body, written, source, to, notes)
@@ -188,16 +192,15 @@ def _known(name: object, names: Any, what: str) -> None:
         raise ValueError(f"{what} is {name!r}; it must be one of {', '.join(get_args(names))}")
 
 
-def _as_body(value: Any, source: Source | None) -> tuple[Json, Source]:
-    """The body, made around a bare list of messages, and its dialect."""
-    if isinstance(value, list):
-        found = source or detect_messages(value) or "openai-chat"
-        return {_list_field(found): value}, found
-    if not isinstance(value, dict):
+def _as_body(value: Any, source: Source | None) -> tuple[Json, Source, bool]:
+    """The body, made around a bare list of messages, its dialect, and whether that is a guess."""
+    if not isinstance(value, dict | list):
         raise RequestError(
             f"the body is {type(value).__name__}; it must be an object or a list", "syntax"
         )
-    return value, source or detect(value)
+    found, is_guess = (source, False) if source else detect(value)
+    body = value if isinstance(value, dict) else {_list_field(found): value}
+    return body, found, is_guess
 
 
 def _list_field(source: Source) -> str:
@@ -231,7 +234,10 @@ def _convert_plain_messages(
     """
     field = _list_field(source)
     messages = body.get(field)
-    if isinstance(messages, list) and notes.options.merge_adjacent is None:
+    is_plain = notes.options.merge_adjacent is None and not (
+        to == "gemini" and gemini.demands_signatures(str(notes.options.model or body.get("model")))
+    )
+    if isinstance(messages, list) and is_plain:
         converted = _convert_plain(messages, source, RULES[to])
         if converted is not None:
             system_count, written = converted
@@ -244,6 +250,7 @@ def _written(conversation: Conversation, to: Dialect, notes: Notes) -> Json:
     is_same = conversation.dialect == to
     conversation = pair_tools(conversation, notes, rules)
     conversation = _for_model(conversation, notes)
+    conversation = with_few_markers(conversation, rules, notes)
     if not is_same:
         conversation = arranged(conversation, rules, notes)
         last = conversation.messages[-1] if conversation.messages else None

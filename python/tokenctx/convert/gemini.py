@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,8 +46,16 @@ ROLES: Final[MappingProxyType[str, Role]] = MappingProxyType(
 )
 MODES: Final = MappingProxyType({"AUTO": "auto", "ANY": "required", "NONE": "none"})
 WORDS: Final = MappingProxyType({mode: word for word, mode in MODES.items()})
+SIGNING: Final = re.compile(r"gemini-([3-9]|\d\d)", re.IGNORECASE)
+NO_SIGNATURE: Final = "skip_thought_signature_validator"
+"""What Google's documents give for calls that another model has made."""
 UPLOADS: Final = "https://generativelanguage.googleapis.com/"
 """Where files that were uploaded to Google stand."""
+
+
+def demands_signatures(model: str) -> bool:
+    """Whether the model refuses a call of its own without a thought signature: from Gemini 3 on."""
+    return SIGNING.search(model) is not None
 
 
 def _get(item: Json, name: str) -> Any:
@@ -439,10 +448,21 @@ def _write_content(message: Message, writer: Writer) -> Any:
         return message.raw
     is_answer = message.role == "assistant"
     parts = writer.parts(message.parts, "assistant" if is_answer else "user")
+    if is_answer and demands_signatures(writer.model):
+        _sign_first_call(message, parts, writer)
     if not parts:
         writer.notes.lose("empty_message", message.path)
         return None
     return writer.message(message, {"role": "model" if is_answer else "user", "parts": parts})
+
+
+def _sign_first_call(message: Message, parts: list[Any], writer: Writer) -> None:
+    """Gemini 3 refuses an answer whose first call has no signature; Google names a stand-in."""
+    call = next((part for part in parts if "functionCall" in part), None)
+    if call is not None and "thoughtSignature" not in call:
+        path = next(part.path for part in message.parts if isinstance(part, ToolCall))
+        writer.notes.warn("added", (*path, "thoughtSignature"))
+        call["thoughtSignature"] = NO_SIGNATURE
 
 
 def _signed(part: Any, value: Json, writer: Writer) -> Json:

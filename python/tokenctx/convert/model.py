@@ -294,6 +294,16 @@ def changed(node: Any, **fields: Any) -> Any:
     return replace(node, raw=None, **fields)
 
 
+def with_marker(parts: tuple[Part, ...], cache: Any) -> tuple[Part, ...]:
+    """`parts` with the cache marker of their message at the last that may have one and has none."""
+    if cache is None or not parts:
+        return parts
+    last = parts[-1]
+    if isinstance(last, Reasoning) or last.cache is not None:
+        return parts
+    return (*parts[:-1], replace(last, cache=cache))
+
+
 def rest(value: Json, known: frozenset[str]) -> Mapping[str, Any]:
     """The fields of `value` that are not `known`."""
     if value.keys() <= known:

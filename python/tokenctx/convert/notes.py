@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from tokenctx._errors import Error
+from tokenctx._models import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,17 +55,19 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "duplicate_id": "the id of an earlier call is used again; it is made unique",
         "refused_id": "the target refuses the id of a call; it is rewritten",
         "unanswered_call": "a call without result gets an error result",
+        "excess_marker": "a cache marker beyond as many as the target takes is dropped",
         "orphan_result": "a result without call is dropped",
         "duplicate_result": "a second result of one call is dropped",
         "misplaced_result": "a result that stands elsewhere moves behind its call",
         "invalid_arguments": "arguments that are no JSON object are kept as text",
         "unknown_role": "an unknown role is read as user",
+        "dialect_guessed": "another dialect is as likely as the one taken; name the source",
         "added": "something that the input does not have is added, because a target demands it",
     }
 )
 FAULTS: Final = frozenset(
     "duplicate_id refused_id unanswered_call orphan_result duplicate_result misplaced_result "
-    "invalid_arguments unknown_part unknown_message unknown_role field option".split()
+    "excess_marker invalid_arguments unknown_part unknown_message unknown_role field option".split()
 )
 """What `policy` and `policies` decide."""
 OPAQUE: Final = frozenset(
@@ -87,7 +90,7 @@ def opaque(path: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversionNote:
+class ConversionNote(Result):
     """One thing that a conversion lost or repaired; without any text of the messages.
 
     Attributes:

@@ -30,6 +30,7 @@ from tokenctx.convert.model import (
     ToolResult,
     Unknown,
     rest,
+    with_marker,
 )
 from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer, is_text
 
@@ -51,6 +52,8 @@ EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 AUDIO_FORMATS: Final = MappingProxyType({"audio/wav": "wav", "audio/mpeg": "mp3"})
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 """What vendors call the thoughts that they return; the same text stands in both."""
+EXTRA_CONTENT: Final = "extra_content"
+"""Where Google's endpoint for OpenAI's clients has what OpenAI has no field for."""
 LONGEST_CALL_ID: Final = 40
 """OpenAI refuses longer ones: the API's error `string_above_max_length`, 2025."""
 
@@ -223,7 +226,7 @@ def read_message(value: Any, path: Path, notes: Notes) -> Message:
             parts=parts,
             is_plain=not isinstance(content, list),
         )
-        return Message(path, value, extra, cache, "tool", (result,))
+        return Message(path, value, extra, None, "tool", with_marker((result,), cache))
     if role == "assistant":
         thoughts = _read_reasoning(extra, path) if extra else ()
         parts = (*thoughts, *parts, *_read_calls(value, path, notes))
@@ -231,16 +234,27 @@ def read_message(value: Any, path: Path, notes: Notes) -> Message:
         path,
         value,
         extra,
-        cache,
+        None,
         role or "user",
-        parts,
+        with_marker(parts, cache),
         isinstance(content, str),
         name=name if isinstance(name, str) else None,
     )
 
 
 def _read_reasoning(extra: Any, path: Path) -> list[Part]:
-    """What vendors say the model thought; without a proof nobody takes it back."""
+    """What vendors say the model thought; without a proof nobody takes it back.
+
+    `thinking_blocks` are Claude's own blocks, as litellm keeps them, beside the same text.
+    """
+    blocks = extra.get("thinking_blocks")
+    if isinstance(blocks, list):
+        place: Path = (*path, "thinking_blocks")
+        thoughts = [_read_block(block, (*place, at)) for at, block in enumerate(blocks)]
+        if None not in thoughts:
+            for name in ("thinking_blocks", *REASONING_FIELDS):
+                extra.pop(name, None)
+            return [thought for thought in thoughts if thought is not None]
     for name in REASONING_FIELDS:
         text = extra.get(name)
         if isinstance(text, str):
@@ -248,6 +262,17 @@ def _read_reasoning(extra: Any, path: Path) -> list[Part]:
                 extra.pop(other, None)
             return [Reasoning((*path, name), text=text)] if text else []
     return []
+
+
+def _read_block(block: Any, path: Path) -> Part | None:
+    """A thinking block of Claude; None if it is none that Claude takes back."""
+    fields = block if isinstance(block, dict) else {}
+    text, signature, data = (fields.get(name) for name in ("thinking", "signature", "data"))
+    if fields.get("type") == "redacted_thinking" and isinstance(data, str):
+        return Reasoning(path, block, encrypted=data, maker="anthropic")
+    if isinstance(text, str) and isinstance(signature, str):
+        return Reasoning(path, block, text=text, signature=signature, maker="anthropic")
+    return None
 
 
 def _read_calls(value: Json, path: Path, notes: Notes) -> list[Part]:
@@ -274,16 +299,26 @@ def _read_call(item: Any, path: Path, notes: Notes) -> Part:
         return Unknown(path, item)
     part = _CALLS[field]
     arguments, call_id = inner.get(part.arguments[0]), item.get(part.id)
+    signature = _google_signature(fields)
     return ToolCall(
         path,
         item,
-        rest(item, _CALL_KEYS),
+        rest(item, _CALL_KEYS if signature is None else _CALL_KEYS | {EXTRA_CONTENT}),
         id=call_id if isinstance(call_id, str) and call_id else None,
         name=inner["name"],
         arguments=arguments,
         is_text=isinstance(arguments, str),
         is_custom=part.is_custom,
+        signature=signature,
     )
+
+
+def _google_signature(item: Json) -> str | None:
+    """The thought signature where Google's endpoint for OpenAI's clients puts it."""
+    match item.get(EXTRA_CONTENT):
+        case {"google": {"thought_signature": str(found), **more}, **others}:
+            return None if more or others else found
+    return None
 
 
 def read_content(content: Any, path: Path, notes: Notes) -> list[Part]:
@@ -469,8 +504,9 @@ def _write_result(message: Message, writer: Writer) -> Any:
     if result.is_error and result.raw is not None:
         writer.notes.lose("error_flag", (*result.path, "is_error"))
     parts = writer.parts(result.parts, "result")
-    is_single = len(parts) == 1 and (result.is_plain or isinstance(parts[0], str))
-    content = parts[0]["text"] if is_single and isinstance(parts[0], dict) else parts or ""
+    content: Any = parts or ""
+    if len(parts) == 1 and result.is_plain:
+        content = parts[0]["text"] if is_text(parts[0]) else parts[0]
     value = {"role": "tool", "tool_call_id": result.call_id or UNKNOWN_TOOL, "content": content}
     if not writer.is_same:
         writer.finish(result, value)
@@ -489,6 +525,8 @@ def _write_refusal(part: Refusal, _: Writer) -> Json:
 
 
 def _write_image(part: Image, writer: Writer) -> Json | None:
+    if writer.takes_file_id(part.media):
+        return _upload(part)
     if not (part.media.is_web or writer.takes_data(part)):
         return None
     image: Json = {"url": part.media.as_url}
@@ -497,9 +535,13 @@ def _write_image(part: Image, writer: Writer) -> Json | None:
     return {"type": "image_url", "image_url": image}
 
 
+def _upload(part: Image | File) -> Json:
+    return {"type": "file", "file": {"file_id": part.media.file_id}}
+
+
 def _write_file(part: File, writer: Writer) -> Json | None:
     if writer.takes_file_id(part.media):
-        return {"type": "file", "file": {"file_id": part.media.file_id}}
+        return _upload(part)
     if not writer.takes_data(part):
         return None
     about: Json = {"file_data": part.media.as_url, "filename": part.name or "file.pdf"}
@@ -514,10 +556,14 @@ def _write_audio(part: Audio, _: Writer) -> Json | None:
 
 
 def _write_call(part: ToolCall, writer: Writer) -> Json:
-    writer.signature(part)
+    is_google = part.signature is not None and "gemini" in writer.model.lower()
+    if not is_google:
+        writer.signature(part)
     if part.item_id is not None:
         writer.notes.lose("item_id", (*part.path, "id"))
-    head = {"id": part.id or UNKNOWN_TOOL}
+    head: Json = {"id": part.id or UNKNOWN_TOOL}
+    if is_google:
+        head[EXTRA_CONTENT] = {"google": {"thought_signature": part.signature}}
     if part.is_custom:
         custom = {"name": part.name, "input": part.arguments_text()}
         return {**head, "type": "custom", "custom": custom}

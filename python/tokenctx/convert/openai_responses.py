@@ -470,11 +470,15 @@ def _write_output(part: ToolResult, writer: Writer) -> Json:
 
 
 def _write_reasoning(part: Reasoning, _: Writer) -> Json | None:
-    if part.maker != "openai" or part.id is None:
+    if part.maker != "openai" or (part.id is None and part.encrypted is None):
         return None
-    summary = [{"type": "summary_text", "text": part.text}] if part.text else []
-    value: Json = {"type": "reasoning", "id": part.id, "summary": summary}
-    return value if part.encrypted is None else {**value, "encrypted_content": part.encrypted}
+    value: Json = {"type": "reasoning"}
+    if part.id is not None:
+        value["id"] = part.id
+    value["summary"] = [{"type": "summary_text", "text": part.text}] if part.text else []
+    if part.encrypted is not None:
+        value["encrypted_content"] = part.encrypted
+    return value
 
 
 _CONTENT: Final[Mapping[type, PartWriter]] = MappingProxyType(

@@ -67,6 +67,7 @@ class Rules:
             the first outside and later ones in it (``both``).
         has_developer: Whether there is a developer role.
         has_cache: Whether there are cache markers.
+        max_cache_markers: How many of them a request may have; None: any number.
         refuses_empty: Whether empty messages and texts are refused.
         alternates: Whether adjacent messages of one role are refused.
         continues: Whether a last message of the assistant is the beginning of the answer.
@@ -84,6 +85,7 @@ class Rules:
     system: Literal["top", "list", "both"]
     has_developer: bool = False
     has_cache: bool = False
+    max_cache_markers: int | None = None
     refuses_empty: bool = False
     alternates: bool = False
     continues: bool = True
@@ -98,6 +100,8 @@ class Writer:
         self.notes = notes
         self.is_same = conversation.dialect == rules.name
         self._names = conversation.tool_names
+        model = conversation.options.get("model")
+        self.model = str(notes.options.model or (model.value if model else ""))
 
     def parts(self, parts: Iterable[Part], place: Place) -> list[Any]:
         """All `parts` that could be written."""

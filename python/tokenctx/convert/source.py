@@ -7,18 +7,15 @@ import dataclasses
 import enum
 import json
 from collections.abc import Mapping, Set
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenctx._core import _is_json
+from tokenctx import _frameworks
+from tokenctx._core import _converted_dialect, _is_json
 from tokenctx._errors import RequestError
-from tokenctx._parts import marks_of
 
 if TYPE_CHECKING:
     from tokenctx.convert.model import Json, Source
-
-MARKS: Final = marks_of("conversion")
-CLAUDE_FIELDS: Final = ("cache_control", "citations")
-CHAT_FIELDS: Final = ("tool_calls", "tool_call_id", "function_call", "refusal")
 
 
 def plain(value: Any) -> Any:
@@ -29,7 +26,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | str):
         return _parsed(value)
     try:
-        return value if _is_json(value) else _copied(value)
+        return value if _is_json(value) else _copied(_frameworks.plain(value))
     except RecursionError:
         raise _too_deep() from None
 
@@ -51,25 +48,38 @@ def _too_deep() -> RequestError:
 
 def _copied(value: Any) -> Any:
     root: list[Any] = [value]
-    queue: list[tuple[Any, Any]] = [(root, 0)]
-    for holder, key in queue:
-        item = _opened(holder[key])
-        if isinstance(item, dict):
-            item = {str(name): inner for name, inner in item.items()}
-            queue += [(item, name) for name in item]
-        elif isinstance(item, list):
-            item = list(item)
-            queue += [(item, index) for index in range(len(item))]
+    pending: list[tuple[Any, Any]] = [(root, 0)]
+    around: set[int] = set()
+    count = 0
+    while pending:
+        holder, key = pending.pop()
+        if holder is None:  # all that is in `key` is done
+            around.remove(id(key))
+            continue
+        value = holder[key]
+        item = _opened(value)
+        if isinstance(item, dict | list):
+            if id(value) in around:
+                raise RequestError("the body holds itself", "too_deep")
+            around.add(id(value))
+            pending.append((None, value))
+            if isinstance(item, dict):
+                item = {str(name): inner for name, inner in item.items()}
+                pending += [(item, name) for name in item]
+            else:
+                item = list(item)
+                pending += [(item, index) for index in range(len(item))]
         holder[key] = item
-        if len(queue) > MAX_VALUES:
+        count += 1
+        if count + len(pending) > MAX_VALUES:
             raise RequestError(
                 f"the body has more than {MAX_VALUES} values", "too_many_values", limit=MAX_VALUES
             )
     return root[0]
 
 
-MAX_VALUES: Final = 2**24
-"""As many as a document holds; what holds itself ends here too."""
+MAX_VALUES: Final = 2**22
+"""As many as a document holds."""
 
 
 def _opened(value: Any) -> Any:
@@ -105,71 +115,28 @@ def _fields(value: Any) -> Json:
     return {**found, **extra}
 
 
-def detect(body: Json) -> Source:
-    """The dialect that the shape of `body` tells; `openai-chat` when nothing speaks against it."""
-    if "contents" in body or "generateContentRequest" in body or "systemInstruction" in body:
-        return "gemini"
-    messages = body.get("messages")
-    if not isinstance(messages, list):
-        is_responses = "input" in body or "previous_response_id" in body
-        return "openai-responses" if is_responses else "openai-chat"
-    found = detect_messages(messages)
-    if found is not None:
-        return found
-    if "instructions" in body or body.keys() & {"maxOutputTokens", "toolChoice", "stopSequences"}:
-        return "ai-sdk"
-    tools = body.get("tools")
-    if isinstance(tools, Mapping):
-        return "ai-sdk"
-    is_anthropic = "system" in body or "anthropic_version" in body or "stop_sequences" in body
-    has_schema = isinstance(tools, list) and any(
-        isinstance(tool, dict) and "input_schema" in tool for tool in tools
-    )
-    return "anthropic" if is_anthropic or has_schema else "openai-chat"
+def detect(body: Json | list[Any]) -> tuple[Source, bool]:
+    """The dialect that the evidence in a body, or in its messages, tells.
+
+    `openai-chat` where nothing speaks against it. And whether another is as likely.
+    """
+    try:
+        found, is_close = _converted_dialect(body)
+    except RequestError:  # The core reads no such depth or size; what tells the dialect is above.
+        found, is_close = _converted_dialect(_top(body, TOP_LEVELS))
+    return cast("Source", found), is_close
 
 
-def detect_messages(messages: list[Any]) -> Source | None:
-    """The dialect of the first message that only one dialect writes so."""
-    for message in messages:
-        found = _of_message(message) if isinstance(message, dict) else None
-        if found is not None:
-            return found
-    return None
+TOP_LEVELS: Final = 5
+"""Body, messages, message, content, part."""
+TOP_ITEMS: Final = 256
 
 
-def _of_message(message: Json) -> Source | None:
-    role = message.get("role")
-    if isinstance(role, int) and not isinstance(role, bool):
-        return "vscode"
-    if "parts" in message:
-        return "gemini"
-    if role is None and isinstance(message.get("type"), str):
-        return "openai-responses"
-    if any(message.get(name) for name in CHAT_FIELDS):
-        return "openai-chat"
-    if "providerOptions" in message:
-        return "ai-sdk"
-    content = message.get("content")
-    for part in content if isinstance(content, list) else ():
-        found = _of_part(part) if isinstance(part, dict) else None
-        if found is not None:
-            return found
-    return None
-
-
-def _of_part(part: Json) -> Source | None:
-    kind = part.get("type")
-    if not isinstance(kind, str):
-        is_vscode = "value" in part or "callId" in part or "mimeType" in part
-        return "vscode" if is_vscode else None
-    marked = MARKS.get(kind)
-    if marked == "ai-sdk" or "providerOptions" in part or "mediaType" in part:
-        return "ai-sdk"
-    is_anthropic = isinstance(part.get("source"), dict) or not part.keys().isdisjoint(CLAUDE_FIELDS)
-    if marked == "anthropic" or is_anthropic:
-        return "anthropic"
-    if marked is not None:
-        return cast("Source", marked)
-    if kind == "reasoning" or (kind == "image" and "image" in part):
-        return "ai-sdk"
-    return "openai-chat" if kind == "file" and "file" in part else None
+def _top(value: Any, levels: int) -> Any:
+    """The first levels of `value`, and the first items of each; what is below is empty."""
+    if isinstance(value, dict):
+        items = islice(value.items(), TOP_ITEMS if levels else 0)
+        return {str(name): _top(inner, levels - 1) for name, inner in items}
+    if isinstance(value, list):
+        return [_top(inner, levels - 1) for inner in value[: TOP_ITEMS if levels else 0]]
+    return value

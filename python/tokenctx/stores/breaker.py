@@ -12,19 +12,22 @@ FAILURES: Final = 5
 """It opens when so many more calls have failed than succeeded."""
 PROBE_SECONDS: Final = 0.5
 """Between two probes; up to a fifth less, so that workers do not come all at once."""
+_chance = random.Random()  # noqa: S311  # not that of the program, which may be seeded
 _logger = logging.getLogger("tokenctx")
 
 
 class Breaker:
     """Closed while calls succeed; open after failures, with a probe now and then.
 
-    One line is logged per change: what it guards, the kind of the last failure, never an answer.
+    Failures of calls that ran side by side are one. One line is logged per change: what it guards,
+    the kind of the last failure, never an answer.
     """
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._lock = threading.Lock()
         self._failures = 0
+        self._last_failure = float("-inf")
         self._opened: float | None = None
         self._next_probe = 0.0
 
@@ -32,6 +35,12 @@ class Breaker:
     def is_open(self) -> bool:
         """Whether calls are refused."""
         return self._opened is not None
+
+    @property
+    def open_seconds(self) -> float:
+        """How long calls have been refused; 0 if they are not."""
+        opened = self._opened
+        return 0.0 if opened is None else time.monotonic() - opened
 
     def admits(self) -> bool:
         """Whether a call would be made now: as usual, or as a probe."""
@@ -45,9 +54,16 @@ class Breaker:
                 self._plan_probe()
             return is_due
 
-    def failed(self, why: str) -> None:
-        """Count a failure; `why` is a few words without content."""
+    def failed(self, why: str, began: float | None = None) -> None:
+        """Count a failure; `why` is a few words without content.
+
+        `began` is when the call did, by `time.monotonic`: before the last failure was counted, it
+        is a failure of the same incident, such as a burst of calls that all had to connect.
+        """
         with self._lock:
+            if began is not None and began < self._last_failure:
+                return
+            self._last_failure = time.monotonic()
             self._failures += 1
             if self._opened is not None or self._failures < FAILURES:
                 return
@@ -74,4 +90,4 @@ class Breaker:
             _logger.warning("shared store: %s go on after %.1f s", self._what, seconds)
 
     def _plan_probe(self) -> None:
-        self._next_probe = time.monotonic() + PROBE_SECONDS * random.uniform(0.8, 1)  # noqa: S311
+        self._next_probe = time.monotonic() + PROBE_SECONDS * _chance.uniform(0.8, 1)

@@ -25,6 +25,9 @@ class RedisPrefixStore:
     """
 
     def __init__(self, client: Any, *, deadline_seconds: float = DEFAULT_DEADLINE_SECONDS) -> None:
+        if isinstance(deadline_seconds, bool) or not isinstance(deadline_seconds, int | float):
+            kind = type(deadline_seconds).__name__
+            raise TypeError(f"deadline_seconds is of type {kind}; it must be a number")
         if not deadline_seconds > 0:
             raise ValueError(
                 f"deadline_seconds is {deadline_seconds}; it must be above 0, 0.003 is the default"

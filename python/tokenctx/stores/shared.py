@@ -10,10 +10,13 @@ import asyncio
 import base64
 import binascii
 import concurrent.futures
+import contextlib
 import functools
 import os
 import threading
 import time
+import weakref
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -32,11 +35,22 @@ THREADS: Final = 16
 client that gives up after 5 s. So after an outage one of them is always about to try again."""
 PROBE_CALLS: Final = 3
 """A probe opens a connection first, so its first call may be slow."""
-ASYNC_SECONDS: Final = 0.5
-"""How long an asynchronous call may take that nobody waits for."""
+PROBE_TICK_SECONDS: Final = 0.1
+LATE_SECONDS: Final = 0.5
+"""How long a call may take that nobody waits for any more."""
+WAITS: Final = 3
+"""A deadline on the loop is waited for in so many parts, to see how late the loop is."""
+TIMER_SECONDS: Final = 0.001
+"""How exact the loop's timers are."""
+LOOKS: Final = 8
+"""More turns of the loop for an answer that may have come while the loop was held."""
 MAX_VALUE_CHARACTERS: Final = 128
 """A sealed value has 92 at most."""
 _POLL_SECONDS: Final = 0.002
+
+
+THREAD: Final = "thread"
+"""What probes a synchronous store; a loop does an asynchronous one."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,10 @@ class _State:
     readers: Threads = field(default_factory=lambda: Threads(THREADS))
     writers: Threads = field(default_factory=lambda: Threads(THREADS))
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    late_calls: deque[tuple[float, concurrent.futures.Future[None]]] = field(default_factory=deque)
+    question: Question | None = None
+    prober: object = None
+    late: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     taken: int = 0
     refused: int = 0
@@ -73,8 +91,9 @@ class _State:
 class SharedPrefixes:
     """A shared store that costs no more than its deadline and never fails.
 
-    Threads start with the first lookup or write, tasks on the loop that runs then; after a fork the
-    child begins anew.
+    The deadline is time of the store: where this process or its loop is held by other work, a call
+    has a little longer and is no failure before it has ended. Threads start with the first lookup
+    or write, tasks on the loop that runs then; after a fork the child begins anew.
     """
 
     def __init__(self, store: PrefixStore, ttl_seconds: float) -> None:
@@ -102,40 +121,92 @@ class SharedPrefixes:
         if self._is_async or self._is_left_to_probe(question):
             return
         state = self._state
+        state.question = question
+        self._judge_late(state)
+        began, processor_time = time.monotonic(), time.process_time()
         call = state.readers.submit(functools.partial(self._ask, state, question))
-        try:
-            error = call.exception(self._deadline_seconds)
-        except concurrent.futures.TimeoutError:
-            call.cancel()
-            state.reads.failed("no answer in time")
+        if _ends_within(call, self._deadline_seconds):
+            self._count(state, call.exception(), began)
+            return
+        seconds = time.monotonic() - began
+        is_held = (
+            seconds > 2 * self._deadline_seconds
+            or time.process_time() - processor_time > seconds / 2
+        )
+        if is_held and _ends_within(call, self._deadline_seconds):
+            self._count(state, call.exception(), began)
+            return
+        if is_held and not state.readers.is_full:
+            state.late_calls.append((began, call))
         else:
-            _count(state.reads, error)
+            call.cancel()
+            state.reads.failed("no answer in time", began)
+        self._count_late(state)
 
     async def alookup(self, question: Question) -> None:
-        """As `lookup`, of any store, without blocking the loop."""
-        if self._is_left_to_probe(question):
+        """As `lookup`, of any store, without blocking the loop; nothing where no loop runs."""
+        loop = _running_loop()
+        if loop is None or self._is_left_to_probe(question):
             return
         state = self._state
+        state.question = question
+        self._judge_late(state)
+        began = time.monotonic()
         if self._is_async:
             call: asyncio.Future[None] = self._task(self._aask(state, question))
         else:
             ask = functools.partial(self._ask, state, question)
             call = asyncio.wrap_future(state.readers.submit(ask))
             call.add_done_callback(_looked_at)
+        is_answered: bool | None = None
         try:
-            await asyncio.wait([call], timeout=self._deadline_seconds)
+            is_answered = await _answered(call, self._deadline_seconds)
         finally:
-            is_late = not call.done()
-            self._give_up(call)
-        if is_late or call.cancelled():
-            state.reads.failed("no answer in time" if is_late else "cancelled inside")
+            if not call.done():
+                self._give_up(call)
+        if is_answered:
+            error = RuntimeError() if call.cancelled() else call.exception()
+            why = "cancelled inside" if call.cancelled() else type(error).__name__
+            self._count(state, error, began, why)
+            return
+        if is_answered is None:
+            call.add_done_callback(functools.partial(_count_done, state.reads, began))
         else:
-            _count(state.reads, call.exception())
+            state.reads.failed("no answer in time", began)
+        self._count_late(state)
+
+    def _count(
+        self, state: _State, error: BaseException | None, began: float, why: str | None = None
+    ) -> None:
+        if error is None:
+            state.reads.succeeded()
+        else:
+            state.reads.failed(why or type(error).__name__, began)
+            self._begin_probing(state)
+
+    def _count_late(self, state: _State) -> None:
+        with state.lock:
+            state.late += 1
+        self._begin_probing(state)
+
+    def _judge_late(self, state: _State) -> None:
+        """Count the calls that were left to end by themselves: those that failed or hang."""
+        now = time.monotonic()
+        with state.lock:
+            calls, state.late_calls = state.late_calls, deque()
+        for began, call in calls:
+            if call.done():
+                if (error := call.exception()) is not None:
+                    state.reads.failed(type(error).__name__, began)
+            elif now - began > LATE_SECONDS:
+                state.reads.failed("no answer in time", began)
+            else:
+                state.late_calls.append((began, call))
 
     def _give_up(self, call: asyncio.Future[None]) -> None:
         """Leave a call behind: what has begun may end, so that no connection is lost by haste."""
-        if self._is_async and not call.done():
-            asyncio.get_running_loop().call_later(ASYNC_SECONDS, call.cancel)
+        if self._is_async:
+            asyncio.get_running_loop().call_later(LATE_SECONDS, call.cancel)
         else:
             call.cancel()
 
@@ -154,6 +225,8 @@ class SharedPrefixes:
 
     async def aflush(self, timeout_seconds: float) -> bool:
         """Whether all was written within `timeout_seconds`, and no task of ours is left."""
+        if _running_loop() is None:
+            raise RuntimeError("aflush needs asyncio, and its loop does not run; call flush()")
         end = time.monotonic() + timeout_seconds
         while not (is_done := self._is_flushed() and not self._state.tasks):
             if time.monotonic() >= end:
@@ -162,15 +235,18 @@ class SharedPrefixes:
         return is_done
 
     def stats(self) -> dict[str, int]:
-        """Values taken and refused, entries written and dropped, and what is stopped (1)."""
+        """Values taken and refused, late calls, entries written and dropped, what is stopped."""
         state = self._state
         return {
             "shared_taken": state.taken,
             "shared_refused": state.refused,
+            "shared_late": state.late,
             "shared_written": state.outbox.written,
             "shared_dropped": state.outbox.dropped,
             "shared_reads_stopped": int(state.reads.is_open),
+            "shared_reads_stopped_seconds": int(state.reads.open_seconds),
             "shared_writes_stopped": int(state.outbox.breaker.is_open),
+            "shared_writes_stopped_seconds": int(state.outbox.breaker.open_seconds),
         }
 
     def _is_flushed(self) -> bool:
@@ -182,27 +258,71 @@ class SharedPrefixes:
         state = self._state
         if not state.reads.is_open:
             return False
-        if not state.reads.claim_probe():
-            return True
+        state.question = question
+        self._begin_probing(state)
+        self._probe_if_due(state)
+        return True
+
+    def _begin_probing(self, state: _State) -> None:
+        """See to it that an open breaker is probed, whether or not estimates come.
+
+        A daemon thread does it, or timers of the loop; both end with the breaker's opening, and
+        neither keeps this object alive.
+        """
+        if not state.reads.is_open:
+            return
+        me = weakref.ref(self)
         if self._is_async:
-            self._task(asyncio.wait_for(self._aprobe(state, question), ASYNC_SECONDS))
+            loop = _running_loop()
+            if loop is not None and state.prober is not loop:
+                state.prober = loop
+                loop.call_later(PROBE_TICK_SECONDS, _probe_on_loop, me, loop)
+            return
+        with state.lock:
+            is_first, state.prober = state.prober is None, THREAD
+        if is_first:
+            with contextlib.suppress(RuntimeError):  # no more threads; or the interpreter ends
+                threading.Thread(
+                    target=_probe_in_thread, args=(me,), name="tokenctx", daemon=True
+                ).start()
+
+    def goes_on_probing(self, prober: object = THREAD) -> bool:
+        """Make the probe that is due; whether this `prober` is needed any longer."""
+        state = self._state
+        with state.lock:
+            if state.prober is not prober:
+                return False
+            if not state.reads.is_open:
+                state.prober = None
+                return False
+        self._probe_if_due(state)
+        return True
+
+    def _probe_if_due(self, state: _State) -> None:
+        question = state.question
+        if question is None or not state.reads.claim_probe():
+            return
+        if self._is_async:
+            self._task(asyncio.wait_for(self._aprobe(state, question), LATE_SECONDS))
         elif not state.readers.is_full:
             state.readers.submit(functools.partial(self._probe, state, question))
-        return True
 
     def _probe(self, state: _State, question: Question) -> None:
         for _ in range(PROBE_CALLS):
-            begin = time.monotonic()
+            began, processor_time = time.monotonic(), time.process_time()
             self._ask(state, question)
-            if time.monotonic() - begin < self._deadline_seconds:
+            seconds = time.monotonic() - began
+            is_held = time.process_time() - processor_time > seconds / 2
+            if seconds < self._deadline_seconds or (is_held and seconds < LATE_SECONDS):
                 state.reads.close()
                 return
 
     async def _aprobe(self, state: _State, question: Question) -> None:
         for _ in range(PROBE_CALLS):
-            begin = time.monotonic()
-            await self._aask(state, question)
-            if time.monotonic() - begin < self._deadline_seconds:
+            call = self._task(self._aask(state, question))
+            is_answered = await _answered(call, self._deadline_seconds)
+            await call
+            if is_answered is not False:
                 state.reads.close()
                 return
 
@@ -252,7 +372,7 @@ class SharedPrefixes:
         """Whether to go on."""
         try:
             call = self._store.set_many(dict(entries), self._ttl_seconds)
-            await asyncio.wait_for(cast("Awaitable[object]", call), ASYNC_SECONDS)
+            await asyncio.wait_for(cast("Awaitable[object]", call), LATE_SECONDS)
         except asyncio.CancelledError:
             outbox.failed(writer, entries, "cancelled")
             raise
@@ -286,11 +406,64 @@ def _take(state: _State, question: Question, values: Values) -> None:
         state.refused += refused
 
 
-def _count(reads: Breaker, error: BaseException | None) -> None:
-    if error is None:
-        reads.succeeded()
-    else:
-        reads.failed(type(error).__name__)
+def _probe_in_thread(reference: weakref.ref[SharedPrefixes]) -> None:
+    is_needed, pause = True, threading.Event()
+    while is_needed:
+        pause.wait(PROBE_TICK_SECONDS)
+        shared = reference()
+        is_needed = shared is not None and shared.goes_on_probing()
+        del shared
+
+
+def _probe_on_loop(reference: weakref.ref[SharedPrefixes], loop: asyncio.AbstractEventLoop) -> None:
+    shared = reference()
+    if shared is not None and shared.goes_on_probing(loop):
+        loop.call_later(PROBE_TICK_SECONDS, _probe_on_loop, reference, loop)
+
+
+def _ends_within(call: concurrent.futures.Future[None], seconds: float) -> bool:
+    try:
+        call.exception(seconds)
+    except concurrent.futures.TimeoutError:
+        return call.done()
+    return True
+
+
+async def _answered(call: asyncio.Future[None], deadline_seconds: float) -> bool | None:
+    """Whether `call` ended within the deadline; None if the loop was too late to tell.
+
+    The deadline is waited for in parts, so that a loop that was held for long has turned a few
+    times before the answer is given up: it may wait in the socket.
+    """
+    loop, part = asyncio.get_running_loop(), deadline_seconds / WAITS
+    is_held = False
+    for _ in range(WAITS):
+        began = loop.time()
+        await asyncio.wait([call], timeout=part)
+        if call.done():
+            return True
+        is_held |= loop.time() - began > 2 * part + TIMER_SECONDS
+    for _ in range(LOOKS):
+        await asyncio.sleep(0)
+        if call.done():
+            return True
+    return None if is_held else False
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop of asyncio that runs here; none under another library's."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _count_done(reads: Breaker, began: float, call: asyncio.Future[None]) -> None:
+    """Judge a call that was late by its end: a lag of ours is no failure of the store."""
+    if call.cancelled():
+        reads.failed("no answer in time", began)
+    elif (error := call.exception()) is not None:
+        reads.failed(type(error).__name__, began)
 
 
 def _looked_at(call: asyncio.Future[Any]) -> None:

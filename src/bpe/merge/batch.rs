@@ -92,6 +92,8 @@ pub(crate) struct MergeBatch {
     times: [u64; BATCH_CELLS],
     /// Bit set of the lanes that have a cell.
     pub(in crate::bpe) busy: u32,
+    /// Whether there is text in `texts`.
+    pub(in crate::bpe) has_text: bool,
 }
 
 impl MergeBatch {
@@ -104,6 +106,7 @@ impl MergeBatch {
             hashes: [Hash::NONE; BATCH_CELLS],
             times: [0; BATCH_CELLS],
             busy: 0,
+            has_text: false,
         }
     }
 
@@ -139,6 +142,7 @@ impl MergeBatch {
         // The first free lane takes it.
         let lane = self.busy.trailing_ones() as usize % BATCH_CELLS;
         self.busy |= 1 << lane;
+        self.has_text = true;
         self.hashes[lane] = hash;
         self.times[lane] = 1;
         let length = end - start;
@@ -180,7 +184,8 @@ impl MergeBatch {
         lanes & self.busy
     }
 
-    /// Tokens of all cells that are left.
+    /// Tokens of all cells that are left. A thread keeps its batch, so that the texts are overwritten: words
+    /// that no vocabulary has are names and passwords.
     #[inline(always)]
     pub(in crate::bpe) fn finish<L: BatchKernel>(
         &mut self,
@@ -190,6 +195,10 @@ impl MergeBatch {
         let mut tokens = 0;
         while self.busy != 0 {
             tokens += self.step::<L>(vocabulary, memo);
+        }
+        if self.has_text {
+            self.texts = [0; BATCH_CELLS * POSITIONS + 16];
+            self.has_text = false;
         }
         tokens
     }

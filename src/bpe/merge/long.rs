@@ -7,6 +7,7 @@
 use crate::bpe::merge::window::{LookUp, WINDOWS_AT_ONCE};
 use crate::bpe::merge::windows::{Reader, Windows, run_before, step};
 use crate::bpe::table::Vocabulary;
+use crate::interrupt;
 
 /// Shortest part that has a reader of its own.
 const PART: usize = 512;
@@ -47,7 +48,9 @@ fn read<'a, L: LookUp>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a
         .map(|(&start, goal)| Reader::new(cell, start, goal))
         .collect();
     let mut windows = Windows::new();
-    while step::<L>(vocabulary, &mut readers, &mut windows) {}
+    while step::<L>(vocabulary, &mut readers, &mut windows) {
+        interrupt::poll();
+    }
     // From the last on, so that none reads on whose beginning is joined already.
     let mut parts: Vec<Reader> = Vec::new();
     for mut part in readers.into_iter().rev() {
@@ -59,7 +62,9 @@ fn read<'a, L: LookUp>(vocabulary: &Vocabulary, cell: &'a [u8]) -> Vec<Reader<'a
                 break;
             } else {
                 part.read_on(more);
-                while step::<L>(vocabulary, std::slice::from_mut(&mut part), &mut windows) {}
+                while step::<L>(vocabulary, std::slice::from_mut(&mut part), &mut windows) {
+                    interrupt::poll();
+                }
                 more *= 2;
             }
         }

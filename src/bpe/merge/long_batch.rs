@@ -6,6 +6,7 @@ use crate::bpe::merge::windows::{Reader, Windows, step};
 use crate::bpe::split::block::Lanes;
 use crate::bpe::table::Vocabulary;
 use crate::bpe::table::memo::{Hash, Memo};
+use crate::interrupt;
 
 /// Bit set of all lanes.
 const ALL: u32 = u32::MAX >> (32 - WINDOWS_AT_ONCE);
@@ -84,6 +85,7 @@ impl<'a> LongCellBatch<'a> {
     /// A step of every reader; returns the tokens of those that are done, which are free then.
     #[inline(always)]
     fn step<L: LongCellKernel>(&mut self, vocabulary: &Vocabulary, memo: Memo) -> u64 {
+        interrupt::poll();
         L::read(self, vocabulary);
         let mut tokens = 0;
         for (lane, reader) in self.readers.iter().enumerate() {

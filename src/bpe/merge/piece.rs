@@ -9,6 +9,7 @@ use crate::bpe::merge::cell::{self, MERGE_BYTES};
 use crate::bpe::merge::long;
 use crate::bpe::merge::window::OneByOne;
 use crate::bpe::table::{NONE, Vocabulary};
+use crate::interrupt::Steps;
 
 /// Number of tokens of the piece `text[start..end]`, with nothing remembered.
 #[cfg(test)]
@@ -37,8 +38,9 @@ pub(in crate::bpe) fn encode(
     end: usize,
     tokens: &mut Vec<u32>,
 ) {
-    let mut from = start;
+    let (mut from, mut steps) = (start, Steps::default());
     while from < end {
+        steps.step();
         let to = cell_end(vocabulary, text, from, end, 0);
         match vocabulary.rank(text, from, to) {
             NONE if to - from > MERGE_BYTES => {

@@ -41,7 +41,7 @@ const RULES: [(SplitRule, &[&str], &[&str]); 5] = [
     ),
     (
         SplitRule::R50k,
-        &["r50k_base", "p50k_base", "gpt2"],
+        &["r50k_base", "p50k_base", "p50k_edit", "gpt2"],
         &[
             concat!(
                 r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++",

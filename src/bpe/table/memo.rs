@@ -14,6 +14,9 @@
 //!
 //! No text is kept, only hashes with a secret of the process. Two pieces have the same 58 bits at
 //! the same place once in 10^17 times, and without the secret no one can bring that about.
+//!
+//! Whoever counts under a [`MemoKey`] finds what was counted under the same one and nothing else: how long
+//! a count takes would tell one tenant what another has sent, word by word.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -56,7 +59,12 @@ pub(in crate::bpe) fn fix_secret() {
     SECRET.get_or_init(|| [0x243F_6A88_85A3_08D3, 0x1319_8A2E_0370_7344]);
 }
 
-/// What this thread remembers of one vocabulary.
+/// Whose counts are remembered together; those of another key are not found. Uniform bits that are told to
+/// nobody, or zeros for all who have none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoKey(pub [u64; 2]);
+
+/// What this thread remembers of one vocabulary under one key.
 #[derive(Clone, Copy)]
 pub(crate) struct Memo {
     secret: [u64; 2],
@@ -92,8 +100,8 @@ impl Hash {
 }
 
 impl Memo {
-    /// The memo for the vocabulary of that number.
-    pub(crate) fn new(vocabulary: u64) -> Memo {
+    /// The memo for the vocabulary of that number, under `key`.
+    pub(crate) fn new(vocabulary: u64, key: MemoKey) -> Memo {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static TABLE: Cell<usize> = const { Cell::new(usize::MAX) });
         let [first, second] = *SECRET.get_or_init(|| {
@@ -105,8 +113,8 @@ impl Memo {
         }
         Memo {
             secret: [
-                first ^ vocabulary.wrapping_mul(0x9E37_79B9_7F4A_7C15),
-                second,
+                first ^ key.0[0] ^ vocabulary.wrapping_mul(0x9E37_79B9_7F4A_7C15),
+                second ^ key.0[1],
             ],
             pieces: &TABLES_OF_PIECES[TABLE.get() % TABLES],
         }
@@ -249,22 +257,39 @@ mod tests {
 
     #[test]
     fn test_what_was_remembered_is_there() {
-        let memo = Memo::new(9);
+        let memo = Memo::new(9, MemoKey::default());
         let hash = memo.hash(b"a text that no other test counts", 0, 32);
         assert_eq!((memo.piece(hash), memo.text(hash)), (0, 0));
         memo.remember_piece(hash, 3);
         memo.remember_text(hash, 1_000_000);
         assert_eq!((memo.piece(hash), memo.text(hash)), (3, 1_000_000));
-        let other = Memo::new(10).hash(b"a text that no other test counts", 0, 32);
+        let other =
+            Memo::new(10, MemoKey::default()).hash(b"a text that no other test counts", 0, 32);
         assert_eq!((memo.piece(other), memo.text(other)), (0, 0));
         memo.remember_piece(other, MOST + 1);
         assert_eq!(memo.piece(other), 0);
     }
 
     #[test]
+    fn test_another_key_finds_nothing() {
+        let keys = [[0, 0], [1, 0], [0, 1], [7, 9]].map(MemoKey);
+        for text in [&b"short"[..], &[b'x'; 40], &[b'y'; 4096]] {
+            let memos = keys.map(|key| Memo::new(11, key));
+            for (nth, memo) in memos.iter().enumerate() {
+                let hash = memo.hash(text, 0, text.len());
+                assert_eq!((memo.piece(hash), memo.text(hash)), (0, 0), "{nth}");
+                memo.remember_piece(hash, 5);
+                memo.remember_text(hash, 50);
+                let again = Memo::new(11, keys[nth]).hash(text, 0, text.len());
+                assert_eq!((memo.piece(again), memo.text(again)), (5, 50), "{nth}");
+            }
+        }
+    }
+
+    #[test]
     fn test_every_byte_and_the_length_change_the_hash() {
         let text = [0; SIDE_BY_SIDE + 100];
-        let memo = Memo::new(1);
+        let memo = Memo::new(1, MemoKey::default());
         let hash = |text: &[u8], end| memo.hash(text, 0, end).tag;
         let mut seen = HashSet::new();
         for end in 1..=text.len() {

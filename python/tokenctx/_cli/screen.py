@@ -1,0 +1,104 @@
+r"""The one place that prints: foreign text comes out visible, and never as an order to a terminal.
+
+Names of models, tools, servers and files are foreign. A control character, an escape sequence or a
+character that turns the direction of a line is shown as its escape, such as `\x1b` or `\u202e`.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from tokenctx._errors import Error
+from tokenctx._evaluation.recordings import RecordingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Part = str | tuple[str, str] | Text
+
+PIPE_COLUMNS: Final = 160
+"""Width where there is no terminal: enough for every table."""
+LEAST_COLUMNS: Final = 124
+"""Width of the widest table: a narrower terminal breaks its lines, and no cell is cut."""
+
+
+def visible(foreign: str) -> str:
+    """`foreign` with an escape in place of each character that does not print."""
+    if foreign.isprintable():
+        return foreign
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in foreign
+    )
+
+
+def text(*parts: Part, style: str = "", no_wrap: bool | None = None) -> Text:
+    """One line of parts, each a string or a string with its style; safe to print."""
+    safe = [
+        part
+        if isinstance(part, Text)
+        else visible(part)
+        if isinstance(part, str)
+        else (visible(part[0]), part[1])
+        for part in parts
+    ]
+    return Text.assemble(*safe, style=style, no_wrap=no_wrap)
+
+
+def print_line(line: str) -> None:
+    """One line on standard output that no terminal's width breaks."""
+    typer.echo(visible(line))
+
+
+def print_document(document: str) -> None:
+    """Lines on standard output as they are; `document` has no foreign text but what is visible."""
+    typer.echo(document, nl=False)
+
+
+def console(*, is_error: bool = False) -> Console:
+    """The terminal; a pipe is wide, and what is not an error is never cut."""
+    stream = sys.stderr if is_error else sys.stdout
+    screen = Console(stderr=is_error, highlight=False)
+    if not is_error:
+        screen.width = max(screen.width, LEAST_COLUMNS) if stream.isatty() else PIPE_COLUMNS
+    return screen
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Any]:
+    """A bar on standard error while there is a terminal; gives what moves it."""
+    screen = console(is_error=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    is_hidden = not screen.is_terminal
+    with Progress(*columns, console=screen, transient=True, disable=is_hidden) as bar:
+        task = bar.add_task(visible(title), total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def complain(name: str, error: BaseException) -> None:
+    """Why a file failed, on standard error; the file that the error itself names comes first."""
+    if isinstance(error, OSError) and isinstance(error.filename, str):
+        name = error.filename
+    typer.echo(visible(f"tokenctx: {name}: {reason(error)}"), err=True)
+
+
+def reason(error: BaseException) -> str:
+    """An exception as a sentence."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, (Error, RecordingError, EOFError, zlib.error)):
+        return str(error)
+    return f"a field of this recording is missing or of the wrong type: {error}"

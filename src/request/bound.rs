@@ -1,0 +1,78 @@
+//! How many messages, parts and tools a request may have, and what is noted while they are read.
+//!
+//! No provider takes as many, and each costs some hundred bytes here, however few bytes of the body it
+//! takes: so a body is refused that has more, before they are made.
+use super::model::{Assumptions, Part};
+use crate::Error;
+use crate::error::Items;
+use crate::json::{Kind, Value};
+
+/// Messages of a request. Anthropic documents the same limit; others fill their window before.
+pub const MAX_MESSAGES: usize = 100_000;
+
+/// Parts of all messages and of the system prompt, those inside of results among them.
+pub const MAX_PARTS: usize = 200_000;
+
+/// Tool definitions of a request, deferred ones too. OpenAI takes 128, a tool search 10,000.
+pub const MAX_TOOLS: usize = 10_000;
+
+/// Fails if there are more than `limit`.
+fn at_most(limit: usize, what: Items, count: usize) -> Result<(), Error> {
+    match count <= limit {
+        true => Ok(()),
+        false => Err(Error::TooMany { what, limit }),
+    }
+}
+
+/// Fails if the list of messages in `value` has too many; anything else is one message.
+pub(super) fn check_messages(value: Option<Value<'_>>) -> Result<(), Error> {
+    let list = value.filter(|value| value.kind() == Kind::Array);
+    at_most(MAX_MESSAGES, Items::Messages, list.map_or(0, Value::len))
+}
+
+/// Fails if so many definitions of tools are too many.
+pub(super) fn check_tools(count: usize) -> Result<(), Error> {
+    at_most(MAX_TOOLS, Items::Tools, count)
+}
+
+/// What is noted while a request or a reply is read.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// What was odd or had to be guessed.
+    pub(super) assumptions: Assumptions,
+    /// Parts that were read.
+    part_count: usize,
+}
+
+impl Notes {
+    pub(super) fn new(assumptions: Assumptions) -> Notes {
+        Notes {
+            assumptions,
+            part_count: 0,
+        }
+    }
+
+    /// Notes that `name` had to be assumed.
+    pub(super) fn insert(&mut self, name: &'static str) {
+        self.assumptions.insert(name);
+    }
+
+    /// Appends `part` to `parts`, unless there are too many already: then only their number is kept.
+    pub(super) fn push<'d>(&mut self, parts: &mut Vec<Part<'d>>, part: Part<'d>) {
+        self.part_count += 1;
+        if self.part_count > MAX_PARTS {
+            return;
+        }
+        if parts.is_empty() {
+            // Most messages have one part; room for four would be most of what a message takes.
+            parts.reserve_exact(1);
+        }
+        parts.push(part);
+    }
+
+    /// What was assumed; fails if there were too many parts.
+    pub(super) fn finish(self) -> Result<Assumptions, Error> {
+        at_most(MAX_PARTS, Items::Parts, self.part_count)?;
+        Ok(self.assumptions)
+    }
+}
