@@ -306,6 +306,9 @@ def lock_is_fresh() -> None:
     if "://" in text:
         raise StepError("lock: constraints.txt names an address; versions only")
     say("lock: constraints.txt was made from these requirements")
+    manifest = ROOT / "fuzz/Cargo.toml"
+    look = ("cargo", "metadata", "--locked", "--format-version=1", "--manifest-path", manifest)
+    run("lock of the fuzz target", *look, quiet=True)
 
 
 def lint(_: argparse.Namespace) -> None:

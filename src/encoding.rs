@@ -56,12 +56,22 @@ impl Encoding {
         }
     }
 
-    /// The same, remembered under `key`: see [`bpe::MemoKey`].
+    /// The same, remembered under `key`: see [`bpe::MemoKey`]. Of a vocabulary of the user's about the
+    /// same: see [`bpe::Ranked::count_in`].
     pub fn count_in(&self, key: bpe::MemoKey, text: &str) -> u64 {
         match self {
             Encoding::Bpe(encoding) => encoding.count_in(key, text),
             Encoding::Claude(family) => family.count_in(key, text),
-            Encoding::Ranked(ranked) => ranked.count(text),
+            Encoding::Ranked(ranked) => ranked.count_in(key, text),
+        }
+    }
+
+    /// Number of its vocabulary in what is remembered; below 32 for those of the package.
+    pub(crate) fn number(&self) -> u64 {
+        match self {
+            Encoding::Bpe(encoding) => encoding.number(),
+            Encoding::Claude(family) => family.number(),
+            Encoding::Ranked(ranked) => ranked.number(),
         }
     }
 

@@ -388,6 +388,45 @@ def test_a_vocabulary_that_fails_is_as_none(answer: Any) -> None:
     assert estimate.assumptions == ("failed_vocabulary",)
 
 
+def test_of_a_run_without_a_place_to_cut_samples_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "cl100k.tiktoken"
+    path.write_bytes(_core.rank_file("cl100k_base"))
+    encoding = Encoding.from_tiktoken(path, split="llama3")
+    letters = "".join(random.Random(3).choices("abcdefghijklmnopqrstuvwxyz", k=300_000))
+    for text, is_sampled in (
+        (letters, True),
+        (letters[: 64 << 10], False),
+        ("a b " * 99_999, False),
+    ):
+        body = {"model": "llama-3.3-70b", "messages": [{"role": "user", "content": text}]}
+        estimator = tokenctx.HybridTokenEstimator(vocabularies={"llama": encoding})
+        count = estimator.count_request(body)
+        assert ("unknown_run" in count.assumptions) == is_sampled
+        assert (count.quality == "heuristic") == is_sampled
+        framing = count.message_tokens[0] - encoding.count(text)
+        assert abs(framing) < (0.01 * count.tokens if is_sampled else 20)
+        again = estimator.estimate(body)
+        assert (again.tokens, "unknown_run" in again.assumptions) == (count.tokens, is_sampled)
+
+
+def test_what_is_remembered_of_a_tokenizer_is_its_own(tmp_path: Path) -> None:
+    text = "Grüße aus Köln, and a few more words than one would need. " * 9
+    body = {"model": "gemini-2.5-pro", "messages": [{"role": "user", "content": text}]}
+    made = [bpe_tokenizer(), unigram_tokenizer()]
+    encodings = []
+    for nth, tokenizer in enumerate(made):
+        tokenizer.save(str(tmp_path / f"{nth}.json"))
+        encodings.append(Encoding.from_tokenizer_json(tmp_path / f"{nth}.json"))
+    assert encodings[0].count(text) != encodings[1].count(text)
+    for _ in range(2):  # the second time what was remembered answers
+        for encoding in encodings:
+            estimator = tokenctx.HybridTokenEstimator(
+                vocabularies={"gemini": encoding}, secret=bytes(16)
+            )
+            [tokens] = estimator.count_request(body).message_tokens
+            assert 0 <= tokens - encoding.count(text) < 20
+
+
 def test_constants_are_learned_for_each_vocabulary() -> None:
     def recorded(vocabulary: Any) -> Any:
         estimator = tokenctx.HybridTokenEstimator(vocabularies={"gemini": vocabulary})

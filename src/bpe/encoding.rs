@@ -193,6 +193,11 @@ impl Encoding {
         file
     }
 
+    /// Number of its vocabulary in what is remembered, below 16.
+    pub(crate) fn number(self) -> u64 {
+        self.vocabulary().number
+    }
+
     fn vocabulary(self) -> &'static Vocabulary {
         match self.name {
             Name::O200kBase | Name::O200kHarmony => &table::O200K,

@@ -2,7 +2,9 @@
 //!
 //! Nothing is known of such a vocabulary but its ranks: a token may not be what its own text merges
 //! to, as in that of Llama 3. So there are no cells and no windows here, but the definition: a piece
-//! that is a token is one token; any other is merged, lowest rank first, by a heap: n log n.
+//! that is a token is one token; any other is merged, lowest rank first, by a heap: n log n. Texts are
+//! remembered as those of every vocabulary; where a request is counted, of a piece above
+//! [`SAMPLED_BYTES`] only samples are merged, so that no text that a stranger sends is slow for long.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,15 +12,24 @@ use std::collections::BinaryHeap;
 use crate::bpe::split::rule::SplitRule;
 use crate::bpe::table::bytes_at;
 use crate::bpe::table::key::{self, Key, SHORT_BYTES};
+use crate::bpe::table::memo::{self, MemoKey};
 use crate::bpe::table::rank_file::{self, RankFileError};
 use crate::interrupt::Steps;
 
 /// Longest piece to merge at once; a longer one is cut there.
 const MAX_PIECE_BYTES: usize = 1 << 30;
 
+/// Longest piece that a request's count merges in whole.
+const SAMPLED_BYTES: usize = 64 << 10;
+
+/// Bytes of a sample of a longer one, and how many samples are taken.
+const SAMPLE_BYTES: usize = 8 << 10;
+const SAMPLES: usize = 8;
+
 /// An encoding that was read from a rank file.
 pub struct Ranked {
     name: String,
+    number: u64,
     rule: SplitRule,
     table: Table,
 }
@@ -28,6 +39,7 @@ impl Ranked {
     pub fn read(name: String, rule: SplitRule, content: &[u8]) -> Result<Ranked, RankFileError> {
         Ok(Ranked {
             name,
+            number: memo::new_number(),
             rule,
             table: Table::read(content)?,
         })
@@ -38,9 +50,36 @@ impl Ranked {
         &self.name
     }
 
+    /// Its number in what is remembered.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Number of tokens in `text`. Never fails; n log n in a piece that is no token.
     pub fn count(&self, text: &str) -> u64 {
         self.count_until(text.as_bytes(), u64::MAX)
+    }
+
+    /// About the same, remembered under `key`: of a piece above 64 KiB, eight samples are counted
+    /// ([`Ranked::has_sampled`]). Linear.
+    pub fn count_in(&self, key: MemoKey, text: &str) -> u64 {
+        memo::remembered(self.number, key, text.as_bytes(), u64::MAX, || {
+            let mut merge = Merge::default();
+            let pieces = self.pieces(text.as_bytes());
+            let count = |piece: &[u8]| match piece.len() > SAMPLED_BYTES {
+                true => self.sampled(&mut merge, piece),
+                false => self.count_piece(&mut merge, piece),
+            };
+            pieces.map(count).sum()
+        })
+    }
+
+    /// Whether [`Ranked::count_in`] takes samples of `text`.
+    pub fn has_sampled(&self, text: &str) -> bool {
+        text.len() > SAMPLED_BYTES
+            && self
+                .pieces(text.as_bytes())
+                .any(|it| it.len() > SAMPLED_BYTES)
     }
 
     /// Number of tokens in `text` if it is at most `limit`, else `limit + 1`; stops early.
@@ -94,15 +133,27 @@ impl Ranked {
     fn count_until(&self, text: &[u8], limit: u64) -> u64 {
         let (mut count, mut merge) = (0, Merge::default());
         for piece in self.pieces(text) {
-            count += match self.table.rank(piece, 0, piece.len()) {
-                Some(_) => 1,
-                None => merge.merge(&self.table, piece),
-            };
+            count += self.count_piece(&mut merge, piece);
             if count > limit {
                 break;
             }
         }
         count
+    }
+
+    fn count_piece(&self, merge: &mut Merge, piece: &[u8]) -> u64 {
+        match self.table.rank(piece, 0, piece.len()) {
+            Some(_) => 1,
+            None => merge.merge(&self.table, piece),
+        }
+    }
+
+    /// What samples of `piece`, evenly apart, tell of the whole, rounded up.
+    fn sampled(&self, merge: &mut Merge, piece: &[u8]) -> u64 {
+        let step = (piece.len() - SAMPLE_BYTES) / (SAMPLES - 1);
+        let samples = (0..SAMPLES).map(|nth| &piece[nth * step..][..SAMPLE_BYTES]);
+        let tokens: u64 = samples.map(|it| merge.merge(&self.table, it)).sum();
+        (tokens * piece.len() as u64).div_ceil((SAMPLES * SAMPLE_BYTES) as u64)
     }
 
     fn pieces<'t>(&self, text: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {

@@ -19,11 +19,8 @@ use crate::bpe::split::block::{BLOCK, Block, Lanes, padded};
 #[cfg(target_arch = "x86_64")]
 use crate::bpe::split::simd::{Avx2, Sse2};
 use crate::bpe::table::Vocabulary;
-use crate::bpe::table::memo::{Memo, MemoKey};
+use crate::bpe::table::memo::{self, Memo, MemoKey};
 use crate::interrupt;
-
-/// Shortest text whose count is remembered: counting a shorter one takes no longer.
-const REMEMBERED_BYTES: usize = 64;
 
 thread_local!(static PIECES: RefCell<Pieces> = const { RefCell::new(Pieces::new()) });
 
@@ -34,21 +31,10 @@ pub(super) fn count<R: Rule>(
     text: &[u8],
     limit: u64,
 ) -> u64 {
-    let memo = Memo::new(vocabulary.number, key);
-    if text.len() < REMEMBERED_BYTES {
-        return count_new::<R>(Counting::new(vocabulary, memo, text), limit);
-    }
-    let hash = memo.hash(text, 0, text.len());
-    match memo.text(hash) {
-        0 => {
-            let count = count_new::<R>(Counting::new(vocabulary, memo, text), limit);
-            if count <= limit {
-                memo.remember_text(hash, count);
-            }
-            count
-        }
-        count => count,
-    }
+    memo::remembered(vocabulary.number, key, text, limit, || {
+        let memo = Memo::new(vocabulary.number, key);
+        count_new::<R>(Counting::new(vocabulary, memo, text), limit)
+    })
 }
 
 /// The same, of a text that is not remembered.

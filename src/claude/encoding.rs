@@ -6,6 +6,7 @@ use super::normal::normal;
 use super::scan;
 use super::vocabulary;
 use crate::bpe::MemoKey;
+use crate::bpe::table::memo;
 
 impl ClaudeFamily {
     /// Number of tokens that `text` adds to the frame when it is the content of a message.
@@ -18,12 +19,13 @@ impl ClaudeFamily {
     /// Linear in the text; never fails. Allocates only the normal form of a text that may not be
     /// normal.
     pub fn count(self, text: &str) -> u64 {
-        self.count_in(MemoKey::default(), text)
+        self.count_until(MemoKey::default(), text, u64::MAX)
     }
 
-    /// The same, remembered under `key`.
+    /// The same; whole texts are remembered too, under `key`.
     pub fn count_in(self, key: MemoKey, text: &str) -> u64 {
-        self.count_until(key, text, u64::MAX)
+        let count = || self.count_until(key, text, u64::MAX);
+        memo::remembered(self.number(), key, text.as_bytes(), u64::MAX, count)
     }
 
     /// Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
@@ -42,6 +44,11 @@ impl ClaudeFamily {
         }
         self.count_until(MemoKey::default(), text, limit)
             .min(beyond)
+    }
+
+    /// Number of the family in what is remembered of texts, from 16 to 31.
+    pub(crate) fn number(self) -> u64 {
+        16 + self as u64
     }
 
     /// The count, or any number above `limit` if that is where it leads.

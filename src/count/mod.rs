@@ -133,6 +133,11 @@ impl<'p> Counter<'p> {
         self.vocabulary.has_failed()
     }
 
+    /// Whether the user's vocabulary has estimated a text from samples of it.
+    pub fn has_sampled(&self) -> bool {
+        self.vocabulary.has_sampled()
+    }
+
     /// Tokens of all but the messages: request framing, system prompt, tools, options.
     pub fn context(&mut self, request: &Request<'_>) -> u64 {
         let profile = self.profile;
@@ -417,10 +422,7 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
-        match self.vocabulary.is_custom() {
-            true => self.vocabulary.count(text),
-            false => (self.profile.text_cuts).sum(text, |part| self.vocabulary.count(part)),
-        }
+        self.vocabulary.count_cut(self.profile.text_cuts, text)
     }
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.

@@ -1,7 +1,9 @@
 //! What counts text: the profile's encoding, or what the user has put in its place.
 use crate::bpe::MemoKey;
+use crate::bpe::table::memo;
 use crate::encoding::Encoding;
 use crate::profile::Profile;
+use crate::profile::cut::Cuts;
 use crate::profile::table::Table;
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -19,6 +21,12 @@ pub trait TextCounter: Debug + Send + Sync {
         let _ = key;
         self.count(text)
     }
+
+    /// Whether [`TextCounter::count_in`] estimates `text` from samples of it.
+    fn has_sampled(&self, text: &str) -> bool {
+        let _ = text;
+        false
+    }
 }
 
 impl TextCounter for Encoding {
@@ -32,6 +40,10 @@ impl TextCounter for Encoding {
 
     fn count_in(&self, key: MemoKey, text: &str) -> Option<u64> {
         Some(self.count_in(key, text))
+    }
+
+    fn has_sampled(&self, text: &str) -> bool {
+        matches!(self, Encoding::Ranked(ranked) if ranked.has_sampled(text))
     }
 }
 
@@ -70,6 +82,7 @@ pub(super) enum Vocabulary<'p> {
         counter: &'p dyn TextCounter,
         key: MemoKey,
         has_failed: Cell<bool>,
+        has_sampled: Cell<bool>,
     },
 }
 
@@ -81,11 +94,11 @@ impl<'p> Vocabulary<'p> {
         key: MemoKey,
     ) -> Vocabulary<'p> {
         if let Some(counter) = custom {
-            let has_failed = Cell::new(false);
             return Vocabulary::Custom {
                 counter,
                 key,
-                has_failed,
+                has_failed: Cell::new(false),
+                has_sampled: Cell::new(false),
             };
         }
         let named = |encoding| Vocabulary::Encoding(encoding, key);
@@ -110,15 +123,36 @@ impl<'p> Vocabulary<'p> {
                 counter,
                 key,
                 has_failed,
-            } => counter.count_in(*key, text).unwrap_or_else(|| {
-                has_failed.set(true);
-                0
-            }),
+                has_sampled,
+            } => {
+                has_sampled.set(has_sampled.get() || counter.has_sampled(text));
+                counter.count_in(*key, text).unwrap_or_else(|| {
+                    has_failed.set(true);
+                    0
+                })
+            }
+        }
+    }
+
+    /// The same of the stretches between `cuts`; a user's vocabulary knows where it cuts.
+    pub(super) fn count_cut(&self, cuts: Cuts, text: &str) -> u64 {
+        let sum = || cuts.sum(text, |stretch| self.count(stretch));
+        match self {
+            Vocabulary::Custom { .. } => self.count(text),
+            Vocabulary::Encoding(encoding, key) if cuts != Cuts::default() => {
+                let number = encoding.number() + 32 * cuts.number();
+                memo::remembered(number, *key, text.as_bytes(), u64::MAX, sum)
+            }
+            _ => sum(),
         }
     }
 
     pub(super) fn is_custom(&self) -> bool {
         matches!(self, Vocabulary::Custom { .. })
+    }
+
+    pub(super) fn has_sampled(&self) -> bool {
+        matches!(self, Vocabulary::Custom { has_sampled, .. } if has_sampled.get())
     }
 
     pub(super) fn has_failed(&self) -> bool {

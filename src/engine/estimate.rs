@@ -244,6 +244,9 @@ fn bounds(
 pub(super) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assumptions {
     let mut all = reading.request.assumptions.clone();
     all.extend(counter.assumptions());
+    if counter.has_sampled() {
+        all.insert("unknown_run");
+    }
     if !reading.is_known_model {
         all.insert("unknown_model");
     }

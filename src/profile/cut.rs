@@ -31,6 +31,12 @@ impl Cuts {
         true
     }
 
+    /// Other cuts have another number, below 8; no cuts have 0.
+    pub(crate) fn number(self) -> u64 {
+        let all = [self.digits, self.newlines, self.words];
+        all.into_iter().fold(0, |bits, it| 2 * bits + u64::from(it))
+    }
+
     /// The cuts as a profile lists them.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         let all = [self.digits, self.newlines, self.words];

@@ -1,6 +1,8 @@
 //! Vocabularies that the user brings: an `Encoding`, or any object with `count(text)`.
 use super::encoding::{Kind, PyEncoding};
 use super::errors::end_by;
+use crate::bpe::MemoKey;
+use crate::bpe::table::memo;
 use crate::count::{TextCounter, Vocabularies};
 use crate::interrupt;
 use pyo3::prelude::*;
@@ -17,12 +19,16 @@ pub(super) fn vocabularies(named: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<V
 fn counter(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn TextCounter>> {
     let name = object.getattr("name")?.extract()?;
     let encoding = object.cast::<PyEncoding>().ok();
-    let object = match encoding.as_ref().map(|encoding| encoding.get().kind()) {
+    let (object, number) = match encoding.as_ref().map(|encoding| encoding.get().kind()) {
         Some(Kind::Core(encoding)) => return Ok(Box::new(encoding.clone())),
-        Some(Kind::Tokenizer(tokenizer)) => tokenizer.clone_ref(object.py()),
-        None => object.clone().unbind(),
+        Some(Kind::Tokenizer(it)) => (it.clone_ref(object.py()), Some(memo::new_number())),
+        None => (object.clone().unbind(), None),
     };
-    Ok(Box::new(PyCounter { name, object }))
+    Ok(Box::new(PyCounter {
+        name,
+        object,
+        number,
+    }))
 }
 
 /// Counts by a call into Python.
@@ -30,6 +36,8 @@ fn counter(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn TextCounter>> {
 struct PyCounter {
     name: String,
     object: Py<PyAny>,
+    /// Of one whose counts are remembered: a tokenizer file's. Nobody knows what a user's object does.
+    number: Option<u64>,
 }
 
 impl TextCounter for PyCounter {
@@ -50,5 +58,17 @@ impl TextCounter for PyCounter {
                 }
             }
         })
+    }
+    fn count_in(&self, key: MemoKey, text: &str) -> Option<u64> {
+        let Some(number) = self.number else {
+            return self.count(text);
+        };
+        let mut has_failed = false;
+        let tokens = memo::remembered(number, key, text.as_bytes(), u64::MAX, || {
+            let tokens = self.count(text);
+            has_failed = tokens.is_none();
+            tokens.unwrap_or(0)
+        });
+        (!has_failed).then_some(tokens)
     }
 }

@@ -6,9 +6,9 @@
 //! for here first, tokens and others alike. Whole texts are remembered too: a gateway sees the same
 //! messages with every turn.
 //!
-//! A memo is a table with one place for each hash; the newer count takes the place. An entry of
-//! [`Pieces`] is one word; in an entry of [`Texts`], the first word is mixed with the second, so that
-//! halves of two entries do not fit together. So threads share a table without a lock. There are
+//! A memo is a table with one place for each hash, or two for a text; the newer count takes the place. An
+//! entry of [`Pieces`] is one word; in an entry of [`Texts`], the first word is mixed with the second, so
+//! that halves of two entries do not fit together. So threads share a table without a lock. There are
 //! [`TABLES`] tables of pieces, and threads take turns in choosing, because a core that writes makes
 //! the others wait.
 //!
@@ -35,8 +35,11 @@ use crate::bpe::table::key::low_bytes;
 /// Counts of pieces in one table.
 const PIECES: usize = 1 << 16;
 
-/// Counts of texts.
-const TEXTS: usize = 1 << 12;
+/// Pairs of counts of texts: of the 3,000 texts of a long conversation, some 50 are displaced.
+const TEXTS: usize = 1 << 13;
+
+/// Shortest text whose count is remembered: counting a shorter one takes no longer.
+const REMEMBERED_BYTES: usize = 64;
 
 /// Tables of pieces, for threads in turn: 2 MB of memory at most, of which a process has what it uses.
 const TABLES: usize = 4;
@@ -50,7 +53,8 @@ const SIDE_BY_SIDE: usize = 256;
 static TABLES_OF_PIECES: [Pieces; TABLES] =
     [const { Pieces([const { AtomicU64::new(0) }; PIECES]) }; TABLES];
 
-static TEXT_COUNTS: Texts = Texts([const { [const { AtomicU64::new(0) }; 2] }; TEXTS]);
+static TEXT_COUNTS: Texts =
+    Texts([const { [const { [const { AtomicU64::new(0) }; 2] }; 2] }; TEXTS]);
 
 static SECRET: OnceLock<[u64; 2]> = OnceLock::new();
 
@@ -208,21 +212,55 @@ impl Memo {
     }
 
     /// Tokens of the text of that hash, or 0.
-    pub(crate) fn text(self, hash: Hash) -> u64 {
-        let [mixed, tokens] = TEXT_COUNTS.at(hash);
-        let tokens = tokens.load(Relaxed);
-        if mixed.load(Relaxed) ^ tokens == hash.tag {
-            tokens
-        } else {
-            0
-        }
+    fn text(self, hash: Hash) -> u64 {
+        let found = TEXT_COUNTS.at(hash).iter().find_map(|[mixed, tokens]| {
+            let tokens = tokens.load(Relaxed);
+            (mixed.load(Relaxed) ^ tokens == hash.tag).then_some(tokens)
+        });
+        found.unwrap_or(0)
     }
 
-    pub(crate) fn remember_text(self, hash: Hash, tokens: u64) {
-        let entry = TEXT_COUNTS.at(hash);
-        entry[0].store(hash.tag ^ tokens, Relaxed);
-        entry[1].store(tokens, Relaxed);
+    /// Remembers `tokens` in front; what was there goes behind.
+    fn remember_text(self, hash: Hash, tokens: u64) {
+        let [front, behind] = TEXT_COUNTS.at(hash);
+        for (to, from) in behind.iter().zip(front) {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+        front[0].store(hash.tag ^ tokens, Relaxed);
+        front[1].store(tokens, Relaxed);
     }
+}
+
+/// Tokens of `text` in the vocabulary of that number: remembered under `key`, or what `count` finds, which
+/// is remembered if it is some and at most `limit`.
+pub(crate) fn remembered(
+    vocabulary: u64,
+    key: MemoKey,
+    text: &[u8],
+    limit: u64,
+    count: impl FnOnce() -> u64,
+) -> u64 {
+    if text.len() < REMEMBERED_BYTES {
+        return count();
+    }
+    let memo = Memo::new(vocabulary, key);
+    let hash = memo.hash(text, 0, text.len());
+    match memo.text(hash) {
+        0 => {
+            let tokens = count();
+            if tokens <= limit {
+                memo.remember_text(hash, tokens);
+            }
+            tokens
+        }
+        tokens => tokens,
+    }
+}
+
+/// A number for a vocabulary that comes at run time, of which no other has counted.
+pub(crate) fn new_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
+    NEXT.fetch_add(1, Relaxed)
 }
 
 /// Low bits of an entry of [`Pieces`], which hold the count.
@@ -242,10 +280,10 @@ impl Pieces {
 }
 
 #[repr(align(64))]
-struct Texts([[AtomicU64; 2]; TEXTS]);
+struct Texts([[[AtomicU64; 2]; 2]; TEXTS]);
 
 impl Texts {
-    fn at(&self, hash: Hash) -> &[AtomicU64; 2] {
+    fn at(&self, hash: Hash) -> &[[AtomicU64; 2]; 2] {
         &self.0[hash.place as usize % TEXTS]
     }
 }
@@ -268,6 +306,27 @@ mod tests {
         assert_eq!((memo.piece(other), memo.text(other)), (0, 0));
         memo.remember_piece(other, MOST + 1);
         assert_eq!(memo.piece(other), 0);
+    }
+
+    #[test]
+    fn test_two_texts_share_a_place_and_a_third_takes_the_older_one() {
+        let memo = Memo::new(12, MemoKey::default());
+        let hashes = [1, 2, 3].map(|tag| Hash { tag, place: 77 });
+        for (tokens, hash) in (1..).zip(hashes) {
+            memo.remember_text(hash, tokens);
+        }
+        assert_eq!(hashes.map(|hash| memo.text(hash)), [0, 2, 3]);
+    }
+
+    #[test]
+    fn test_only_what_is_long_enough_and_within_the_limit_is_remembered() {
+        let counted =
+            |text: &[u8], limit, tokens| remembered(13, MemoKey::default(), text, limit, || tokens);
+        let (short, long) = ([b'a'; REMEMBERED_BYTES - 1], [b'a'; REMEMBERED_BYTES]);
+        assert_eq!([1, 2].map(|tokens| counted(&short, 9, tokens)), [1, 2]);
+        let limits = [(1, 5), (9, 7), (9, 8)];
+        let found = limits.map(|(limit, tokens)| counted(&long, limit, tokens));
+        assert_eq!(found, [5, 7, 7]);
     }
 
     #[test]
