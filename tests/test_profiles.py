@@ -176,3 +176,16 @@ def test_a_prompt_of_a_completions_api_stands_in_no_template() -> None:
     assert tokens({"prompt": "hello world", "options": {"temperature": 0}}) == chat > 20
     assert estimator.record({"prompt": "hello world"}, 2, model="llama-3.1-8b") is not None
     assert tokens({"messages": HELLO}) == chat
+
+
+@pytest.mark.parametrize(
+    ("provider", "is_ignored"),
+    [("nonsense", True), ("azure", False), ("vertex_ai", False), (" OpenRouter ", False)],
+)
+def test_a_provider_of_whom_nothing_is_known_is_named(provider: str, *, is_ignored: bool) -> None:
+    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello world"}]}
+    plain = tokenctx.HybridTokenEstimator().estimate(body)
+    asked = tokenctx.HybridTokenEstimator().estimate(body, provider=provider)
+    assert (asked.assumptions == ("ignored_provider",)) == is_ignored
+    if is_ignored:
+        assert (asked.tokens, asked.quality) == (plain.tokens, plain.quality)

@@ -102,7 +102,9 @@ def test_models_are_known_by_name(estimator: Any, case: dict[str, Any]) -> None:
     names = {name: case.get(name) for name in ("model", "dialect", "provider")}
     estimate = estimator.estimate([user("hi")], **names)
     assert (estimate.profile, estimate.model) == (case["profile"], case["model"])
-    assert estimate.assumptions == (() if case.get("is_known", True) else ("unknown_model",))
+    ignored = ("ignored_provider",) * (case.get("provider") == "nobody")
+    unknown = ("unknown_model",) * (not case.get("is_known", True))
+    assert estimate.assumptions == ignored + unknown
 
 
 def test_a_very_long_name_is_unknown(estimator: Any) -> None:

@@ -250,6 +250,9 @@ pub(super) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assum
     if !reading.is_known_model {
         all.insert("unknown_model");
     }
+    if reading.has_ignored_provider {
+        all.insert("ignored_provider");
+    }
     if reading.profile.runs_tools {
         all.insert("server_tools");
     }

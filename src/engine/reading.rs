@@ -25,6 +25,8 @@ pub(super) struct Reading<'d> {
     /// What it is counted with.
     pub(super) profile: Cow<'d, Profile>,
     pub(super) is_known_model: bool,
+    /// Whether the caller names a provider of whom nothing is known.
+    pub(super) has_ignored_provider: bool,
     pub(super) limits: ModelLimits,
     /// What the provider does to the request, if it is asked to.
     pub(super) edited: Option<Edited>,
@@ -71,6 +73,7 @@ impl Engine {
             tenant,
             profile,
             is_known_model,
+            has_ignored_provider: resolved.has_ignored_provider,
             limits: resolved.limits,
             edited,
             prefixes,

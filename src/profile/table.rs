@@ -76,6 +76,8 @@ pub struct Resolved<'t> {
     pub profile: &'t Profile,
     /// Whether the model's name is known; if not, the nearest family was taken.
     pub is_known_model: bool,
+    /// Whether the caller names a provider of whom nothing is known.
+    pub has_ignored_provider: bool,
     /// What the user's profile says, else the table of limits, else the profile of a known model.
     pub limits: ModelLimits,
 }
@@ -131,11 +133,22 @@ impl Table {
         let found = known.or_else(nearest);
         let profile = found.map_or_else(|| self.fallback(dialect, provider), |(_, it)| it);
         let is_known_model = known.is_some();
+        let is_known_provider = hint.is_none() || self.knows_provider(provider);
         Resolved {
             profile,
             is_known_model,
+            has_ignored_provider: !is_known_provider,
             limits: self.limits(&name, profile, is_known_model),
         }
+    }
+
+    /// Whether anything depends on that it is `provider` who answers.
+    fn knows_provider(&self, provider: &str) -> bool {
+        let is_asked = |profile: &Profile| {
+            profile.provider == provider || profile.providers.iter().any(|it| it == provider)
+        };
+        let mut named = self.name_parts.providers.iter();
+        named.any(|(_, it)| it == provider) || self.profiles.iter().any(is_asked)
     }
 
     /// The limits of the model `name`, which has `profile`.

@@ -38,6 +38,7 @@ WORDS: Final = {
     "dialect_guessed": "another dialect is as likely: --dialect settles it",
     "duplicate_key": "an object has a key twice: the last one counts",
     "edited_history": "an edited copy of a recorded conversation: counted from its bill",
+    "ignored_provider": "nothing is known of the provider that was named: the model decides",
     "unknown_run": "a long stretch without a place to cut was estimated from samples of it",
     "failed_vocabulary": "the vocabulary for this model has failed: that of its profile counts",
     "flat_audio": "audio counted with a flat number",
