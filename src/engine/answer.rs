@@ -181,17 +181,19 @@ fn widen(edited: &Edited, estimate: &mut Estimate) {
     if edited.is_unsure() {
         estimate.quality = Quality::Heuristic;
     }
-    let most = edited.truncated_at.filter(|most| estimate.high > *most);
-    let Some(most) = most else {
+    let Some(most) = edited.truncated_at else {
         return;
     };
+    estimate.high = estimate.high.min(most);
+    if estimate.tokens <= most {
+        return;
+    }
     estimate.assumptions.insert("server_truncation");
     estimate.quality = Quality::Heuristic;
     // What is dropped is dropped by whole items, as large as they may be.
     estimate.low = 0;
-    estimate.high = most;
     estimate.known_tokens = estimate.known_tokens.min(most);
-    estimate.tokens = estimate.tokens.min(most);
+    estimate.tokens = most;
     estimate.estimated_tokens = estimate.tokens - estimate.known_tokens;
 }
 
