@@ -29,7 +29,6 @@ BENCH_JSONS = [ROOT / "target" / f"bench-{number}.json" for number in (1, 2, 3)]
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
 OLDEST_PYTHON = "3.10"
-DEMONSTRATION = "tests/data/agent-session.json"
 SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
 CI_STEPS = (
     *("demo", "test --install", "lint", "rust", "fuzz --seconds 60"),  # profile dev
@@ -218,9 +217,7 @@ def setup(*extras: str, profile: str = FAST) -> None:
 def demo(_: argparse.Namespace) -> None:
     """Replay a recorded agent session: estimates, their source, billed totals, errors."""
     setup("cli", profile=QUICK)
-    if not (ROOT / DEMONSTRATION).exists():
-        raise StepError(f"demo: {DEMONSTRATION} is missing. Get it back with git checkout.")
-    run("demo", BIN / f"tokenctx{EXE}", "replay", DEMONSTRATION)
+    run("demo", BIN / f"tokenctx{EXE}", "demo")
 
 
 def node_packages() -> None:

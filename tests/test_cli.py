@@ -17,9 +17,10 @@ from tokenctx._cli.commands import app
 from tokenctx._cli.inputs import kind_of
 from tokenctx._cli.main import INSTALL
 from tokenctx._cli.tables import WORDS
+from tokenctx._tables import table_path
 
 ROOT = Path(__file__).parents[1]
-DEMONSTRATION = str(ROOT / "tests/data/agent-session.json")
+DEMONSTRATION = str(table_path("agent-session"))
 COMMAND = str(Path(sys.executable).with_name("tokenctx"))
 REQUEST = {"model": "gpt-4o", "messages": [{"role": "user", "content": "What is a token?"}]}
 PRIVATE = "the secret word"
@@ -278,6 +279,13 @@ def test_the_demonstration_is_shown_turn_by_turn_with_a_total() -> None:
     ):
         assert words in result.stdout
     assert "MISSED" not in result.stdout
+
+
+def test_the_demonstration_comes_with_the_package() -> None:
+    shown = tokenctx_command("demo")
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("A demonstration made for tokenctx. No provider was asked")
+    assert "total: 1 conversation, 9 turns: 0 exact, 8 delta, 1 estimated." in shown.stdout
 
 
 def test_the_replay_is_one_json_object_on_request() -> None:

@@ -17,12 +17,13 @@ from tokenctx._cli.commands import app
 from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans, cells, segments
 from tokenctx._cli.context_view import view
+from tokenctx._tables import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
-SESSION = ROOT / "tests/data/agent-session.json"
+SESSION = table_path("agent-session")
 SECRET = "a text that nobody may see"  # noqa: S105
 NAMES = [
     "read",

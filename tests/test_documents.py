@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tokenctx._tables import table_path
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -38,7 +40,7 @@ REQUEST = '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Why is 
 EXAMPLES = {
     "prompt.txt": b"Why is the sky blue?\n",
     "request.json": REQUEST.encode(),
-    "session.json": (DATA / "agent-session.json").read_bytes(),
+    "session.json": table_path("agent-session").read_bytes(),
     "calls.jsonl": (DATA / "recorded-calls.jsonl").read_bytes(),
     "calls.jsonl.gz": gzip.compress((DATA / "recorded-calls.jsonl").read_bytes()),
     "sessions.jsonl.gz": b"",

@@ -13,9 +13,10 @@ import pytest
 from tokenctx._cli.tables import reason_lines
 from tokenctx._evaluation.recordings import RecordingError, Turn, read_recording
 from tokenctx._evaluation.replay import Figures, ReplayedTurn, quantile, replay
+from tokenctx._tables import table_path
 
 ROOT = Path(__file__).parents[1]
-DEMONSTRATION = ROOT / "tests/data/agent-session.json"
+DEMONSTRATION = table_path("agent-session")
 SHARED = Path(os.environ.get("TOKENCTX_SHARED", ROOT.parent / "shared"))
 
 Json = dict[str, Any]

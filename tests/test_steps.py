@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,8 +13,12 @@ from tokenctx._evaluation.four_characters import four_character_tokens, four_cha
 from tokenctx._evaluation.recordings import read_recording
 from tokenctx._evaluation.replay import replay
 from tokenctx._evaluation.steps import AFTER_TOTAL, StepReport
+from tokenctx._tables import table_path
 
-SESSION = Path(__file__).parent / "data/agent-session.json"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SESSION = table_path("agent-session")
 
 
 @pytest.mark.parametrize(

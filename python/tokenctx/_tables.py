@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 
+def table_path(name: str) -> Path:
+    """Where `data/<name>.json` is."""
+    return Path(__file__).parent.joinpath("data", f"{name}.json")
+
+
 def read_table(name: str) -> Any:
     """The content of `data/<name>.json`, read anew at every call."""
-    path = Path(__file__).parent.joinpath("data", f"{name}.json")
-    return json.loads(path.read_bytes())
+    return json.loads(table_path(name).read_bytes())

@@ -41,6 +41,7 @@ from tokenctx._evaluation.recordings import (
 from tokenctx._evaluation.replay import Figures, ReplayedTurn, replay
 from tokenctx._evaluation.steps import AFTER_TOTAL, StepReport
 from tokenctx._models import Dialect, EncodingName  # noqa: TC001
+from tokenctx._tables import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -239,6 +240,12 @@ def replay_command(
         _show_steps(report.steps)
     else:
         _show(recording, report, verbose=verbose)
+
+
+@app.command("demo", epilog=examples("demo"))
+def demo_command() -> None:
+    """Replay a session of a coding agent that is in the package: what `replay` does with yours."""
+    replay_command(table_path("agent-session"))
 
 
 def _replayed(recording: Recording, provider: str | None) -> Report:
