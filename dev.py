@@ -17,6 +17,7 @@ import threading
 import time
 from pathlib import Path
 
+ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
@@ -34,6 +35,7 @@ CI_STEPS = (
     *("demo", "test --install", "lint", "rust", "fuzz --seconds 60"),  # profile dev
     "fuzz_core --seconds 30",
     *("bench", "exactness", "instructions"),  # profile release
+    "workflows",
 )
 STUDIES = {  # what benches/studies holds, and the extras that each needs
     "accuracy": ("cli",),
@@ -147,6 +149,17 @@ def requirements(section: str) -> list[str]:
     found = re.search(rf"^\[{section}\]\n(.*?)^\[", PYPROJECT.read_text("utf-8"), re.M | re.S)
     lists = re.findall(r"^[\w-]+ = (\[.*?\])$", found[1] if found else "", re.M | re.S)
     return sorted({text for one in lists for text in re.findall(r'"([^"]+)"', one)})
+
+
+def extra(name: str) -> list[str]:
+    """The requirements of one extra."""
+    [found] = re.findall(rf"^{name} = (\[.*?\])$", PYPROJECT.read_text("utf-8"), re.M | re.S)
+    return re.findall(r'"([^"]+)"', found)
+
+
+def host_target() -> str:
+    """The target that Rust builds for here, `x86_64-unknown-linux-gnu`."""
+    return subprocess.check_output(("rustc", "-vV"), text=True).split("host: ")[1].split()[0]
 
 
 def locked_heading() -> str:
@@ -375,22 +388,79 @@ def fuzz_core(options: argparse.Namespace) -> None:
     for path in (ROOT / "tests/data/requests").glob("*.json"):
         for number, case in enumerate(json.loads(path.read_text("utf-8"))):
             (corpus / f"{path.stem}-{number}").write_text(json.dumps(case["body"]), "utf-8")
-    host = subprocess.check_output(("rustc", "-vV"), text=True).split("host: ")[1].split()[0]
-    flags = ("--release", "--locked", "--target", host, "--", corpus, "-max_len=20000")
+    flags = ("--release", "--locked", "--target", host_target(), "--", corpus, "-max_len=20000")
     limit = f"-max_total_time={options.seconds}"
     command = ("cargo", "run", *flags, limit, "-verbosity=0", "-print_final_stats=1")
     run("fuzz the core", *command, folder=ROOT / "fuzz")
 
 
-def wheel(_: argparse.Namespace) -> None:
-    """Build dist/*.whl, install it in a throw-away environment and count with it."""
-    setup()
-    built = build(ROOT / "dist", FAST)
+def wheel(options: argparse.Namespace) -> None:
+    """Build dist/*.whl as released, for --target or this machine, and count with it if it can."""
+    require_cargo()
+    make_venv()
+    pip("install maturin, zig", PYTHON, *requirements("build-system"), *extra("wheels"))
+    target, host = options.target or host_target(), host_target()
+    flags = ("--release", "--locked", "--interpreter", PYTHON, "--target", target)
+    linux = ("--zig", "--compatibility", "manylinux2014" if "gnu" in target else "musllinux_1_2")
+    flags += linux if "linux" in target else ()
+    shutil.rmtree(ROOT / "dist", ignore_errors=True)
+    words = (PYTHON, "-m", "maturin", "build", *flags, "--out", ROOT / "dist")
+    run(f"build the wheel for {target}", *words, advice="maturin", quiet=True)
+    [built] = (ROOT / "dist").glob("*.whl")
+    if target == host:
+        try_out(built)
+    else:
+        say(f"{built.name} is for another machine: it was not tried")
+
+
+def sdist(_: argparse.Namespace) -> None:
+    """Build dist/*.tar.gz, make a wheel of it in a throw-away environment and count with that."""
+    require_cargo()
+    make_venv()
+    pip("install maturin", PYTHON, *requirements("build-system"))
+    shutil.rmtree(ROOT / "dist", ignore_errors=True)
+    run("build the sdist", PYTHON, "-m", "maturin", "sdist", "--out", ROOT / "dist", quiet=True)
+    [built] = (ROOT / "dist").glob("*.tar.gz")
+    try_out(built)
+
+
+def try_out(built: Path) -> None:
+    """Install `built` in a throw-away environment and count with it."""
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder, BIN.name, PYTHON.name)
         run("make a fresh environment", PYTHON, "-m", "venv", folder, advice="venv", quiet=True)
         pip(f"install {built.name}", fresh, built)
         run("count with it", fresh, "-I", "-W", "error", "-c", SMOKE)
+
+
+def release(options: argparse.Namespace) -> None:
+    """Check that --tag is the version of Cargo.toml and CHANGELOG.md; write dist/notes.md."""
+    [version] = re.findall(r'^version = "(.+)"', CARGO_TOML, re.MULTILINE)
+    if options.tag != f"v{version}":
+        raise StepError(f"release: the tag is {options.tag!r}, and Cargo.toml says v{version}")
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    found = re.search(rf"^## {re.escape(version)}\b.*?\n(.*?)(?=^## |\Z)", changes, re.M | re.S)
+    if found is None:
+        raise StepError(f"release: CHANGELOG.md has no heading '## {version}'")
+    notes = ROOT / "dist/notes.md"
+    notes.parent.mkdir(exist_ok=True)
+    notes.write_text(found[1].strip() + "\n", "utf-8")
+    say(f"release: {options.tag}, notes of {len(found[1]):,} characters in dist/notes.md")
+
+
+def workflows(_: argparse.Namespace) -> None:
+    """Check the workflows of the public host: schema, zizmor, and actionlint if Go is there."""
+    setup("lint", profile=QUICK)
+    folder = ROOT / ".github"
+    files = sorted((folder / "workflows").glob("*.yml"))
+    schema = ("-m", "check_jsonschema", "--builtin-schema")
+    python("schema", *schema, "vendor.github-workflows", *files)
+    python("schema of dependabot", *schema, "vendor.dependabot", folder / "dependabot.yml")
+    run("zizmor", BIN / f"zizmor{EXE}", "--offline", "--quiet", folder)
+    if shutil.which("go"):
+        run("actionlint", "go", "run", ACTIONLINT, *files, quiet=True)
+    else:
+        say("go is missing, which runs actionlint")
 
 
 def ci(_: argparse.Namespace) -> None:
@@ -411,12 +481,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
     takes_words = (lock, test, rust, bench, exactness, instructions, study)
-    for function in (demo, lint, *takes_words, fuzz, fuzz_core, wheel, ci, clean):
+    others = (fuzz, fuzz_core, wheel, sdist, release, workflows, ci, clean)
+    for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)
         target.set_defaults(function=function, words=[])
         if function in (fuzz, fuzz_core):
             target.add_argument("--seconds", type=int, default=60)
+        if function is wheel:
+            target.add_argument("--target", help="such as aarch64-unknown-linux-gnu")
+        if function is release:
+            target.add_argument("--tag", required=True, help="such as v0.1.0")
         if function is study:
             target.add_argument("name", choices=STUDIES)
             target.add_argument("words", nargs=argparse.REMAINDER)
