@@ -323,7 +323,22 @@ class HybridTokenEstimator:
         provider: str | None = None,
         tenant: str | bytes | None = None,
     ) -> bool:
-        """As `record`, without holding the loop: what is large is read and counted in a thread.
+        """As `record`, without holding the loop; see `arecord_event`."""
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        return bool(await self.arecord_event(body, usage, reply=reply, tenant=tenant, **names))
+
+    async def arecord_event(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> AccuracyEvent | NotRecorded:
+        """As `record_event`, without holding the loop: a thread reads and counts what is large.
 
         An asynchronous shared store is written to by a task of the loop, which is not waited for.
         `on_accuracy` may then be called in the thread.
@@ -334,7 +349,7 @@ class HybridTokenEstimator:
         event, entries = await run(self._recorded, body, usage, reply, names, tenant)
         if self._shared is not None and entries:
             self._shared.put(entries)
-        return bool(event)
+        return event
 
     def flush(self, timeout_seconds: float = 1.0) -> bool:
         """Whether all that was recorded is in the shared store now; waits for it, on shutdown.

@@ -1,0 +1,36 @@
+"""What a gateway has done: numbers, and one line of log for each kind of failure."""
+
+from __future__ import annotations
+
+import logging
+
+_logger = logging.getLogger("tokenctx")
+
+
+class Journal:
+    """Counts by name. Nothing in it holds text of a request."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._logged: set[tuple[str, str]] = set()
+
+    def count(self, name: str) -> None:
+        """One more of `name`."""
+        self._counts[name] = self._counts.get(name, 0) + 1
+
+    def failed(self, stage: str, error: BaseException) -> str:
+        """Count a failure of ours; the stage and the class of `error`, which is logged once."""
+        kind = type(error).__name__
+        self.count(f"failed_{stage}")
+        if (stage, kind) not in self._logged:
+            self._logged.add((stage, kind))
+            _logger.warning(
+                "%s of a gateway raised %s: the call goes on, later ones are counted and not logged",
+                stage,
+                kind,
+            )
+        return f"{stage}: {kind}"
+
+    def counts(self) -> dict[str, int]:
+        """All that was counted so far."""
+        return dict(self._counts)
