@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tokenctx._errors import RequestError
 from tokenctx._estimate.accuracy import NotRecorded
@@ -23,46 +21,9 @@ if TYPE_CHECKING:
     )
 
     from tokenctx._estimate.accuracy import AccuracyEvent
-    from tokenctx._estimate.estimator import HybridTokenEstimator
-    from tokenctx._models import Dialect, Estimate, ModelLimits
-    from tokenctx._usage.scaler import ContextWindowScaler
-    from tokenctx.gateway.journal import Journal
+    from tokenctx._models import Estimate, ModelLimits
     from tokenctx.gateway.relay import Headers
-
-RefuseBy = Literal["tokens", "high"]
-Body = bytes | Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What all calls of a gateway have in common."""
-
-    estimator: HybridTokenEstimator
-    journal: Journal
-    refuse_by: RefuseBy | None
-    clamp_output: bool
-    include_usage: bool
-    limits_of: Callable[[Estimate], ModelLimits]
-    scaler_of: Callable[[ModelLimits], ContextWindowScaler | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What `estimate` and `record` have to be told alike."""
-
-    model: str | None
-    dialect: Dialect | None
-    provider: str | None
-    tenant: str | bytes | None
-
-    def as_arguments(self) -> dict[str, Any]:
-        """Keyword arguments of the estimator."""
-        return {
-            "model": self.model,
-            "dialect": self.dialect,
-            "provider": self.provider,
-            "tenant": self.tenant,
-        }
+    from tokenctx.gateway.settings import Body, Names, Settings
 
 
 class Call:
@@ -136,6 +97,12 @@ class Call:
         return headers
 
     @property
+    def accept_encoding(self) -> str:
+        """What to ask the provider for: `gzip` can be read, and only plain answers be changed."""
+        is_scaled = self._limits is not None and self._settings.scaler_of(self._limits) is not None
+        return "identity" if self._drops_usage or is_scaled else "gzip"
+
+    @property
     def is_relayed(self) -> bool:
         """Whether somebody reads the answer already."""
         return self._relay is not None
@@ -176,6 +143,7 @@ class Call:
             self._settings.journal,
             status,
             headers,
+            reads=self.estimate is not None,
             drops_usage=self._drops_usage,
             scaler=scaler,
             first_input_tokens=first,
@@ -184,14 +152,22 @@ class Call:
         return relay
 
     def stream(
-        self, chunks: Iterable[bytes], *, status: int = 200, headers: Headers | None = None
+        self,
+        chunks: Iterable[bytes],
+        *,
+        status: int = 200,
+        headers: Headers | None = None,
+        relay: Relay | None = None,
     ) -> Generator[bytes, None, None]:
         """The chunks as they come, read on the way and recorded at the end.
 
         It is recorded before the chunk that ends it is given, so that the next turn is known
         however quickly it comes. A stream that is cut is not. `chunks` is closed at the end.
+        `relay` is one that was made before, with status and headers.
         """
-        relay = self.relay(status, headers)
+        return self._stream(chunks, relay or self.relay(status, headers))
+
+    def _stream(self, chunks: Iterable[bytes], relay: Relay) -> Generator[bytes, None, None]:
         try:
             for chunk in chunks:
                 sent = relay.push(chunk)
@@ -203,16 +179,24 @@ class Call:
             if sent:
                 yield sent
         finally:
-            relay.cut()
-            self.settle()
+            self.end()
             if close := getattr(chunks, "close", None):
                 close()
 
-    async def astream(
-        self, chunks: AsyncIterable[bytes], *, status: int = 200, headers: Headers | None = None
+    def astream(
+        self,
+        chunks: AsyncIterable[bytes],
+        *,
+        status: int = 200,
+        headers: Headers | None = None,
+        relay: Relay | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """As `stream`, of an async iterable."""
-        relay = self.relay(status, headers)
+        return self._astream(chunks, relay or self.relay(status, headers))
+
+    async def _astream(
+        self, chunks: AsyncIterable[bytes], relay: Relay
+    ) -> AsyncGenerator[bytes, None]:
         try:
             async for chunk in chunks:
                 sent = relay.push(chunk)
@@ -224,8 +208,7 @@ class Call:
             if sent:
                 yield sent
         finally:
-            relay.cut()
-            self.settle()
+            self.end()
             if close := getattr(chunks, "aclose", None):
                 await close()
 
@@ -263,6 +246,12 @@ class Call:
                 self._recorded(await record(self._body, relay.reader, **self._names.as_arguments()))
             except Exception as error:
                 self.reason = self._settings.journal.failed("record", error)
+
+    def end(self) -> None:
+        """Nothing more will come: an answer that has not ended is cut, and not recorded."""
+        if self._relay is not None:
+            self._relay.cut()
+            self.settle()
 
     # ------------------------------------------------------------------------ inside
 

@@ -6,17 +6,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args
 
 from tokenctx._estimate.arguments import require_names
-from tokenctx.gateway.call import Call, Names, RefuseBy, Settings
+from tokenctx.gateway.call import Call
 from tokenctx.gateway.edits import BodyFields
 from tokenctx.gateway.journal import Journal
 from tokenctx.gateway.paths import endpoint_of
+from tokenctx.gateway.settings import Names, RefuseBy, Settings
 
 if TYPE_CHECKING:
     from tokenctx._context.limits import Overrides
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._models import Dialect, Estimate, ModelLimits
     from tokenctx._usage.scaler import ContextWindowScaler
-    from tokenctx.gateway.call import Body
+    from tokenctx.gateway.settings import Body
 
 
 class Gateway:
@@ -118,6 +119,11 @@ class Gateway:
         call = Call(self._settings, b"", names, is_counted=True)
         call.not_counted(why)
         return call
+
+    def failed(self, stage: str, error: Exception) -> Call:
+        """A call that cannot be counted for a failure of the caller's own function."""
+        self._journal.failed(stage, error)
+        return self.uncounted(f"{stage}_failed")
 
     def stats(self) -> dict[str, int]:
         """What became of calls, by name; docs/gateway.md has all names. Nothing in it is text."""

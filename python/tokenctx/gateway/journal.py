@@ -25,7 +25,7 @@ class Journal:
         if (stage, kind) not in self._logged:
             self._logged.add((stage, kind))
             _logger.warning(
-                "%s of a gateway raised %s: the call goes on, later ones are counted and not logged",
+                "gateway, %s: %s was raised; the call goes on, later ones are counted, not logged",
                 stage,
                 kind,
             )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Headers = Mapping[str, str] | Mapping[bytes, bytes] | Iterable[tuple[Any, Any]]
 """Headers of an answer as any library has them: a mapping, or pairs of text or bytes."""
-Missed = Literal["upstream_error", "compressed", "cut", "failed_here"]
+Missed = Literal["uncounted", "upstream_error", "compressed", "cut", "failed_here"]
 """Why an answer is not recorded that never came to `record`."""
 
 MAX_HELD_BYTES: Final = 1 << 16
@@ -35,7 +35,8 @@ class Relay:
 
     Attributes:
         is_rewritten: Whether what goes out may have another length than what comes in.
-        is_whole: Whether all of it goes out at the end, as of a JSON answer that is scaled.
+        is_whole: Whether all of it goes out at the end with another length, as of a JSON answer
+            that is scaled.
         missed: Why it cannot be recorded; None as long as nothing is known against it.
         is_over: Whether it has ended.
     """
@@ -46,6 +47,7 @@ class Relay:
         status: int,
         headers: Headers | None,
         *,
+        reads: bool = True,
         drops_usage: bool = False,
         scaler: ContextWindowScaler | None = None,
         first_input_tokens: int | None = None,
@@ -53,7 +55,9 @@ class Relay:
         content_type, encoding = _described(headers)
         self.missed: Missed | None = None
         self.is_over = False
-        if not 200 <= status < 300:
+        if not reads:
+            self.missed = "uncounted"
+        elif not 200 <= status < 300:
             self.missed = "upstream_error"
         elif encoding not in READABLE:
             self.missed = "compressed"
@@ -124,7 +128,7 @@ class Relay:
         """What has come and not gone; nothing is changed from here on."""
         drops, rewriter, body = self._drops, self._rewriter, self._body
         self._drops = self._rewriter = self._scaler = self._body = None
-        self.is_rewritten = False
+        self.is_rewritten = self.is_whole = False
         held = bytes(body or b"")
         try:
             left = drops.finish() if drops is not None else b""
