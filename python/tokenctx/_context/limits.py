@@ -11,10 +11,7 @@ from typing import Any, Final
 from tokenctx._core import limits_of_model, model_name
 from tokenctx._estimate.arguments import require_names
 from tokenctx._models import ModelLimits
-from tokenctx._tables import read_table
-
-DASHES: Final = str.maketrans("._", "--")
-"""Hosts write `claude-sonnet-4.5` for `claude-sonnet-4-5`."""
+from tokenctx._tables import DASHES, read_table
 
 Overrides = Mapping[str, Any] | str | os.PathLike[str]
 

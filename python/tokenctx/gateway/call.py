@@ -305,7 +305,7 @@ class Call:
                 is_stream=dialect == "openai-responses" and fields.value("stream") is True,
             )
             if self.refusal is not None:
-                settings.journal.count("refused")
+                settings.journal.refused(dialect)
                 return
         if usage or less:
             self._upstream_body = fields.changed({**usage, **less})

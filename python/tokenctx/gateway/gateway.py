@@ -56,7 +56,7 @@ class Gateway:
         if assumed_window_tokens is not None:
             self._scaler(assumed_window_tokens)  # which checks it
         self._limits = _LimitsByModel(limits) if limits is not None else None
-        self._journal = Journal()
+        self._journal = Journal(estimator.metrics)
         self._settings = Settings(
             estimator,
             self._journal,

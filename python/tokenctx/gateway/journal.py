@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenctx._estimate.metrics import Metrics
 
 _logger = logging.getLogger("tokenctx")
 
 
 class Journal:
-    """Counts by name. Nothing in it holds text of a request."""
+    """Counts by name, and in the metrics of the estimator; nothing holds text of a request."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics | None) -> None:
+        self._metrics = metrics
         self._counts: dict[str, int] = {}
         self._logged: set[tuple[str, str]] = set()
 
@@ -18,10 +23,18 @@ class Journal:
         """One more of `name`."""
         self._counts[name] = self._counts.get(name, 0) + 1
 
+    def refused(self, dialect: str) -> None:
+        """One more request that was refused for its size."""
+        self.count("refused")
+        if self._metrics is not None:
+            self._metrics.count_refused(dialect)
+
     def failed(self, stage: str, error: BaseException) -> str:
         """Count a failure of ours; the stage and the class of `error`, which is logged once."""
         kind = type(error).__name__
         self.count(f"failed_{stage}")
+        if self._metrics is not None:
+            self._metrics.count_failure(stage)
         if (stage, kind) not in self._logged:
             self._logged.add((stage, kind))
             _logger.warning(
