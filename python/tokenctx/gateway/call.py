@@ -149,6 +149,8 @@ class Call:
             first_input_tokens=first,
         )
         self._relay = relay
+        if self.event is None:  # an attempt before this one has failed
+            self._is_settled, self.reason = False, None
         return relay
 
     def stream(
