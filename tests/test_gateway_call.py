@@ -436,7 +436,7 @@ def test_agents_are_told_in_the_measure_of_their_window_and_we_record_the_bill(p
     scaler = ContextWindowScaler(1_000_000, 4_000_000, exempt_models=())
     bill = billed(json.loads(body))
     call = made.call(body, path=path)
-    sent = call.response(whole, headers=JSON)
+    sent = call.response(whole)
     assert sent == bytes(scaler.scale_body(whole))
     assert sent != whole
     assert call.event is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._errors import RequestError
 from tokenctx._estimate.accuracy import NotRecorded
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tokenctx._models import Estimate, ModelLimits
     from tokenctx.gateway.relay import Headers
     from tokenctx.gateway.settings import Body, Names, Settings
+
+JSON: Final = {"content-type": "application/json"}
+"""Headers of an answer that has come whole, where none are given."""
 
 
 class Call:
@@ -216,7 +219,7 @@ class Call:
 
     def response(self, body: bytes, *, status: int = 200, headers: Headers | None = None) -> bytes:
         """What to send of an answer that has come whole; it is recorded."""
-        relay = self.relay(status, headers)
+        relay = self.relay(status, JSON if headers is None else headers)
         sent: bytes = relay.push(body) + relay.finish()
         self.settle()
         return sent
@@ -225,7 +228,7 @@ class Call:
         self, body: bytes, *, status: int = 200, headers: Headers | None = None
     ) -> bytes:
         """As `response`, without holding the loop."""
-        relay = self.relay(status, headers)
+        relay = self.relay(status, JSON if headers is None else headers)
         sent: bytes = relay.push(body) + relay.finish()
         await self.asettle()
         return sent
