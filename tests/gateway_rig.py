@@ -206,11 +206,12 @@ class Upstream:
     headers: list[dict[str, str]] = field(default_factory=list)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        body, is_more = b"", True
+        pieces, is_more = [], True
         while is_more:
             message = await receive()
-            body += message.get("body", b"")
+            pieces.append(message.get("body", b""))
             is_more = message.get("more_body", False)
+        body = b"".join(pieces)
         path = scope["path"]
         self.seen.append((path, body))
         self.headers.append({k.decode(): v.decode() for k, v in scope["headers"]})
@@ -276,7 +277,7 @@ def scripted(*parts: bytes, resets: bool = False) -> Iterator[str]:
                 connection, _ = listening.accept()
             except OSError:
                 return
-            with connection:
+            with connection, contextlib.suppress(OSError):  # a client may leave
                 read_request(connection)
                 for part in parts:
                     connection.sendall(part)
