@@ -45,6 +45,7 @@ STUDIES = {  # what benches/studies holds, and the extras that each needs
     "edits": ("cli",),
     "gateway_load": ("cli",),
     "leave_one_out": ("cli",),
+    "metrics": (),
     "model_limits": ("limits",),
     "peers": ("peers",),
     "shared_store": ("cli", "test"),

@@ -302,10 +302,19 @@ def is_in_package(name: str) -> bool:
     return True
 
 
+@functools.cache
+def metric_names() -> frozenset[str]:
+    """The names of metrics, as both exporters write them; tests/test_metrics.py holds the page."""
+    from tokenctx._estimate.metric_table import INSTRUMENTS
+
+    plain = {row.prometheus_name for row in INSTRUMENTS}
+    return frozenset({row.name for row in INSTRUMENTS} | plain | {f"{it}_total" for it in plain})
+
+
 def unknown_names(page: str) -> list[str]:
     """Names below `tokenctx.` in backticks that the package does not have."""
     names = re.findall(r"^tokenctx(?:\.[a-z_]+)+", "\n".join(spans(page)), re.MULTILINE)
-    return [name for name in names if not is_in_package(name)]
+    return [name for name in names if name not in metric_names() and not is_in_package(name)]
 
 
 @functools.cache
@@ -321,7 +330,9 @@ def unknown_identifiers(page: str) -> list[str]:
     form = r"[a-z]+(?:_[a-z0-9]+)+|[A-Z]+(?:_[A-Z]+)*|[A-Z][a-z]+(?:[A-Z][a-z]+)+"
     names = [re.sub(r"\(.*|=.*|\.\w+$", "", span) for span in spans(page)]
     return [
-        name for name in names if re.fullmatch(form, name) and name not in code_words() | FOREIGN
+        name
+        for name in names
+        if re.fullmatch(form, name) and name not in code_words() | FOREIGN | metric_names()
     ]
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from tokenctx._context.window import ContextWindow, ModelFit
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
+    from tokenctx._estimate.metrics import Metrics
     from tokenctx._usage.agents import agent_hints
     from tokenctx._usage.normal import SessionUsage, Usage, normalize_usage
     from tokenctx._usage.reader import UsageReader
@@ -85,6 +86,7 @@ __all__ = [
     "HybridTokenEstimator",
     "InternalError",
     "KnownConversationState",
+    "Metrics",
     "ModelFit",
     "ModelLimits",
     "NotRecorded",
@@ -136,6 +138,7 @@ _LOADED_WHEN_USED = {
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
+    "Metrics": "_estimate.metrics",
     "ModelFit": "_context.window",
     "NotRecorded": "_estimate.accuracy",
     "PrefixStore": "stores.protocol",

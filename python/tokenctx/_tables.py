@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+DASHES: Final = str.maketrans("._", "--")
+"""The tables write `claude-sonnet-4-5` where hosts write `claude-sonnet-4.5`."""
 
 
 def table_path(name: str) -> Path:

@@ -1,4 +1,4 @@
-//! Where the elements of one array in a JSON text stand.
+//! Where the elements of one array in a JSON text stand, and the members of an object.
 use memchr::{memchr, memchr2};
 use std::ops::Range;
 
@@ -23,6 +23,28 @@ pub fn array_elements(text: &[u8], names: &[&[u8]]) -> Option<Vec<Range<usize>>>
         }
     }
     found
+}
+
+/// Keys of the object `text` and byte ranges of their values, in order; `None` if it is no object or
+/// a key is escaped.
+///
+/// `text` must be valid JSON, else the ranges mean nothing. Linear, nothing is built.
+pub fn object_members(text: &[u8]) -> Option<Vec<(&[u8], Range<usize>)>> {
+    let mut scanner = Scanner { text, at: 0 };
+    let mut found = Vec::new();
+    scanner.expect(b'{')?;
+    while scanner.peek()? != b'}' {
+        let key = scanner.key()?;
+        scanner.expect(b':')?;
+        scanner.peek()?;
+        let start = scanner.at;
+        scanner.skip()?;
+        found.push((key, start..scanner.at));
+        if scanner.peek()? == b',' {
+            scanner.at += 1;
+        }
+    }
+    Some(found)
 }
 
 struct Scanner<'t> {
@@ -100,7 +122,7 @@ impl<'t> Scanner<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::array_elements;
+    use super::{array_elements, object_members};
 
     fn elements(text: &str) -> Option<Vec<&str>> {
         let names: [&[u8]; 2] = [b"messages", b"input"];
@@ -115,6 +137,31 @@ mod tests {
         let expected = vec![r#"{"x":"]\\"}"#, "2", r#""b\"""#, "[ ]", "null"];
         assert_eq!(found, Some(expected));
         assert_eq!(elements(r#"{"input":[]}"#), Some(Vec::new()));
+    }
+
+    #[test]
+    fn finds_the_members() {
+        let text = r#" { "a" : [1,{"b":2}] ,"c":"}\"" , "d":null,"d": -1.5e3 } "#;
+        let members = object_members(text.as_bytes()).unwrap();
+        let found: Vec<_> = members
+            .into_iter()
+            .map(|(key, range)| (key, &text[range]))
+            .collect();
+        let expected: [(&[u8], &str); 4] = [
+            (b"a", r#"[1,{"b":2}]"#),
+            (b"c", r#""}\"""#),
+            (b"d", "null"),
+            (b"d", "-1.5e3"),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(object_members(b"{}"), Some(Vec::new()));
+    }
+
+    #[test]
+    fn says_nothing_of_what_is_no_object_or_ends_early() {
+        for text in ["", "[1]", "3", "{", r#"{"a""#, r#"{"a":"#, r#"{"a":"b"#, r#"{"\u0061":1}"#] {
+            assert_eq!(object_members(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

@@ -9,13 +9,16 @@ use super::object::{
 };
 use crate::Error;
 use crate::engine::{self, Host};
-use crate::json::{Anomalies, Builder, Document, Limits, write_float};
+use crate::json::{Anomalies, Builder, Document, Limits, object_members, write_float};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
 /// Below this, detaching from the interpreter costs more than it lets others do.
 const DETACH_BYTES: usize = 2048;
+
+/// What some editors write before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// How often an object may be replaced by another (`Enum.value`, `model_dump()`, `to_dict()`)
 /// before it counts as unreadable.
@@ -407,4 +410,20 @@ pub(super) fn json_canonical(py: Python<'_>, body: Body<'_>) -> PyResult<String>
 #[pyfunction(name = "_json_anomalies")]
 pub(super) fn json_anomalies(py: Python<'_>, body: Body<'_>) -> PyResult<Vec<&'static str>> {
     guard(|| body.read(py, |document| Ok(document.anomalies().names().collect())))
+}
+
+/// The members of `body`, which has been read as JSON before: key, first byte and end of the value;
+/// `None` if it is no object or a key is escaped.
+#[pyfunction(name = "_json_members")]
+pub(super) fn json_members(py: Python<'_>, body: &[u8]) -> Option<Vec<(String, usize, usize)>> {
+    let start = match body.starts_with(BYTE_ORDER_MARK) {
+        true => BYTE_ORDER_MARK.len(),
+        false => 0,
+    };
+    let members = detached(py, body.len(), || object_members(&body[start..]))?;
+    let placed = members.into_iter().map(|(key, value)| {
+        let key = String::from_utf8_lossy(key).into_owned();
+        (key, start + value.start, start + value.end)
+    });
+    Some(placed.collect())
 }

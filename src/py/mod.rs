@@ -37,7 +37,7 @@ mod _core {
     #[pymodule_export]
     use convert::{convert_plain, is_json};
     #[pymodule_export]
-    use document::{json_anomalies, json_canonical, json_compact};
+    use document::{json_anomalies, json_canonical, json_compact, json_members};
     #[pymodule_export]
     use encoding::{
         PyEncoding, count_tokens, count_tokens_batch, encode, encoding_for_model,

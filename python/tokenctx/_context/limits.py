@@ -11,10 +11,7 @@ from typing import Any, Final
 from tokenctx._core import limits_of_model, model_name
 from tokenctx._estimate.arguments import require_names
 from tokenctx._models import ModelLimits
-from tokenctx._tables import read_table
-
-DASHES: Final = str.maketrans("._", "--")
-"""Hosts write `claude-sonnet-4.5` for `claude-sonnet-4-5`."""
+from tokenctx._tables import DASHES, read_table
 
 Overrides = Mapping[str, Any] | str | os.PathLike[str]
 
@@ -33,12 +30,15 @@ def model_limits(model: str, overrides: Overrides | None = None) -> ModelLimits:
     ValueError for what is wrong in it.
     """
     require_names(model=model)
-    if overrides is not None:
-        rows, own = _read_overrides(overrides), plain_name(model)
-        keys = [key for key in rows if own.startswith(plain_name(key)) or model.startswith(key)]
-        if keys:
-            return _override(rows[max(keys, key=len)])
-    return limits_of_model(model)
+    own = None if overrides is None else own_limits(model, read_overrides(overrides))
+    return own or limits_of_model(model)
+
+
+def own_limits(model: str, rows: Mapping[str, Any]) -> ModelLimits | None:
+    """What `overrides`, once read, say of `model`; None if nothing."""
+    own = plain_name(model)
+    keys = [key for key in rows if own.startswith(plain_name(key)) or model.startswith(key)]
+    return _override(rows[max(keys, key=len)]) if keys else None
 
 
 def plain_name(model: str) -> str:
@@ -51,7 +51,8 @@ def limits_date() -> str:
     return str(read_table("limits")["updated"])
 
 
-def _read_overrides(overrides: Overrides) -> Mapping[str, Any]:
+def read_overrides(overrides: Overrides) -> Mapping[str, Any]:
+    """The rows of `overrides`, of a file too; raises as `model_limits`."""
     if isinstance(overrides, Mapping):
         return overrides
     path = Path(overrides)

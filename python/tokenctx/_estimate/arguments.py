@@ -30,6 +30,7 @@ def require_settings(
     provider_overrides: object,
     vocabularies: object,
     on_accuracy: object,
+    metrics: object,
     clock: object,
 ) -> None:
     """Raise TypeError or ValueError, which name it, for a setting that cannot be meant."""
@@ -49,6 +50,11 @@ def require_settings(
     for name, value in (("on_accuracy", on_accuracy), ("clock", clock)):
         if value is not None and not callable(value):
             raise TypeError(f"{name} is of type {type(value).__name__}; it must be callable")
+    if isinstance(metrics, type) or not (metrics is None or hasattr(metrics, "count_estimate")):
+        raise TypeError(
+            f"metrics is of type {type(metrics).__name__}; it must be a tokenctx.Metrics: "
+            "metrics=Metrics()"
+        )
 
 
 def require_names(**names: object) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
+    from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
     from tokenctx._models import Dialect, Reason, RequestCount, TextCounter
     from tokenctx.stores.protocol import PrefixStore
@@ -78,6 +79,8 @@ class HybridTokenEstimator:
     `on_accuracy` is called with each recorded call and the estimate before it; when it raises,
     that is logged once and counted in `stats`, and `record` goes on.
 
+    `metrics` counts what this estimator does, for Prometheus or OpenTelemetry: `Metrics()`.
+
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
 
@@ -104,6 +107,7 @@ class HybridTokenEstimator:
         learning: bool = True,
         shared: PrefixStore | None = None,
         on_accuracy: Callable[[AccuracyEvent], None] | None = None,
+        metrics: Metrics | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         from tokenctx._estimate.accuracy import AccuracyLog
@@ -117,6 +121,7 @@ class HybridTokenEstimator:
             provider_overrides=provider_overrides,
             vocabularies=vocabularies,
             on_accuracy=on_accuracy,
+            metrics=metrics,
             clock=clock,
         )
         if method not in get_args(Method):
@@ -155,6 +160,9 @@ class HybridTokenEstimator:
         self.accuracy_log = AccuracyLog(on_accuracy)
         _ALIVE[id(self)] = self
         self._calibration = Calibration()
+        self.metrics = metrics
+        if metrics is not None:
+            metrics.attach(self)
 
     def __len__(self) -> int:
         """Number of known prefixes."""
@@ -192,12 +200,13 @@ class HybridTokenEstimator:
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
+        began = 0.0 if self.metrics is None else time.perf_counter()
         try:
             estimate = self._estimated(body, model, dialect, provider, tenant_bytes(tenant))
         except TypeError:
             require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
             raise
-        return self._calibration.corrected(estimate)
+        return self._answer(estimate, began)
 
     async def aestimate(
         self,
@@ -217,12 +226,13 @@ class HybridTokenEstimator:
         require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
         request = (body, model, dialect, provider, tenant_bytes(tenant))
         run = _in_thread if is_large(body) else _here
+        began = 0.0 if self.metrics is None else time.perf_counter()
         if self._shared is not None and self._shared.is_asked():
             found = await run(self._estimate_or_question, *request)
             if isinstance(found, Estimate):
-                return self._calibration.corrected(found)
+                return self._answer(found, began)
             await self._shared.alookup(found)
-        return self._calibration.corrected(await run(self._local, *request))
+        return self._answer(await run(self._local, *request), began)
 
     def record(
         self,
@@ -276,7 +286,22 @@ class HybridTokenEstimator:
         names: tuple[str | None, Dialect | None, str | None],
         tenant: str | bytes | None,
     ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
-        """The event, and what is to be written to a shared store."""
+        """The event, which is counted, and what is to be written to a shared store."""
+        if self.metrics is None:
+            return self._learned_of(body, usage, reply, names, tenant)
+        began = time.perf_counter()
+        event, entries = self._learned_of(body, usage, reply, names, tenant)
+        self.metrics.count_record(event, names[2], time.perf_counter() - began)
+        return event, entries
+
+    def _learned_of(
+        self,
+        body: object,
+        usage: object,
+        reply: object | None,
+        names: tuple[str | None, Dialect | None, str | None],
+        tenant: str | bytes | None,
+    ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
         from tokenctx._estimate.accuracy import AccuracyEvent, NotRecorded
         from tokenctx._usage.answers import answered
 
@@ -306,6 +331,8 @@ class HybridTokenEstimator:
         )
         if not self.accuracy_log.note(event):
             self._engine.note("failed_callbacks")
+            if self.metrics is not None:
+                self.metrics.count_failure("on_accuracy")
         return event, entries
 
     def _refused(self, event: NotRecorded) -> NotRecorded:
@@ -323,7 +350,22 @@ class HybridTokenEstimator:
         provider: str | None = None,
         tenant: str | bytes | None = None,
     ) -> bool:
-        """As `record`, without holding the loop: what is large is read and counted in a thread.
+        """As `record`, without holding the loop; see `arecord_event`."""
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        return bool(await self.arecord_event(body, usage, reply=reply, tenant=tenant, **names))
+
+    async def arecord_event(
+        self,
+        body: object,
+        usage: object,
+        *,
+        reply: object | None = None,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> AccuracyEvent | NotRecorded:
+        """As `record_event`, without holding the loop: a thread reads and counts what is large.
 
         An asynchronous shared store is written to by a task of the loop, which is not waited for.
         `on_accuracy` may then be called in the thread.
@@ -334,7 +376,7 @@ class HybridTokenEstimator:
         event, entries = await run(self._recorded, body, usage, reply, names, tenant)
         if self._shared is not None and entries:
             self._shared.put(entries)
-        return bool(event)
+        return event
 
     def flush(self, timeout_seconds: float = 1.0) -> bool:
         """Whether all that was recorded is in the shared store now; waits for it, on shutdown.
@@ -358,11 +400,12 @@ class HybridTokenEstimator:
         `model` is a name, or an object or mapping with `family`, `id` or `name`.
         """
         name = model_name(model)
+        began = 0.0 if self.metrics is None else time.perf_counter()
         estimate = self._estimated({"messages": messages}, name, None, None, None)
         if self._calibration.is_extended(estimate):
             count = self.count_request({"messages": messages}, model=name)
-            return self._calibration.extended(estimate, count.message_tokens)
-        return self._calibration.corrected(estimate)
+            estimate = self._calibration.extended(estimate, count.message_tokens)
+        return self._answer(estimate, began)
 
     def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
         """Whether the billed input tokens of a list of messages are known from now on (RFC 029)."""
@@ -420,6 +463,13 @@ class HybridTokenEstimator:
         """
         return {**dict(self._engine.stats()), **(self._shared.stats() if self._shared else {})}
 
+    def shared_state(self) -> dict[str, tuple[float, str]]:
+        """Of the shared store, for `reads` and `writes`: seconds stopped, kind of last failure.
+
+        0 and an empty text while it is used; an empty mapping without a shared store.
+        """
+        return self._shared.stopped() if self._shared else {}
+
     def export_known(self) -> bytes:
         """All known prefixes, so that a new process does not start cold; 40 bytes for each.
 
@@ -476,6 +526,13 @@ class HybridTokenEstimator:
         self._engine.clear()
         self.accuracy_log.clear()
         self._calibration = Calibration()
+
+    def _answer(self, estimate: Estimate, began: float) -> Estimate:
+        """The estimate as it is given away, and counted."""
+        estimate = self._calibration.corrected(estimate)
+        if self.metrics is not None:
+            self.metrics.count_estimate(estimate, time.perf_counter() - began)
+        return estimate
 
     def _estimated(self, *request: Any) -> Estimate:
         """The estimate with what is known here or in the shared store."""

@@ -17,6 +17,7 @@ from tokenctx._usage.streams import AsyncScaledStream, ScaledStream, usage_of_nu
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 
+    from tokenctx._core import Rewriter
     from tokenctx._models import Estimate
 
 Rounding = Literal["floor", "nearest", "ceil"]
@@ -183,6 +184,16 @@ class ContextWindowScaler:
         rewriter = self._rule(model)[1].stream(first)
         made = AsyncScaledStream if hasattr(chunks, "__aiter__") else ScaledStream
         return made(chunks, rewriter, lambda real: self._scaled(real, model), self._reported)
+
+    def rewriter(
+        self, first_input_tokens: int | None = None, *, model: str = ""
+    ) -> Rewriter | None:
+        """What scales the bytes of a stream that is pushed; None if nothing of it would change.
+
+        `push` gives what can be sent, `finish` what is left. For those who have no iterator.
+        """
+        status, scale = self._rule(model)
+        return scale.stream(first_input_tokens) if status == "scaled" else None
 
     def _window(self, model: str) -> int | None:
         window: int | None = _of_model(self._per_model, model, self._real_window)

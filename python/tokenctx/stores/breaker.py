@@ -30,6 +30,7 @@ class Breaker:
         self._last_failure = float("-inf")
         self._opened: float | None = None
         self._next_probe = 0.0
+        self._why = ""
 
     @property
     def is_open(self) -> bool:
@@ -41,6 +42,12 @@ class Breaker:
         """How long calls have been refused; 0 if they are not."""
         opened = self._opened
         return 0.0 if opened is None else time.monotonic() - opened
+
+    def stopped(self) -> tuple[float, str]:
+        """How long calls have been refused, and why; 0 and nothing if they are not."""
+        with self._lock:
+            is_open, why = self._opened is not None, self._why
+        return (self.open_seconds, why) if is_open else (0.0, "")
 
     def admits(self) -> bool:
         """Whether a call would be made now: as usual, or as a probe."""
@@ -65,6 +72,7 @@ class Breaker:
                 return
             self._last_failure = time.monotonic()
             self._failures += 1
+            self._why = why
             if self._opened is not None or self._failures < FAILURES:
                 return
             self._opened = time.monotonic()

@@ -249,6 +249,11 @@ class SharedPrefixes:
             "shared_writes_stopped_seconds": int(state.outbox.breaker.open_seconds),
         }
 
+    def stopped(self) -> dict[str, tuple[float, str]]:
+        """Seconds and the kind of the last failure, for `reads` and `writes`; 0 and nothing."""
+        breakers = {"reads": self._state.reads, "writes": self._state.outbox.breaker}
+        return {name: breaker.stopped() for name, breaker in breakers.items()}
+
     def _is_flushed(self) -> bool:
         self._begin_write()
         return self._state.outbox.is_empty

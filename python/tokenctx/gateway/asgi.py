@@ -1,0 +1,188 @@
+"""The gateway as ASGI middleware: no response is collected, no task is started."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx.gateway.paths import endpoint_of
+
+if TYPE_CHECKING:
+    from tokenctx.gateway.call import Call
+    from tokenctx.gateway.gateway import Gateway
+    from tokenctx.gateway.relay import Relay
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Tenant = Callable[[Scope], str | bytes | None]
+Pairs = list[tuple[bytes, bytes]]
+
+MAX_BODY_BYTES: Final = 32 << 20
+"""Anthropic refuses longer bodies; nobody takes much longer ones."""
+
+
+class TokenctxMiddleware:
+    """Estimates, refuses and records the chat requests of an ASGI application.
+
+    A POST to the path of a chat request is read, up to `max_body_bytes`, and handed on as it was,
+    or with what the gateway changes. The application finds the `Call` in `scope["state"]`, which
+    is `request.state.tokenctx`; what it answers goes out part by part as it comes, with the
+    headers of the estimate, and is recorded at the end. With `refuse`, what does not fit is
+    answered in its place. `tenant` gives whose request it is, of the scope; if it raises, nothing
+    is counted, so that no tenant is taken for another. All else passes untouched.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        gateway: Gateway,
+        *,
+        tenant: Tenant | None = None,
+        refuse: bool = True,
+        add_headers: bool = True,
+        max_body_bytes: int = MAX_BODY_BYTES,
+    ) -> None:
+        self._app = app
+        self._gateway = gateway
+        self._tenant = tenant
+        self._refuses = refuse
+        self._adds_headers = add_headers
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection, as ASGI 3 has it."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            return await self._app(scope, receive, send)
+        path = (scope.get("raw_path") or b"").decode("latin-1") or scope["path"]
+        if endpoint_of(path) is None:
+            return await self._app(scope, receive, send)
+        messages, call = await self._received(scope, path, receive)
+        scope = {**scope, "state": {**(scope.get("state") or {}), "tokenctx": call}}
+        answer = _Answer(call, send, adds_headers=self._adds_headers)
+        if self._refuses and call.refusal is not None:
+            return await answer.refuse()
+        if call.is_changed:
+            body = call.upstream_body
+            messages = deque([{"type": "http.request", "body": body, "more_body": False}])
+            scope["headers"] = _with_length(scope["headers"], len(body))
+
+        async def replayed() -> Message:
+            return messages.popleft() if messages else await receive()
+
+        try:
+            await self._app(scope, replayed, answer.send)
+        finally:
+            answer.end()
+        return None
+
+    async def _received(
+        self, scope: Scope, path: str, receive: Receive
+    ) -> tuple[deque[Message], Call]:
+        """What has come of the request, to be handed on, and the call that it is."""
+        messages: deque[Message] = deque()
+        received, said = 0, _length(scope["headers"])
+        while max(received, said) <= self._max_body_bytes:
+            message = await receive()
+            messages.append(message)
+            if message["type"] != "http.request":
+                return messages, self._gateway.uncounted("disconnected")
+            if not message.get("more_body"):
+                body = b"".join(it.get("body", b"") for it in messages)
+                return messages, await self._call(scope, path, body)
+            received += len(message.get("body", b""))
+        return messages, self._gateway.uncounted("too_large")
+
+    async def _call(self, scope: Scope, path: str, body: bytes) -> Call:
+        try:
+            tenant = self._tenant(scope) if self._tenant is not None else None
+            return await self._gateway.acall(body, path=path, tenant=tenant)
+        except Exception as error:  # a caller's function may raise anything
+            return self._gateway.failed("tenant", error)
+
+
+class _Answer:
+    """What the application sends, on its way to the client."""
+
+    def __init__(self, call: Call, send: Send, *, adds_headers: bool) -> None:
+        self._call = call
+        self._send = send
+        self._adds_headers = adds_headers
+        self._relay: Relay | None = None
+        self._start: Message | None = None
+
+    async def refuse(self) -> None:
+        refusal = self._call.refusal
+        if refusal is None:
+            return
+        pairs = _encoded({**refusal.headers, "content-length": str(len(refusal.body))})
+        headers = [*pairs, *self._own_headers()]
+        await self._send(
+            {"type": "http.response.start", "status": refusal.status, "headers": headers}
+        )
+        await self._send({"type": "http.response.body", "body": refusal.body})
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await self._begin(message)
+        elif message["type"] == "http.response.body" and self._relay is not None:
+            await self._part(message, self._relay)
+        else:
+            await self._send(message)
+
+    def end(self) -> None:
+        """The application has returned: what has not ended by now is cut."""
+        if self._relay is not None:
+            self._call.end()
+
+    async def _begin(self, message: Message) -> None:
+        pairs: Pairs = list(message.get("headers") or ())
+        if self._call.estimate is not None and not self._call.is_relayed:
+            self._relay = self._call.relay(message["status"], pairs)
+        start = {**message, "headers": [*pairs, *self._own_headers()]}
+        if self._relay is not None and self._relay.is_whole:
+            self._start = start  # its length is known at the end
+            return
+        if self._relay is not None and self._relay.is_rewritten:
+            start["headers"] = [it for it in start["headers"] if it[0].lower() != b"content-length"]
+        await self._send(start)
+
+    async def _part(self, message: Message, relay: Relay) -> None:
+        chunk, is_last = message.get("body", b""), not message.get("more_body")
+        sent = relay.push(chunk) if chunk else chunk
+        if is_last:
+            sent += relay.finish()
+        await self._call.asettle()
+        if self._start is not None and (sent or is_last):
+            start, self._start = self._start, None
+            if is_last and relay.is_whole:
+                start["headers"] = _with_length(start["headers"], len(sent))
+            await self._send(start)
+        if sent is chunk:
+            await self._send(message)
+        elif sent or is_last:
+            await self._send({**message, "body": sent})
+
+    def _own_headers(self) -> Pairs:
+        return _encoded(self._call.headers) if self._adds_headers else []
+
+
+def _encoded(headers: dict[str, str]) -> Pairs:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+
+
+def _length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """The length that a request says it has; 0 if it says none."""
+    said = [value for name, value in headers if name.lower() == b"content-length"]
+    return int(said[0]) if said and said[0].isdigit() else 0
+
+
+def _with_length(headers: Iterable[tuple[bytes, bytes]], length: int) -> Pairs:
+    """The headers with another length, where they had one."""
+    return [
+        (name, str(length).encode() if name.lower() == b"content-length" else value)
+        for name, value in headers
+    ]

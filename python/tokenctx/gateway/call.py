@@ -1,0 +1,332 @@
+"""One call through a gateway: estimated, perhaps refused or changed, read and recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx._errors import RequestError
+from tokenctx._estimate.accuracy import NotRecorded
+from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
+from tokenctx.gateway.refusals import Refusal, refusal_of
+from tokenctx.gateway.relay import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterable,
+        Awaitable,
+        Callable,
+        Generator,
+        Iterable,
+    )
+
+    from tokenctx._estimate.accuracy import AccuracyEvent
+    from tokenctx._models import Estimate, ModelLimits
+    from tokenctx.gateway.relay import Headers
+    from tokenctx.gateway.settings import Body, Names, Settings
+
+JSON: Final = {"content-type": "application/json"}
+"""Headers of an answer that has come whole, where none are given."""
+
+
+class Call:
+    """One call: what its body will cost, what to send, and the answer on its way back.
+
+    Made by `Gateway.call` and `acall`. Body, dialect, tenant and model are given there and never
+    again. Nothing of it raises for a failure of ours: the bytes go through, and `failure` and
+    `reason` say what happened. Of one call one answer is recorded, whoever reads it first.
+
+    Attributes:
+        estimate: None if the path is none of a chat, or the estimate failed.
+        failure: The stage that failed and the class of what it raised, `estimate: RequestError`;
+            or why nothing was counted. None if all went well.
+        refusal: What to answer in place of the provider; None if the call should go on.
+        upstream_body: What to send: the bytes that were given, unless something is to be changed.
+        is_changed: Whether it was.
+        event: The recorded call, and the estimate before it; None as long as it is not recorded.
+        reason: Why the answer is not recorded, one of `NotRecorded`'s reasons or `upstream_error`,
+            `compressed`, `cut`, `failed_here`; None until that is known, or if it is.
+    """
+
+    def __init__(self, settings: Settings, body: Body, names: Names, *, is_counted: bool) -> None:
+        self._settings = settings
+        self._body = body
+        self._names = names
+        self._limits: ModelLimits | None = None
+        self._drops_usage = False
+        self._relay: Relay | None = None
+        self._is_settled = False
+        self._upstream_body = body if isinstance(body, bytes) else None
+        self.is_counted = is_counted
+        self.is_changed = False
+        self.estimate: Estimate | None = None
+        self.failure: str | None = None
+        self.refusal: Refusal | None = None
+        self.event: AccuracyEvent | None = None
+        self.reason: str | None = None
+
+    def __repr__(self) -> str:
+        """What is known, without text."""
+        return f"<Call estimate={self.estimate!r} failure={self.failure!r}>"
+
+    @property
+    def upstream_body(self) -> bytes:
+        """What to send to the provider."""
+        if self._upstream_body is None:
+            self._upstream_body = BodyFields(self._body).changed({})
+        return self._upstream_body
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The estimate as headers of the answer, `x-tokenctx-tokens` and so on.
+
+        `x-tokenctx-uncounted` says why, where a chat request has no estimate.
+        """
+        estimate = self.estimate
+        if estimate is None or self._limits is None:
+            if not self.is_counted or self.failure is None:
+                return {}
+            return {"x-tokenctx-uncounted": self.failure.rpartition(" ")[2]}
+        headers = {
+            "x-tokenctx-tokens": str(estimate.tokens),
+            "x-tokenctx-low": str(estimate.low),
+            "x-tokenctx-high": str(estimate.high),
+            "x-tokenctx-known": str(estimate.known_tokens),
+            "x-tokenctx-source": estimate.source,
+            "x-tokenctx-quality": estimate.quality,
+        }
+        if self._limits.window_tokens:
+            headers["x-tokenctx-window"] = str(self._limits.window_tokens)
+        return headers
+
+    @property
+    def accept_encoding(self) -> str:
+        """What to ask the provider for: `gzip` can be read, and only plain answers be changed."""
+        is_scaled = self._limits is not None and self._settings.scaler_of(self._limits) is not None
+        return "identity" if self._drops_usage or is_scaled else "gzip"
+
+    @property
+    def is_relayed(self) -> bool:
+        """Whether somebody reads the answer already."""
+        return self._relay is not None
+
+    def estimate_now(self) -> None:
+        """Estimate; `Gateway.call` has done it."""
+        try:
+            arguments = self._names.as_arguments()
+            self._decide(self._settings.estimator.estimate(self._body, **arguments))
+        except Exception as error:
+            self._failed("estimate", error)
+
+    async def aestimate_now(self) -> None:
+        """As `estimate_now`, without holding the loop."""
+        try:
+            arguments = self._names.as_arguments()
+            self._decide(await self._settings.estimator.aestimate(self._body, **arguments))
+        except Exception as error:
+            self._failed("estimate", error)
+
+    def not_counted(self, why: str) -> None:
+        """Say why this call has no estimate, and count it."""
+        self.failure = why
+        self._settings.journal.count(f"uncounted_{why}")
+
+    # ------------------------------------------------------------------------ the answer
+
+    def relay(self, status: int = 200, headers: Headers | None = None) -> Relay:
+        """What reads an answer that is pushed chunk by chunk; `stream` does it for iterables.
+
+        `status` and `headers` are the answer's. After each `push` and after `finish`, `settle`
+        records what has come whole.
+        """
+        scaler, first = None, None
+        if self.estimate is not None and self._limits is not None:
+            scaler, first = self._settings.scaler_of(self._limits), self.estimate.tokens
+        relay = Relay(
+            self._settings.journal,
+            status,
+            headers,
+            reads=self.estimate is not None,
+            drops_usage=self._drops_usage,
+            scaler=scaler,
+            first_input_tokens=first,
+        )
+        self._relay = relay
+        if self.event is None:  # an attempt before this one has failed
+            self._is_settled, self.reason = False, None
+        return relay
+
+    def stream(
+        self,
+        chunks: Iterable[bytes],
+        *,
+        status: int = 200,
+        headers: Headers | None = None,
+        relay: Relay | None = None,
+    ) -> Generator[bytes, None, None]:
+        """The chunks as they come, read on the way and recorded at the end.
+
+        It is recorded before the chunk that ends it is given, so that the next turn is known
+        however quickly it comes. A stream that is cut is not. `chunks` is closed at the end.
+        `relay` is one that was made before, with status and headers.
+        """
+        return self._stream(chunks, relay or self.relay(status, headers))
+
+    def _stream(self, chunks: Iterable[bytes], relay: Relay) -> Generator[bytes, None, None]:
+        try:
+            for chunk in chunks:
+                sent = relay.push(chunk)
+                self.settle()
+                if sent:
+                    yield sent
+            sent = relay.finish()
+            self.settle()
+            if sent:
+                yield sent
+        finally:
+            self.end()
+            if close := getattr(chunks, "close", None):
+                close()
+
+    def astream(
+        self,
+        chunks: AsyncIterable[bytes],
+        *,
+        status: int = 200,
+        headers: Headers | None = None,
+        relay: Relay | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """As `stream`, of an async iterable."""
+        return self._astream(chunks, relay or self.relay(status, headers))
+
+    async def _astream(
+        self, chunks: AsyncIterable[bytes], relay: Relay
+    ) -> AsyncGenerator[bytes, None]:
+        try:
+            async for chunk in chunks:
+                sent = relay.push(chunk)
+                await self.asettle()
+                if sent:
+                    yield sent
+            sent = relay.finish()
+            await self.asettle()
+            if sent:
+                yield sent
+        finally:
+            self.end()
+            if close := getattr(chunks, "aclose", None):
+                await close()
+
+    def response(self, body: bytes, *, status: int = 200, headers: Headers | None = None) -> bytes:
+        """What to send of an answer that has come whole; it is recorded."""
+        relay = self.relay(status, JSON if headers is None else headers)
+        sent: bytes = relay.push(body) + relay.finish()
+        self.settle()
+        return sent
+
+    async def aresponse(
+        self, body: bytes, *, status: int = 200, headers: Headers | None = None
+    ) -> bytes:
+        """As `response`, without holding the loop."""
+        relay = self.relay(status, JSON if headers is None else headers)
+        sent: bytes = relay.push(body) + relay.finish()
+        await self.asettle()
+        return sent
+
+    def settle(self) -> None:
+        """Record the answer once it has come whole, or say why it is not recorded. Never raises."""
+        if (relay := self._due()) is not None:
+            try:
+                record = self._settings.estimator.record_event
+                self._recorded(record(self._body, relay.reader, **self._names.as_arguments()))
+            except Exception as error:
+                self.reason = self._settings.journal.failed("record", error)
+
+    async def asettle(self) -> None:
+        """As `settle`, without holding the loop."""
+        if (relay := self._due()) is not None:
+            try:
+                record: Callable[..., Awaitable[AccuracyEvent | NotRecorded]]
+                record = self._settings.estimator.arecord_event
+                self._recorded(await record(self._body, relay.reader, **self._names.as_arguments()))
+            except Exception as error:
+                self.reason = self._settings.journal.failed("record", error)
+
+    def end(self) -> None:
+        """Nothing more will come: an answer that has not ended is cut, and not recorded."""
+        if self._relay is not None:
+            self._relay.cut()
+            self.settle()
+
+    # ------------------------------------------------------------------------ inside
+
+    def _due(self) -> Relay | None:
+        """The answer that is to be recorded now; never the same twice."""
+        relay = self._relay
+        if relay is None or self._is_settled or not (relay.is_over or relay.is_complete):
+            return None
+        self._is_settled = True
+        if self.estimate is None:
+            return None
+        if relay.missed is not None:
+            self._settings.journal.count(f"not_recorded_{relay.missed}")
+            self.reason = relay.missed
+            return None
+        return relay
+
+    def _recorded(self, event: AccuracyEvent | NotRecorded) -> None:
+        if isinstance(event, NotRecorded):
+            self.reason = event.reason
+            self._settings.journal.count(f"not_recorded_{event.reason}")
+        else:
+            self.event = event
+            self._settings.journal.count("recorded")
+
+    def _decide(self, estimate: Estimate) -> None:
+        """What to send and what to refuse, now that the estimate is known."""
+        self.estimate = estimate
+        self._limits = self._settings.limits_of(estimate)
+        self._settings.journal.count("estimated")
+        try:
+            self._change(estimate, self._limits)
+        except Exception as error:
+            self._failed("change_request", error)
+
+    def _change(self, estimate: Estimate, limits: ModelLimits) -> None:
+        settings, dialect = self._settings, estimate.dialect
+        is_chat = self._names.dialect == "openai-chat"  # a guess would not do: others refuse it
+        fields = BodyFields(self._body)
+        usage = usage_wanted(fields) if settings.include_usage and is_chat else {}
+        less: dict[str, Any] = {}
+        if settings.clamp_output and (room := self._room(estimate, limits)) is not None:
+            less = less_output(fields, dialect, room)
+        if settings.refuse_by is not None:
+            self.refusal = refusal_of(
+                dialect,
+                estimate,
+                by=settings.refuse_by,
+                output_tokens=0 if less else None,
+                limits=limits,
+                is_stream=dialect == "openai-responses" and fields.value("stream") is True,
+            )
+            if self.refusal is not None:
+                settings.journal.refused(dialect)
+                return
+        if usage or less:
+            self._upstream_body = fields.changed({**usage, **less})
+            self.is_changed, self._drops_usage = True, bool(usage)
+
+    def _room(self, estimate: Estimate, limits: ModelLimits) -> int | None:
+        """The most output that there is room for; None if no limit is known or no room is left."""
+        most = [limits.max_output_tokens] if limits.max_output_tokens else []
+        if limits.window_tokens and estimate.dialect != "gemini":
+            taken = [it for it in (estimate.high, estimate.tokens) if it < limits.window_tokens]
+            most += [limits.window_tokens - it for it in taken[:1]]
+        return min(most) if most else None
+
+    def _failed(self, stage: str, error: Exception) -> None:
+        if isinstance(error, RequestError):  # the client's fault, which its provider will name
+            self.failure = f"{stage}: {type(error).__name__}"
+            self._settings.journal.count("uncounted_unreadable_body")
+        else:
+            self.failure = self._settings.journal.failed(stage, error)

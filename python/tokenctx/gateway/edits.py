@@ -1,0 +1,106 @@
+"""Changes of a body before it is sent: a few members, and not one byte beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx._core import _json_members
+
+if TYPE_CHECKING:
+    from tokenctx._models import Dialect
+
+Json = dict[str, Any]
+
+MAX_VALUE_BYTES: Final = 1 << 16
+"""No option that is looked at here is longer."""
+OUTPUT_MEMBERS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "openai-chat": (("max_completion_tokens",), ("max_tokens",)),
+    "vscode": (("max_completion_tokens",), ("max_tokens",)),
+    "openai-responses": (("max_output_tokens",),),
+    "anthropic": (("max_tokens",),),
+    "gemini": (
+        ("generationConfig", "maxOutputTokens"),
+        ("generation_config", "max_output_tokens"),
+    ),
+    "bedrock-converse": (("inferenceConfig", "maxTokens"),),
+}
+"""Where a body says how much output it wants, by dialect."""
+
+
+class BodyFields:
+    """The top level of a request body, JSON bytes or a dict, read only where it is asked for."""
+
+    def __init__(self, body: bytes | Mapping[str, Any]) -> None:
+        self._body = body
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[int, int]]:
+        """Where the values of bytes begin and end; of equal keys the last counts."""
+        if not isinstance(self._body, bytes):
+            return {}
+        return {key: (start, end) for key, start, end in _json_members(self._body) or ()}
+
+    def value(self, name: str) -> Any:
+        """The value of a member; None if it is not there, long or no JSON."""
+        if not isinstance(self._body, bytes):
+            return self._body.get(name)
+        start, end = self._places.get(name, (0, 0))
+        if start == end or end - start > MAX_VALUE_BYTES:
+            return None
+        try:
+            return json.loads(self._body[start:end])
+        except (ValueError, RecursionError):
+            return None
+
+    def changed(self, changes: Mapping[str, Any]) -> bytes:
+        """The body as bytes, with other values, or new members at its beginning."""
+        if not isinstance(self._body, bytes):
+            return json.dumps({**self._body, **changes}).encode()
+        parts, at = [], self._body.index(b"{") + 1
+        new = {name: value for name, value in changes.items() if name not in self._places}
+        parts.append(self._body[:at])
+        if new:
+            inner = json.dumps(new)[1:-1].encode()
+            parts.append(inner + b", " if self._places else inner)
+        for (start, end), name in sorted((self._places[it], it) for it in changes.keys() - new):
+            parts += [self._body[at:start], json.dumps(changes[name]).encode()]
+            at = end
+        return b"".join([*parts, self._body[at:]])
+
+
+def usage_wanted(body: BodyFields) -> Json:
+    """What makes a stream of OpenAI's Chat report its usage; empty if nothing is to be changed."""
+    if body.value("stream") is not True:
+        return {}
+    options = body.value("stream_options")
+    if not isinstance(options, Mapping):
+        options = {}
+    if options.get("include_usage"):
+        return {}
+    return {"stream_options": {**options, "include_usage": True}}
+
+
+def less_output(body: BodyFields, dialect: Dialect, most: int) -> Json:
+    """What asks for `most` output tokens where more are asked for; empty if nothing is changed.
+
+    A request whose thinking needs more than that is left alone: its vendor refuses less.
+    """
+    thinking = body.value("thinking") if dialect == "anthropic" else None
+    budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else None
+    if isinstance(budget, int) and budget >= most:
+        return {}
+    changes: Json = {}
+    for name, *inner in OUTPUT_MEMBERS[dialect]:
+        value = body.value(name)
+        if not inner and _is_more(value, most):
+            changes[name] = most
+        elif inner and isinstance(value, Mapping) and _is_more(value.get(inner[0]), most):
+            changes[name] = {**value, inner[0]: most}
+    return changes
+
+
+def _is_more(value: Any, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > most

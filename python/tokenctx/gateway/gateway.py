@@ -1,0 +1,176 @@
+"""The one object that a gateway needs: settings, and a call made of each request."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, get_args
+
+from tokenctx._estimate.arguments import require_names
+from tokenctx.gateway.call import Call
+from tokenctx.gateway.edits import BodyFields
+from tokenctx.gateway.journal import Journal
+from tokenctx.gateway.paths import endpoint_of
+from tokenctx.gateway.settings import Names, RefuseBy, Settings
+
+if TYPE_CHECKING:
+    from tokenctx._context.limits import Overrides
+    from tokenctx._estimate.estimator import HybridTokenEstimator
+    from tokenctx._models import Dialect, Estimate, ModelLimits
+    from tokenctx._usage.scaler import ContextWindowScaler
+    from tokenctx.gateway.settings import Body
+
+
+class Gateway:
+    """What a gateway does with each request, around one estimator: `call` or `acall`.
+
+    `refuse_by` is the number of an estimate that has to fit the model's window, `tokens` or the
+    upper bound `high`; None refuses nothing. `clamp_output` cuts the output that a body asks for to
+    what there is room for, so that less is refused. `include_usage` asks OpenAI's Chat streams for
+    usage where the client did not, and takes that event out again. `assumed_window_tokens` is what
+    the agents behind it believe the window to be: usage is told in its measure. `limits` are yours,
+    as `model_limits` takes them: by the beginning of a model's name, in place of the table's.
+
+    One serves all threads and loops of a process. Raises TypeError or ValueError for settings that
+    cannot be meant, OSError for a file of limits that cannot be read.
+    """
+
+    def __init__(
+        self,
+        estimator: HybridTokenEstimator,
+        *,
+        refuse_by: RefuseBy | None = "tokens",
+        clamp_output: bool = False,
+        include_usage: bool = True,
+        assumed_window_tokens: int | None = None,
+        limits: Overrides | None = None,
+    ) -> None:
+        if not hasattr(estimator, "record_event"):
+            raise TypeError(
+                f"estimator is of type {type(estimator).__name__}; it must be a "
+                "HybridTokenEstimator"
+            )
+        if refuse_by not in (None, *get_args(RefuseBy)):
+            raise ValueError(f"refuse_by is {refuse_by!r}; it must be 'tokens', 'high' or None")
+        self._scalers: dict[int, ContextWindowScaler] = {}
+        self._assumed_window_tokens = assumed_window_tokens
+        if assumed_window_tokens is not None:
+            self._scaler(assumed_window_tokens)  # which checks it
+        self._limits = _LimitsByModel(limits) if limits is not None else None
+        self._journal = Journal(estimator.metrics)
+        self._settings = Settings(
+            estimator,
+            self._journal,
+            refuse_by,
+            clamp_output,
+            include_usage,
+            self._limits_of,
+            self._scaler_of,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Gateway {self._settings.estimator!r}>"
+
+    @property
+    def estimator(self) -> HybridTokenEstimator:
+        """The estimator that it was made with."""
+        return self._settings.estimator
+
+    def call(
+        self,
+        body: Body | str,
+        *,
+        path: str = "",
+        dialect: Dialect | None = None,
+        tenant: str | bytes | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+    ) -> Call:
+        """The call that `body` is: estimated, and with all that is to be sent and answered.
+
+        `path` is the one that the client asked for; it tells the dialect, and of Gemini and Bedrock
+        the model. Paths that are none of a chat (embeddings, models, files) are not counted, unless
+        a `dialect` is given. Without a path the body tells. Raises TypeError for names that are no
+        text, and nothing else.
+        """
+        call = self._begun(body, path, Names(model, dialect, provider, tenant))
+        if call.is_counted:
+            call.estimate_now()
+        return call
+
+    async def acall(
+        self,
+        body: Body | str,
+        *,
+        path: str = "",
+        dialect: Dialect | None = None,
+        tenant: str | bytes | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+    ) -> Call:
+        """As `call`, without holding the loop: what is large is counted in a thread."""
+        call = self._begun(body, path, Names(model, dialect, provider, tenant))
+        if call.is_counted:
+            await call.aestimate_now()
+        return call
+
+    def uncounted(self, why: str) -> Call:
+        """A call whose body is not looked at; it and the statistics say why."""
+        names = Names(None, None, None, None)
+        call = Call(self._settings, b"", names, is_counted=True)
+        call.not_counted(why)
+        return call
+
+    def failed(self, stage: str, error: Exception) -> Call:
+        """A call that cannot be counted for a failure of the caller's own function."""
+        self._journal.failed(stage, error)
+        return self.uncounted(f"{stage}_failed")
+
+    def stats(self) -> dict[str, int]:
+        """What became of calls, by name; docs/gateway.md has all names. Nothing in it is text."""
+        return self._journal.counts()
+
+    def _begun(self, body: Body | str, path: str, names: Names) -> Call:
+        require_names(**names.as_arguments())
+        given: Any = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+        if isinstance(given, (bytearray, memoryview)):
+            given = bytes(given)
+        endpoint = endpoint_of(path) if path else None
+        is_counted = bool(given) and not (path and endpoint is None and names.dialect is None)
+        if endpoint is not None:
+            model = names.model or endpoint.model or None
+            if endpoint.is_deployment and names.model is None:
+                model = None if BodyFields(given).value("model") else endpoint.model
+            dialect = names.dialect or endpoint.dialect
+            names = Names(model, dialect, names.provider, names.tenant)
+        if not is_counted:
+            self._journal.count("other_paths")
+        return Call(self._settings, given, names, is_counted=is_counted)
+
+    def _limits_of(self, estimate: Estimate) -> ModelLimits:
+        own = self._limits.own(estimate.model) if self._limits is not None else None
+        return own or estimate.limits
+
+    def _scaler_of(self, limits: ModelLimits) -> ContextWindowScaler | None:
+        if self._assumed_window_tokens is None or not limits.window_tokens:
+            return None
+        return self._scaler(limits.window_tokens)
+
+    def _scaler(self, window_tokens: int) -> ContextWindowScaler:
+        """One for each window, of which there are few."""
+        from tokenctx._usage.scaler import ContextWindowScaler
+
+        assumed = self._assumed_window_tokens or window_tokens
+        if window_tokens not in self._scalers:
+            made = ContextWindowScaler(window_tokens, assumed, exempt_models=())
+            self._scalers[window_tokens] = made
+        return self._scalers[window_tokens]
+
+
+class _LimitsByModel:
+    """Limits of the user, looked up once for each model."""
+
+    def __init__(self, overrides: Overrides) -> None:
+        from tokenctx._context.limits import own_limits, read_overrides
+
+        rows = read_overrides(overrides)
+        self.own = lru_cache(maxsize=1024)(lambda model: own_limits(model, rows))

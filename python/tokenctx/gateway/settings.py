@@ -1,0 +1,50 @@
+"""What all calls of a gateway have in common, and what one call is asked under."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tokenctx._estimate.estimator import HybridTokenEstimator
+    from tokenctx._models import Dialect, Estimate, ModelLimits
+    from tokenctx._usage.scaler import ContextWindowScaler
+    from tokenctx.gateway.journal import Journal
+
+RefuseBy = Literal["tokens", "high"]
+Body = bytes | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all calls of a gateway have in common."""
+
+    estimator: HybridTokenEstimator
+    journal: Journal
+    refuse_by: RefuseBy | None
+    clamp_output: bool
+    include_usage: bool
+    limits_of: Callable[[Estimate], ModelLimits]
+    scaler_of: Callable[[ModelLimits], ContextWindowScaler | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What `estimate` and `record` have to be told alike."""
+
+    model: str | None
+    dialect: Dialect | None
+    provider: str | None
+    tenant: str | bytes | None
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Keyword arguments of the estimator."""
+        return {
+            "model": self.model,
+            "dialect": self.dialect,
+            "provider": self.provider,
+            "tenant": self.tenant,
+        }
