@@ -100,6 +100,7 @@ def _run(settings: Settings, host: str, port: int, workers: int) -> None:
         **options,
     )
     socket = config.bind_socket()
+    socket.listen(config.backlog)  # who reads the line below is not refused
     shown = f"[{host}]" if ":" in host else host
     print_line(f"tokenctx serve: http://{shown}:{socket.getsockname()[1]}")
     if workers > 1:

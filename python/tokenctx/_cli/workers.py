@@ -84,6 +84,9 @@ class Worker:
         known = self._settings.known
         if known is not None and known.exists():
             self._estimator.import_known(known.read_bytes())
+        if self._client is not None:
+            with suppress(Exception):  # the first look-up finds a connection, if there is one
+                await self._client.ping()
         if self._settings.folder is not None:
             self._telling = asyncio.create_task(self._tell_always())
 
