@@ -17,6 +17,7 @@ from tokenctx._cli.help_texts import DIALECT, ENCODING, PROVIDER, examples
 from tokenctx._cli.inputs import BadLine, Count, Kind, Options, counts, read_input
 from tokenctx._cli.profiles import profiles_command
 from tokenctx._cli.screen import complain, console, print_line, progress, text, visible
+from tokenctx._cli.serve import serve_command
 from tokenctx._cli.tables import (
     add_figures,
     add_turn,
@@ -184,6 +185,16 @@ app.command(
     "profiles",
     epilog=examples("profiles gpt-4o", "profiles gemini-2.5-pro --provider vertex"),
 )(profiles_command)
+
+
+app.command(
+    "serve",
+    epilog=examples(
+        "serve",
+        "serve --workers 4 --redis redis://cache:6379 --secret-file /etc/tokenctx/secret",
+        "serve --known known.bin --secret-file secret",
+    ),
+)(serve_command)
 
 
 @dataclass(slots=True)

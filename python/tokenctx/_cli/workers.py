@@ -1,0 +1,190 @@
+"""One worker of `tokenctx serve`: its app, its part of the metrics, and what it knows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx._estimate.estimator import HybridTokenEstimator
+from tokenctx._estimate.metric_table import INSTRUMENTS
+from tokenctx._estimate.metrics import Metrics, merged
+from tokenctx.gateway.server.app import CountServer, count_server
+from tokenctx.integrations.metrics import prometheus_of
+from tokenctx.stores.redis import RedisPrefixStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenctx._estimate.metrics import Snapshot
+
+SHARE_SECONDS: Final = 1.0
+"""How old the numbers of the other workers are at most in `/metrics`."""
+DEAD_SECONDS: Final = 10.0
+"""A worker that has told nothing for so long keeps nothing any more; its counts stay."""
+SOCKET_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every worker is given.
+
+    Attributes:
+        folder: Where workers tell each other their numbers; None for a single one.
+    """
+
+    token: str | None
+    secret: bytes | None
+    redis_url: str | None
+    known: Path | None
+    folder: Path | None
+    max_body_bytes: int
+    max_seconds: float
+
+
+def make_app(settings: Settings) -> CountServer:
+    """The app of a worker, in its process."""
+    return Worker(settings).app
+
+
+class Worker:
+    """The estimator of a process, and what is done when its server starts and stops."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._metrics = Metrics()
+        self._client: Any = None
+        shared = None
+        if settings.redis_url is not None:
+            from redis.asyncio import Redis
+
+            self._client = Redis.from_url(settings.redis_url, socket_timeout=SOCKET_SECONDS)
+            shared = RedisPrefixStore(self._client)
+        self._estimator = HybridTokenEstimator(
+            secret=settings.secret, shared=shared, metrics=self._metrics
+        )
+        self._telling: asyncio.Task[None] | None = None
+        self.app = count_server(
+            self._estimator,
+            token=settings.token,
+            collector=prometheus_of(self.snapshot),
+            max_body_bytes=settings.max_body_bytes,
+            max_seconds=settings.max_seconds,
+            on_start=self.start,
+            on_stop=self.stop,
+        )
+
+    async def start(self) -> None:
+        """Take over what was known, and begin to tell the other workers."""
+        known = self._settings.known
+        if known is not None and known.exists():
+            self._estimator.import_known(known.read_bytes())
+        if self._client is not None:
+            with suppress(Exception):  # the first look-up finds a connection, if there is one
+                await self._client.ping()
+        if self._settings.folder is not None:
+            self._telling = asyncio.create_task(self._tell_always())
+
+    async def stop(self) -> None:
+        """Leave behind what is known: in the shared store, and in a part of the file."""
+        if self._telling is not None:
+            self._telling.cancel()
+            self._tell()
+        await self._estimator.aflush()
+        if self._client is not None:
+            await self._client.aclose()
+        known = self._settings.known
+        if known is not None:
+            part = known.with_name(f"{known.name}.{os.getpid()}.part")
+            _replace(part, self._estimator.export_known())
+            if self._settings.folder is None:
+                merge_known(known, self._settings.secret)
+
+    def snapshot(self) -> Snapshot:
+        """The numbers of all workers: counts of all there were, states of those that live."""
+        whole = self._metrics.snapshot()
+        own = self._file().name
+        for path in self._settings.folder.glob("*.json") if self._settings.folder else ():
+            if path.name != own:
+                _add(whole, *_told(path))
+        return whole
+
+    def _file(self) -> Path:
+        folder = self._settings.folder
+        return (folder or Path()) / f"{os.getpid()}.json"
+
+    def _tell(self) -> None:
+        values = {
+            name: [[list(labels), value] for labels, value in series.items()]
+            for name, series in self._metrics.snapshot().items()
+        }
+        with suppress(OSError):  # a full disk costs the numbers of this worker, and no request
+            _replace(self._file(), json.dumps(values).encode())
+
+    async def _tell_always(self) -> None:
+        while True:
+            self._tell()
+            await asyncio.sleep(SHARE_SECONDS)
+
+
+def merge_known(known: Path | None, secret: bytes | None) -> None:
+    """Write what is in `known` and in the parts that workers left beside it into the one file.
+
+    Raises ValueError for a file of another secret or release, and then changes nothing; OSError if
+    it cannot be read or written.
+    """
+    if known is None:
+        return
+    estimator = HybridTokenEstimator(secret=secret)
+    parts = sorted(known.parent.glob(f"{known.name}.*.part"))
+    for path in (known, *parts):
+        if path.exists():
+            estimator.import_known(path.read_bytes())
+    if parts:
+        _replace(known, estimator.export_known())
+    for part in parts:
+        part.unlink(missing_ok=True)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file at once or not at all, for the owner alone."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "wb") as file:  # noqa: PTH123  # of a descriptor
+        file.write(content)
+    fresh.replace(path)
+
+
+def _told(path: Path) -> tuple[dict[str, Any], bool]:
+    """What another worker has told, and whether it lives; nothing if it cannot be read."""
+    try:
+        age = time.time() - path.stat().st_mtime
+        values: dict[str, Any] = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}, False
+    return values, age < DEAD_SECONDS
+
+
+def _add(whole: Snapshot, values: dict[str, Any], is_alive: bool) -> None:  # noqa: FBT001
+    for row in INSTRUMENTS:
+        if row.kind == "gauge" and not is_alive:
+            continue
+        series = whole.setdefault(row.name, {})
+        for labels, value in _series(values, row.name):
+            mine = series.get(labels)
+            if mine is None:
+                series[labels] = value
+            elif isinstance(mine, list):
+                series[labels] = [a + b for a, b in zip(mine, value, strict=True)]
+            else:
+                series[labels] = merged(row, mine, value)
+
+
+def _series(values: dict[str, Any], name: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for labels, value in values.get(name, ()):
+        yield tuple(labels), value
