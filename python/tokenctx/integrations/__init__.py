@@ -1,0 +1,1 @@
+"""Adapters for frameworks, one module each; each imports its framework, and nothing imports it."""
