@@ -30,7 +30,7 @@ TOOL = {
 }
 QUESTION = {"role": "user", "content": "Why is the sky blue?"}
 OWN = """
-from tokenctx.integrations.litellm import MessageStartLogger
+from tokenctx.integrations.litellm_streams import MessageStartLogger
 
 
 class Own(MessageStartLogger):
@@ -148,9 +148,7 @@ def test_the_second_turn_of_a_chat_is_a_delta_for_its_key_alone(
     other = chat(ready, "two", messages)
     source, tokens, known = told(other.headers)
     assert (source, known) == ("estimated", 0)
-    assert tokens == later.parse().usage.prompt_tokens - upstream.hidden_tokens(
-        provider.bodies[-1]
-    )
+    assert tokens == later.parse().usage.prompt_tokens - upstream.hidden_tokens(provider.bodies[-1])
 
 
 def test_a_call_of_a_tool_and_its_result_are_a_delta(ready: str) -> None:
@@ -186,12 +184,13 @@ def test_a_stream_of_chat_is_recorded(ready: str, provider: Upstream) -> None:
 @pytest.mark.parametrize("is_stream", [False, True])
 @pytest.mark.parametrize("model", ["claude", "fast"])
 def test_the_second_turn_of_messages_is_a_delta(
-    ready: str, provider: Upstream, model: str, is_stream: bool
+    ready: str, provider: Upstream, model: str, *, is_stream: bool
 ) -> None:
     anthropic = claude_client(ready, f"messages-{is_stream}")
     asked: dict[str, Any] = {"model": model, "system": "Be brief.", "max_tokens": 50}
     messages: list[Any] = [{"role": "user", "content": f"Why, {model} {is_stream}, is it blue?"}]
-    create, content = anthropic.messages.with_raw_response.create, []
+    create = anthropic.messages.with_raw_response.create
+    content: list[Any] = []
 
     def ask() -> Any:
         answer = create(messages=messages, stream=is_stream, **asked)
@@ -227,7 +226,7 @@ def test_responses_are_recorded(ready: str, provider: Upstream) -> None:
     assert (source, tokens) == ("delta", provider.bills[-1])
 
 
-LONG = {"role": "user", "content": "word " * 9_000}
+LONG: Any = {"role": "user", "content": "word " * 9_000}
 
 
 def test_what_no_deployment_holds_is_refused_as_an_overflow(ready: str, provider: Upstream) -> None:
@@ -250,7 +249,7 @@ def test_messages_are_refused_as_an_overflow(ready: str) -> None:
 
     create = claude_client(ready, "long").messages.create
     with pytest.raises(anthropic.BadRequestError) as caught:
-        create(model="small", messages=[LONG], max_tokens=5)  # type: ignore[list-item]
+        create(model="small", messages=[LONG], max_tokens=5)
     overflow = parse_overflow(caught.value)
     assert overflow is not None
     assert overflow.limit_tokens == 8_192
@@ -274,7 +273,9 @@ def test_a_subclass_from_a_file_has_all_hooks(own: str, provider: Upstream) -> N
     assert told(first.headers)[0] == "estimated"
     sent = provider.bodies[-1]["max_tokens"]
     assert 7_000 < sent < 8_192 - upstream.COUNTER.count_request(provider.bodies[-1]).tokens
-    assert told(until_known(lambda: chat(own, "one", messages, model="small")).headers)[0] == "exact"
+    assert (
+        told(until_known(lambda: chat(own, "one", messages, model="small")).headers)[0] == "exact"
+    )
 
 
 def test_a_stream_of_messages_begins_with_its_input_tokens(own: str, provider: Upstream) -> None:

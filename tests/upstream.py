@@ -44,7 +44,7 @@ def output_tokens(body: Json) -> int:
 
 
 def items_of(body: Json) -> list[Json]:
-    given = body.get("messages", body.get("input", []))
+    given: Any = body.get("messages", body.get("input", []))
     return [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
 
 
@@ -269,10 +269,11 @@ class Upstream:
         return [billed_tokens(body) for body in self.bodies]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        request, message = b"", {"more_body": True}
+        request = b""
+        message: Any = {"more_body": True}
         while message.get("more_body"):
             message = await receive()
-            request += message.get("body", b"")  # type: ignore[operator]
+            request += message.get("body", b"")
         found = [pair for end, pair in DIALECTS.items() if scope["path"].endswith(end)]
         status, kind, parts = 404, b"application/json", [b"{}"]
         if found:

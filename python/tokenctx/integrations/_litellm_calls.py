@@ -50,6 +50,11 @@ class Call:
     estimate: Estimate | None = None
     is_sent: bool = False
 
+    @property
+    def dialect(self) -> Dialect:
+        """What the body is read as."""
+        return DIALECTS[self.call_type]
+
     def refusal(self, model_info: Json, *, is_clamped: bool) -> Refusal | None:
         """Why the deployment cannot hold it; None if it can, or where its window is doubtful."""
         if self.estimate is None:
@@ -58,8 +63,7 @@ class Call:
         if limits.is_doubtful:
             return None
         output = 0 if is_clamped else None
-        dialect = self.names["dialect"]
-        return refusal_of(dialect, self.estimate, limits=limits, output_tokens=output)
+        return refusal_of(self.dialect, self.estimate, limits=limits, output_tokens=output)
 
     def limits(self, model_info: Json) -> ModelLimits:
         """Those that the configuration of the deployment says, else those of the model."""

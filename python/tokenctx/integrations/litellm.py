@@ -13,23 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from litellm.exceptions import ContextWindowExceededError
 from litellm.integrations.custom_logger import CustomLogger
 
-from tokenctx import ContextWindowScaler, HybridTokenEstimator
-from tokenctx.integrations._litellm_calls import (
-    Call,
-    Json,
-    deployed_model,
-    deployments_of,
-    is_redacted,
-    keep,
-    kept,
-    logged_call,
-    metadata_of,
-    read_call,
-)
+from tokenctx import HybridTokenEstimator
+from tokenctx.integrations import _litellm_calls as calls
+from tokenctx.integrations._litellm_calls import Call, Json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tokenctx.gateway.refusals import Refusal
 
 LOG: Final = logging.getLogger("tokenctx")
@@ -84,12 +72,14 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     ) -> None:
         """Estimate, with the model of the first deployment, for what runs before the router."""
         try:
-            deployments = deployments_of(str(data.get("model", "")))
-            model = deployed_model(deployments[0]) if deployments else str(data.get("model", ""))
+            deployments = calls.deployments_of(str(data.get("model", "")))
+            model = (
+                calls.deployed_model(deployments[0]) if deployments else str(data.get("model", ""))
+            )
             call = await self._estimated(data, call_type, model)
             if call is not None and call.estimate is not None:
-                keep(data, call)
-                metadata_of(data)["tokenctx_input_tokens"] = call.estimate.tokens
+                calls.keep(data, call)
+                calls.metadata_of(data)["tokenctx_input_tokens"] = call.estimate.tokens
         except Exception as error:  # nothing of ours fails a call
             self._failed(error)
 
@@ -105,10 +95,10 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         holding, refusals = [], []
         try:
             arguments = {**(request_kwargs or {}), **({"messages": messages} if messages else {})}
-            before = kept(arguments)
+            before = calls.kept(arguments)
             kind = before.call_type if before else "acompletion" if messages else ""
             for deployment in healthy_deployments:
-                call = await self._estimated(arguments, kind, deployed_model(deployment))
+                call = await self._estimated(arguments, kind, calls.deployed_model(deployment))
                 info = deployment.get("model_info") or {}
                 refusal = call.refusal(info, is_clamped=self.clamp) if call else None
                 if refusal is None:
@@ -129,7 +119,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         Where no router came before, this is where a call is refused.
         """
         try:
-            kind, before = str(getattr(call_type, "value", call_type)), kept(kwargs)
+            kind, before = str(getattr(call_type, "value", call_type)), calls.kept(kwargs)
             if before is not None and before.is_sent and before.call_type != kind:
                 return None  # litellm sends it on in another dialect
             info = kwargs.get("model_info") or {}
@@ -138,7 +128,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
             if call is None:
                 return None
             call.is_sent = True
-            keep(kwargs, call)
+            calls.keep(kwargs, call)
             refusal = call.refusal(info, is_clamped=self.clamp)
             changed = call.clamped(kwargs, info) if self.clamp and not refusal else None
         except Exception as error:
@@ -181,12 +171,12 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         litellm_call_info: Any = None,
     ) -> dict[str, str] | None:
         """The estimate, for the client: `x-tokenctx-input-tokens`, `-source` and others."""
-        call = kept(data)
+        call = calls.kept(data)
         return call.headers() if call is not None else None
 
     async def _estimated(self, arguments: Json, call_type: str, model: str) -> Call | None:
-        tenant = self.tenant_of(metadata_of(arguments))
-        call = read_call(arguments, call_type, model, tenant)
+        tenant = self.tenant_of(calls.metadata_of(arguments))
+        call = calls.read_call(arguments, call_type, model, tenant)
         if call is not None:
             call.estimate = await self.estimator.aestimate(call.body, **call.names)
         return call
@@ -194,12 +184,12 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     def _billed(self, details: Json) -> Call | None:
         """The call of a success event; None if it is not to be recorded."""
         reason = "cached" if details.get("cache_hit") is True else "redacted"
-        if reason == "cached" or is_redacted(details):
+        if reason == "cached" or calls.is_redacted(details):
             self.counts[reason] += 1
             return None
         call = details.get("tokenctx")
-        tenant = self.tenant_of(metadata_of(details))
-        return call if isinstance(call, Call) else logged_call(details, tenant)
+        tenant = self.tenant_of(calls.metadata_of(details))
+        return call if isinstance(call, Call) else calls.logged_call(details, tenant)
 
     def _refused(self, refusal: Refusal, model: str) -> ContextWindowExceededError:
         self.counts["refused"] += 1
@@ -209,28 +199,6 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         self.counts["failed"] += 1
         if self.counts["failed"] == 1:  # the class alone: what it says may hold text of a request
             LOG.warning("a hook of tokenctx for litellm raised %s", type(error).__name__)
-
-
-class MessageStartLogger(TokenctxLogger):
-    """`TokenctxLogger` that also tells Anthropic streams their input tokens when they begin.
-
-    litellm says 0 there where the provider tells them last. A class of its own, since a callback
-    with a hook for streams takes all streams of the proxy off litellm's fast path.
-    """
-
-    async def async_post_call_streaming_iterator_hook(
-        self, user_api_key_dict: Any, response: Any, request_data: Json
-    ) -> AsyncIterator[Any]:
-        """The stream, with the estimate in a `message_start` that says 0."""
-        call = kept(request_data)
-        if call is None or call.estimate is None or call.call_type != "anthropic_messages":
-            stream = response
-        else:
-            window = call.estimate.context_window_tokens or 200_000
-            scaler = ContextWindowScaler(window, assumed_window=window)  # changes no other number
-            stream = scaler.scale_stream(response, first_input_tokens=call.estimate)
-        async for chunk in stream:
-            yield chunk
 
 
 handler: Final = TokenctxLogger()
