@@ -76,7 +76,8 @@ def estimate(logger: Any, messages: list[Any]) -> Any:
 def test_an_asynchronous_call_is_recorded(
     provider: Upstream, logger: Any, *, is_stream: bool
 ) -> None:
-    asyncio.run(called(provider, stream=is_stream, stream_options={"include_usage": True}))
+    options = {"stream": is_stream, "stream_options": {"include_usage": True}}
+    asyncio.run(called(provider, **options))
     assert logger.counts["recorded"] == 1
     assert estimate(logger, MESSAGES).tokens == provider.bills[-1]
     reply = {"role": "assistant", "content": upstream.answer_text(provider.bodies[-1])}

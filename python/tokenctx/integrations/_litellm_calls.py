@@ -154,11 +154,12 @@ def is_redacted(details: Json) -> bool:
     )
 
 
-def deployments_of(model: str) -> list[Json]:
-    """The deployments of a model group of the proxy; none outside of it."""
+def routed_model(name: str) -> str:
+    """What the first deployment runs that the proxy has by this name; the name itself elsewhere."""
     proxy = sys.modules.get("litellm.proxy.proxy_server")
     router = getattr(proxy, "llm_router", None)
-    return list(router.get_model_list(model_name=model) or ()) if router is not None else []
+    deployments = (router.get_model_list(model_name=name) or []) if router is not None else []
+    return deployed_model(deployments[0]) if deployments else name
 
 
 def deployed_model(deployment: Json) -> str:
