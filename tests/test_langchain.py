@@ -41,9 +41,12 @@ def weather(city: str) -> str:
 
 
 def chat_model(provider: Upstream, name: str = "gpt-4o") -> Any:
+    import openai
     from langchain_openai import ChatOpenAI
 
-    return ChatOpenAI(model=name, base_url=f"{provider.url}/v1", api_key="none")
+    own = openai.DefaultAsyncHttpxClient()  # that of LangChain is one for all loops
+    where = {"base_url": f"{provider.url}/v1", "api_key": "none"}
+    return ChatOpenAI(model=name, http_async_client=own, **where)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
