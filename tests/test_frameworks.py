@@ -175,6 +175,26 @@ def test_a_part_that_is_not_known_is_refused_by_name() -> None:
         assert private not in str(caught.value)
 
 
+def test_instructions_of_pydantic_ai_are_sent_once() -> None:
+    made = pytest.importorskip("pydantic_ai.messages")
+
+    def request(text: str, instructions: str) -> Any:
+        return made.ModelRequest(parts=[made.UserPromptPart(text)], instructions=instructions)
+
+    answer = made.ModelResponse(parts=[made.TextPart("It rains.")])
+    body = [request("In Oslo?", "Be brief."), answer, request("And here?", "Be very brief.")]
+    plain = [
+        {"role": "system", "content": "Be very brief."},
+        {"role": "user", "content": "In Oslo?"},
+        {"role": "assistant", "content": "It rains."},
+        {"role": "user", "content": "And here?"},
+    ]
+    estimator = HybridTokenEstimator()
+    assert estimator.estimate(body, model="gpt-4o") == estimator.estimate(plain, model="gpt-4o")
+    lone = estimator.count_request({"model": "gpt-4o", "messages": body[2]})
+    assert lone.tokens == estimator.count_request([plain[0], plain[3]], model="gpt-4o").tokens
+
+
 def test_a_reply_may_be_an_object() -> None:
     made = pytest.importorskip("langchain_core.messages")
     one, usage = HybridTokenEstimator(), {"input_tokens": 90, "output_tokens": 4}

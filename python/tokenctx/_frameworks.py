@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 Json = dict[str, Any]
 
@@ -44,10 +44,11 @@ def plain(body: Any) -> Any:
 
 def _field(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [item for one in value for item in _items(one)]
+        return _instructed(value, [item for one in value for item in _items(one)])
     found = _read(value)
     if found is None:
         return value
+    found = _instructed([value], found)
     return found[0] if len(found) == 1 else found
 
 
@@ -142,9 +143,18 @@ def _langchain_tool(tool: Any) -> Iterator[Json]:
 # ------------------------------------------------------------------------------ pydantic-ai
 
 
+def _instructed(values: Sequence[Any], items: list[Any]) -> list[Any]:
+    """`items` with the instructions of the last request; those of earlier ones are not sent."""
+    requests = (it for it in reversed(values) if type(it).__name__ == "ModelRequest")
+    last = next((it for it in requests if type(it).__module__.startswith("pydantic_ai.")), None)
+    if last is None or not last.instructions:
+        return items
+    roles = [item.get("role") if isinstance(item, dict) else None for item in items]
+    place = next((at for at, role in enumerate(roles) if role != "system"), len(roles))
+    return [*items[:place], {"role": "system", "content": last.instructions}, *items[place:]]
+
+
 def _pydantic_request(request: Any) -> Iterator[Json]:
-    if request.instructions:
-        yield {"role": "system", "content": request.instructions}
     for part in request.parts:
         kind = part.part_kind
         if kind == "system-prompt":

@@ -1,0 +1,168 @@
+"""What litellm's hooks are given of one call, as a body, a model and a tenant."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx._models import ModelLimits
+from tokenctx.gateway.refusals import Refusal, refusal_of
+
+if TYPE_CHECKING:
+    from tokenctx._models import Dialect, Estimate
+
+Json = dict[str, Any]
+
+KEY: Final = "tokenctx"
+"""Where a call is kept among the details that litellm keeps of it, for as long as it does."""
+DIALECTS: Final[dict[str, Dialect]] = {
+    "completion": "openai-chat",
+    "acompletion": "openai-chat",
+    "responses": "openai-responses",
+    "aresponses": "openai-responses",
+    "anthropic_messages": "anthropic",
+}
+"""What a call of each type is read as; those of other types, such as embeddings, are left alone."""
+FIELDS: Final = tuple(
+    "messages input instructions system tools tool_choice functions function_call response_format "
+    "text thinking reasoning reasoning_effort parallel_tool_calls previous_response_id "
+    "context_management truncation output_config output_format max_tokens max_completion_tokens "
+    "max_output_tokens".split()
+)
+"""The arguments of a call that are its body."""
+OUTPUT_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+REDACTED: Final = "redacted-by-litellm"
+
+
+@dataclass(slots=True, repr=False)
+class Call:
+    """One call: its body as the client sent it, and who asks which model. It shows no text.
+
+    Attributes:
+        names: Model, dialect and tenant, as the estimator takes them.
+        is_sent: Whether the model is that of the deployment it is sent to.
+    """
+
+    body: Json
+    names: Json
+    call_type: str
+    estimate: Estimate | None = None
+    is_sent: bool = False
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the body is read as."""
+        return DIALECTS[self.call_type]
+
+    def refusal(self, model_info: Json, *, is_clamped: bool) -> Refusal | None:
+        """Why the deployment cannot hold it; None if it can, or where its window is doubtful."""
+        if self.estimate is None:
+            return None
+        limits = self.limits(model_info)
+        if limits.is_doubtful:
+            return None
+        output = 0 if is_clamped else None
+        return refusal_of(self.dialect, self.estimate, limits=limits, output_tokens=output)
+
+    def limits(self, model_info: Json) -> ModelLimits:
+        """Those that the configuration of the deployment says, else those of the model."""
+        known = self.estimate.limits if self.estimate is not None else ModelLimits()
+        most_input = model_info.get("max_input_tokens")
+        if not most_input:
+            return known
+        most_output = model_info.get("max_output_tokens") or known.max_output_tokens
+        window = max(int(most_input), known.window_tokens or 0)
+        return ModelLimits(window, int(most_input), int(most_output) if most_output else None)
+
+    def clamped(self, arguments: Json, model_info: Json) -> Json | None:
+        """`arguments` with a most output that fits behind the input; None if it does already."""
+        limits = self.limits(model_info)
+        if self.estimate is None or not limits.window_tokens:
+            return None
+        room = limits.window_tokens - self.estimate.high
+        room = min(room, limits.max_output_tokens or room)
+        asked = {name: arguments.get(name) for name in OUTPUT_LIMITS}
+        lower = {name: room for name, it in asked.items() if isinstance(it, int) and it > room}
+        return {**arguments, **lower} if lower and room > 0 else None
+
+    def headers(self) -> dict[str, str] | None:
+        """What was expected, for the client."""
+        if self.estimate is None:
+            return None
+        return {
+            "x-tokenctx-input-tokens": str(self.estimate.tokens),
+            "x-tokenctx-known-tokens": str(self.estimate.known_tokens),
+            "x-tokenctx-low": str(self.estimate.low),
+            "x-tokenctx-high": str(self.estimate.high),
+            "x-tokenctx-source": self.estimate.source,
+            "x-tokenctx-quality": self.estimate.quality,
+        }
+
+
+def read_call(arguments: Json, call_type: str, model: str, tenant: str | None) -> Call | None:
+    """The call that a hook is asked about; None for what is no chat."""
+    dialect = DIALECTS.get(call_type)
+    body = {name: arguments[name] for name in FIELDS if arguments.get(name) is not None}
+    if dialect is None or not ("messages" in body or "input" in body):
+        return None
+    for name in ("messages", "input"):  # litellm takes the system prompt out of its own list
+        if isinstance(body.get(name), list):
+            body[name] = list(body[name])
+    return Call(body, {"model": model, "dialect": dialect, "tenant": tenant}, call_type)
+
+
+def logged_call(details: Json, tenant: str | None) -> Call | None:
+    """The call of a success event, where no hook came before: those of the synchronous SDK."""
+    arguments = {**(details.get("optional_params") or {}), "messages": details.get("messages")}
+    call_type = str(details.get("call_type"))
+    if "responses" in call_type:
+        arguments = {**arguments, "messages": None, "input": details.get("input")}
+    model = f"{details.get('custom_llm_provider') or ''}/{details.get('model', '')}".strip("/")
+    return read_call(arguments, call_type, model, tenant)
+
+
+def keep(arguments: Json, call: Call) -> None:
+    """Keep the call among what litellm knows of it."""
+    known = getattr(arguments.get("litellm_logging_obj"), "model_call_details", None)
+    if isinstance(known, dict):
+        known[KEY] = call
+
+
+def kept(arguments: Json) -> Call | None:
+    """The call that was kept, by an earlier hook."""
+    known = getattr(arguments.get("litellm_logging_obj"), "model_call_details", None)
+    found = known.get(KEY) if isinstance(known, dict) else None
+    return found if isinstance(found, Call) else None
+
+
+def metadata_of(arguments: Json) -> Json:
+    """What the proxy says of a call; its name depends on the endpoint."""
+    for where in (arguments, arguments.get("litellm_params") or {}):
+        for name in ("litellm_metadata", "metadata"):
+            found = where.get(name)
+            if isinstance(found, dict) and "user_api_key" in found:
+                return found
+    return {}
+
+
+def is_redacted(details: Json) -> bool:
+    """Whether the messages of a success event were replaced."""
+    messages = details.get("messages")
+    return isinstance(messages, list) and any(
+        isinstance(it, dict) and it.get("content") == REDACTED for it in messages[:1]
+    )
+
+
+def routed_model(name: str) -> str:
+    """What the first deployment runs that the proxy has by this name; the name itself elsewhere."""
+    proxy = sys.modules.get("litellm.proxy.proxy_server")
+    router = getattr(proxy, "llm_router", None)
+    deployments = (router.get_model_list(model_name=name) or []) if router is not None else []
+    return deployed_model(deployments[0]) if deployments else name
+
+
+def deployed_model(deployment: Json) -> str:
+    """What a deployment runs: its base model, where its name is one of the cloud's own."""
+    settings, info = deployment.get("litellm_params") or {}, deployment.get("model_info") or {}
+    return str(info.get("base_model") or settings.get("base_model") or settings.get("model") or "")

@@ -1,0 +1,204 @@
+"""litellm, SDK and proxy: a callback that estimates, routes, refuses, clamps and records.
+
+In the proxy it is named, `callbacks: ["tokenctx.integrations.litellm.handler"]`; in the SDK it is
+appended, `litellm.callbacks.append(handler)`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from litellm.exceptions import ContextWindowExceededError
+from litellm.integrations.custom_logger import CustomLogger
+
+from tokenctx import HybridTokenEstimator
+from tokenctx.integrations import _litellm_calls as calls
+from tokenctx.integrations._litellm_calls import Call, Json
+
+if TYPE_CHECKING:
+    from tokenctx.gateway.refusals import Refusal
+
+LOG: Final = logging.getLogger("tokenctx")
+LEAF_HOOKS: Final = (
+    "async_pre_call_hook",
+    "async_post_call_streaming_iterator_hook",
+    "async_post_call_response_headers_hook",
+)
+"""Hooks that litellm looks for in the class of a callback itself, and not in its bases."""
+
+
+class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is missing it is Any
+    """The callback; make one of your own for other settings.
+
+    `estimator` is yours, for a shared store and the like. With `refuse` a call that is too long for
+    every deployment raises litellm's ContextWindowExceededError: the router falls back, or the
+    proxy answers 400. With `clamp` a most output that would not fit behind the input is lowered.
+
+    `counts` says how many calls were `refused`, `clamped`, `routed` (a deployment was too small)
+    and `recorded`; not recorded since they were `cached` by litellm, `redacted`, or for a reason of
+    the estimator's (`not_recorded`); and how often a hook of ours `failed`: then the call goes on
+    as if we were not there.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in LEAF_HOOKS:
+            hook = getattr(cls, name)
+            if name not in vars(cls) and hook is not getattr(CustomLogger, name):
+                setattr(cls, name, hook)
+
+    def __init__(
+        self,
+        estimator: HybridTokenEstimator | None = None,
+        *,
+        refuse: bool = True,
+        clamp: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.estimator = HybridTokenEstimator() if estimator is None else estimator
+        self.refuse = refuse
+        self.clamp = clamp
+        self.counts: Counter[str] = Counter()
+
+    def tenant_of(self, metadata: Json) -> str | None:
+        """Whose call it is: the hash of its virtual key. Override it where teams are tenants."""
+        return metadata.get("user_api_key_hash") or metadata.get("user_api_key")
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: Json, call_type: str
+    ) -> None:
+        """Estimate, with the model of the first deployment, for what runs before the router."""
+        try:
+            deployments = calls.deployments_of(str(data.get("model", "")))
+            model = (
+                calls.deployed_model(deployments[0]) if deployments else str(data.get("model", ""))
+            )
+            call = await self._estimated(data, call_type, model)
+            if call is not None and call.estimate is not None:
+                calls.keep(data, call)
+                calls.metadata_of(data)["tokenctx_input_tokens"] = call.estimate.tokens
+        except Exception as error:  # nothing of ours fails a call
+            self._failed(error)
+
+    async def async_filter_deployments(
+        self,
+        model: str,
+        healthy_deployments: Any,
+        messages: Any,
+        request_kwargs: Json | None = None,
+        parent_otel_span: Any = None,
+    ) -> Any:
+        """The deployments that can hold the call; refused if none can."""
+        holding, refusals = [], []
+        try:
+            arguments = {**(request_kwargs or {}), **({"messages": messages} if messages else {})}
+            before = calls.kept(arguments)
+            kind = before.call_type if before else "acompletion" if messages else ""
+            for deployment in healthy_deployments:
+                call = await self._estimated(arguments, kind, calls.deployed_model(deployment))
+                info = deployment.get("model_info") or {}
+                refusal = call.refusal(info, is_clamped=self.clamp) if call else None
+                if refusal is None:
+                    holding.append(deployment)
+                else:
+                    refusals.append(refusal)
+        except Exception as error:
+            self._failed(error)
+            return healthy_deployments
+        if refusals and not holding and self.refuse:
+            raise self._refused(max(refusals, key=lambda it: it.limit_tokens), model)
+        self.counts["routed"] += bool(refusals and holding)
+        return holding or healthy_deployments
+
+    async def async_pre_call_deployment_hook(self, kwargs: Json, call_type: Any) -> Json | None:
+        """Estimate with the model that it is sent to, and lower the most output if that is asked.
+
+        Where no router came before, this is where a call is refused.
+        """
+        try:
+            kind, before = str(getattr(call_type, "value", call_type)), calls.kept(kwargs)
+            if before is not None and before.is_sent and before.call_type != kind:
+                return None  # litellm sends it on in another dialect
+            info = kwargs.get("model_info") or {}
+            model = info.get("base_model") or kwargs.get("base_model") or kwargs.get("model", "")
+            call = await self._estimated(kwargs, kind, model)
+            if call is None:
+                return None
+            call.is_sent = True
+            calls.keep(kwargs, call)
+            refusal = call.refusal(info, is_clamped=self.clamp)
+            changed = call.clamped(kwargs, info) if self.clamp and not refusal else None
+        except Exception as error:
+            self._failed(error)
+            return None
+        if refusal is not None and self.refuse:
+            raise self._refused(refusal, model)
+        self.counts["clamped"] += changed is not None
+        return changed
+
+    async def async_log_success_event(
+        self, kwargs: Json, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        """Record the bill, of a stream too."""
+        try:
+            if call := self._billed(kwargs):
+                estimator = self.estimator
+                is_new = await estimator.arecord(call.body, response_obj, **call.names)
+                self.counts["recorded" if is_new else "not_recorded"] += 1
+        except Exception as error:
+            self._failed(error)
+
+    def log_success_event(
+        self, kwargs: Json, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        """The same of a synchronous call of the SDK."""
+        try:
+            if call := self._billed(kwargs):
+                is_new = self.estimator.record(call.body, response_obj, **call.names)
+                self.counts["recorded" if is_new else "not_recorded"] += 1
+        except Exception as error:
+            self._failed(error)
+
+    async def async_post_call_response_headers_hook(
+        self,
+        data: Json,
+        user_api_key_dict: Any,
+        response: Any,
+        request_headers: Any = None,
+        litellm_call_info: Any = None,
+    ) -> dict[str, str] | None:
+        """The estimate, for the client: `x-tokenctx-input-tokens`, `-source` and others."""
+        call = calls.kept(data)
+        return call.headers() if call is not None else None
+
+    async def _estimated(self, arguments: Json, call_type: str, model: str) -> Call | None:
+        tenant = self.tenant_of(calls.metadata_of(arguments))
+        call = calls.read_call(arguments, call_type, model, tenant)
+        if call is not None:
+            call.estimate = await self.estimator.aestimate(call.body, **call.names)
+        return call
+
+    def _billed(self, details: Json) -> Call | None:
+        """The call of a success event; None if it is not to be recorded."""
+        reason = "cached" if details.get("cache_hit") is True else "redacted"
+        if reason == "cached" or calls.is_redacted(details):
+            self.counts[reason] += 1
+            return None
+        call = details.get("tokenctx")
+        tenant = self.tenant_of(calls.metadata_of(details))
+        return call if isinstance(call, Call) else calls.logged_call(details, tenant)
+
+    def _refused(self, refusal: Refusal, model: str) -> ContextWindowExceededError:
+        self.counts["refused"] += 1
+        return ContextWindowExceededError(refusal.message, model=model, llm_provider="")
+
+    def _failed(self, error: Exception) -> None:
+        self.counts["failed"] += 1
+        if self.counts["failed"] == 1:  # the class alone: what it says may hold text of a request
+            LOG.warning("a hook of tokenctx for litellm raised %s", type(error).__name__)
+
+
+handler: Final = TokenctxLogger()
