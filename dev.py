@@ -48,6 +48,7 @@ STUDIES = {  # what benches/studies holds, and the extras that each needs
     "metrics": (),
     "model_limits": ("limits",),
     "peers": ("peers",),
+    "serve_load": ("serve",),
     "shared_store": ("cli", "test"),
     "soak": (),
     "store": (),  # the only one in Rust

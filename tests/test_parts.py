@@ -62,6 +62,7 @@ UNREAD: Final = {
         "additional_tools": "read as tools that the model sees later",
         "compaction": "only the provider knows what is in it; its JSON counts",
         "compaction_trigger": "no content",
+        "configuration_update": "counted as its JSON",
         "item_reference": "only the provider knows what it names: the assumption server_state",
         "mcp_list_tools": "tools of a server, counted as its JSON",
         "mcp_approval_request": "counted as its JSON",
