@@ -32,7 +32,7 @@ CONSTRAINTS = ROOT / "constraints.txt"
 OLDEST_PYTHON = "3.10"
 SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
 CI_STEPS = (
-    *("demo", "test --install", "lint", "rust", "fuzz --seconds 60"),  # profile dev
+    *("demo", "test --install", "clients", "lint", "rust", "fuzz --seconds 60"),  # profile dev
     "fuzz_core --seconds 30",
     *("bench", "exactness", "instructions"),  # profile release
     "workflows",
@@ -55,6 +55,26 @@ STUDIES = {  # what benches/studies holds, and the extras that each needs
     "tenants": (),
 }
 LOG_PERIOD_SECONDS = 20
+# The environments of `dev.py clients`: packages of its own, extras, tests. Packages that cannot
+# stand beside the others have versions of their own, and the newest of what they pull along.
+CLIENTS = {
+    "agents": (
+        (),
+        "[cli,test,clients]",
+        (
+            *("frameworks", "clients", "usage", "langchain", "pydantic_ai", "agent_frameworks"),
+            "documents",
+        ),
+    ),
+    "proxy": (
+        (
+            *("litellm[proxy]==1.106.2", "openai==2.54.0"),
+            *("llama-index-core==0.14.25", "llama-index-llms-openai==0.8.3"),
+        ),
+        "[test]",
+        ("litellm", "litellm_proxy", "agent_frameworks"),
+    ),
+}
 CARGO_TOML = (ROOT / "Cargo.toml").read_text("utf-8")
 [LEAST_RUST] = re.findall(r'^rust-version = "(.+)"', CARGO_TOML, re.MULTILINE)
 ADVICE = {  # what to do when a program is missing or fails
@@ -286,6 +306,24 @@ def test(options: argparse.Namespace) -> None:
     python("test", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *words)
 
 
+def clients(options: argparse.Namespace) -> None:
+    """Run the tests of litellm's proxy and of agent frameworks, in environments of their own."""
+    setup("cli", "test", profile=QUICK)
+    [wheel] = (WHEELS / QUICK).glob("tokenctx-*.whl")
+    pip("install uv", PYTHON, "uv>=0.9")
+    for name, (own, extras, tests) in CLIENTS.items():
+        folder = ROOT / f".venv-{name}"
+        program = folder / BIN.name / PYTHON.name
+        uv = (PYTHON, "-m", "uv")
+        run(f"make .venv-{name}", *uv, "venv", "--clear", folder, quiet=True)
+        locked = () if own else ("--constraint", CONSTRAINTS)
+        words = (*uv, "pip", "install", "--python", program, *locked)
+        run(f"fill .venv-{name}", *words, f"{wheel}{extras}", *own, quiet=True)
+        files = [f"tests/test_{test}.py" for test in tests]
+        words = ("-m", "pytest", "-n", "auto", "--dist", "loadfile", *files, *options.words)
+        run(f"test {name}", program, *words)
+
+
 def boundary() -> None:
     """The core knows nothing of Python: no pyo3 outside src/py/."""
     core = [p for p in (ROOT / "src").rglob("*.rs") if ROOT / "src/py" not in p.parents]
@@ -474,7 +512,15 @@ def ci(_: argparse.Namespace) -> None:
 def clean(_: argparse.Namespace) -> None:
     """Remove .venv, target, dist and the caches."""
     caches = (".mypy_cache", ".pytest_cache", ".ruff_cache")
-    made = (".venv", "target", "dist", "fuzz/target", "fuzz/corpus", "tests/node/node_modules")
+    made = (
+        ".venv",
+        *(f".venv-{name}" for name in CLIENTS),
+        "target",
+        "dist",
+        "fuzz/target",
+        "fuzz/corpus",
+        "tests/node/node_modules",
+    )
     for name in (*made, *caches):
         shutil.rmtree(ROOT / name, ignore_errors=True)
 
@@ -482,7 +528,7 @@ def clean(_: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
-    takes_words = (lock, test, rust, bench, exactness, instructions, study)
+    takes_words = (lock, test, clients, rust, bench, exactness, instructions, study)
     others = (fuzz, fuzz_core, wheel, sdist, release, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
