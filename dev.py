@@ -440,6 +440,7 @@ def wheel(options: argparse.Namespace) -> None:
     make_venv()
     pip("install maturin, zig", PYTHON, *requirements("build-system"), *extra("wheels"))
     target, host = options.target or host_target(), host_target()
+    flags: tuple[str | Path, ...]
     flags = ("--release", "--locked", "--interpreter", PYTHON, "--target", target)
     linux = ("--zig", "--compatibility", "manylinux2014" if "gnu" in target else "musllinux_1_2")
     flags += linux if "linux" in target else ()

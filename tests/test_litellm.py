@@ -76,7 +76,7 @@ def estimate(logger: Any, messages: list[Any]) -> Any:
 def test_an_asynchronous_call_is_recorded(
     provider: Upstream, logger: Any, *, is_stream: bool
 ) -> None:
-    options = {"stream": is_stream, "stream_options": {"include_usage": True}}
+    options: dict[str, Any] = {"stream": is_stream, "stream_options": {"include_usage": True}}
     asyncio.run(called(provider, **options))
     assert logger.counts["recorded"] == 1
     assert estimate(logger, MESSAGES).tokens == provider.bills[-1]

@@ -72,10 +72,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     ) -> None:
         """Estimate, with the model of the first deployment, for what runs before the router."""
         try:
-            deployments = calls.deployments_of(str(data.get("model", "")))
-            model = (
-                calls.deployed_model(deployments[0]) if deployments else str(data.get("model", ""))
-            )
+            model = calls.routed_model(str(data.get("model", "")))
             call = await self._estimated(data, call_type, model)
             if call is not None and call.estimate is not None:
                 calls.keep(data, call)
