@@ -44,6 +44,7 @@ STUDIES = {  # what benches/studies holds, and the extras that each needs
     "busy_loop": ("test",),
     "edits": ("cli",),
     "gateway_load": ("cli",),
+    "gateway_overhead": ("test",),
     "leave_one_out": ("cli",),
     "metrics": (),
     "model_limits": ("limits",),

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn finds_the_members() {
         let text = r#" { "a" : [1,{"b":2}] ,"c":"}\"" , "d":null,"d": -1.5e3 } "#;
-        let members = object_members(text.as_bytes()).unwrap();
+        let members = object_members(text.as_bytes()).expect("an object");
         let found: Vec<_> = members
             .into_iter()
             .map(|(key, range)| (key, &text[range]))
@@ -159,7 +159,16 @@ mod tests {
 
     #[test]
     fn says_nothing_of_what_is_no_object_or_ends_early() {
-        for text in ["", "[1]", "3", "{", r#"{"a""#, r#"{"a":"#, r#"{"a":"b"#, r#"{"\u0061":1}"#] {
+        for text in [
+            "",
+            "[1]",
+            "3",
+            "{",
+            r#"{"a""#,
+            r#"{"a":"#,
+            r#"{"a":"b"#,
+            r#"{"\u0061":1}"#,
+        ] {
             assert_eq!(object_members(text.as_bytes()), None, "{text}");
         }
     }
