@@ -47,6 +47,7 @@ STUDIES = {  # what benches/studies holds, and the extras that each needs
     "metrics": (),
     "model_limits": ("limits",),
     "peers": ("peers",),
+    "serve_load": ("cli", "serve"),
     "shared_store": ("cli", "test"),
     "soak": (),
     "store": (),  # the only one in Rust
