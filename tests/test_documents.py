@@ -191,6 +191,10 @@ def run_command(line: str, folder: Path) -> None:
     """Run a line of a shell block if that can be done here, else see that what it names exists."""
     words = shlex.split(line, comments=True)
     match words:
+        case ["tokenctx", "serve", *rest]:  # does not end; tests/test_serve.py starts it
+            assert all(it in command_help("serve") for it in rest if it.startswith("--")), line
+        case ["curl", *_]:  # tests/test_serve.py asks each
+            return
         case ["tokenctx", *rest]:
             done = subprocess.run([program(), *rest], cwd=folder, capture_output=True, check=False)
             assert done.returncode == 0, (line, done.stderr.decode())
