@@ -138,7 +138,7 @@ def test_it_can_be_mounted_below_a_path(app: Any) -> None:
 
 
 @pytest.mark.parametrize("header", [{"origin": "https://a.example"}, {"sec_fetch_site": "none"}])
-def test_a_web_page_may_ask_only_with_a_token(app: Any, header: dict[str, str]) -> None:
+def test_a_web_page_may_ask_only_with_a_token(app: Any, header: Any) -> None:
     content = json.dumps(BODY).encode()
     assert ask(app, "/v1/record", content, **header)[0] == 403
     guarded = count_server(HybridTokenEstimator(), token="t")  # noqa: S106
