@@ -64,7 +64,7 @@ CLIENTS = {
         "[cli,test,clients]",
         (
             *("frameworks", "clients", "usage", "langchain", "pydantic_ai", "agent_frameworks"),
-            "documents",
+            *("documents", "migration"),
         ),
     ),
     "proxy": (
@@ -73,7 +73,7 @@ CLIENTS = {
             *("llama-index-core==0.14.25", "llama-index-llms-openai==0.8.3"),
         ),
         "[test]",
-        ("litellm", "litellm_proxy", "agent_frameworks"),
+        ("litellm", "litellm_proxy", "agent_frameworks", "migration"),
     ),
 }
 CARGO_TOML = (ROOT / "Cargo.toml").read_text("utf-8")

@@ -38,8 +38,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
 
     `counts` says how many calls were `refused`, `clamped`, `routed` (a deployment was too small)
     and `recorded`; not recorded since they were `cached` by litellm, `redacted`, or for a reason of
-    the estimator's (`not_recorded`); and how often a hook of ours `failed`: then the call goes on
-    as if we were not there.
+    the estimator's (`not_recorded`); and how often a hook of ours `failed`, and the call went on.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -72,8 +71,8 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     ) -> None:
         """Estimate, with the model of the first deployment, for what runs before the router."""
         try:
-            model = calls.routed_model(str(data.get("model", "")))
-            call = await self._estimated(data, call_type, model)
+            name = calls.routed_model(str(data.get("model", "")))
+            call = await self._estimated(data, call_type, name)
             if call is not None and call.estimate is not None:
                 calls.keep(data, call)
                 calls.metadata_of(data)["tokenctx_input_tokens"] = call.estimate.tokens

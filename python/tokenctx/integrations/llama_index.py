@@ -24,7 +24,7 @@ MAX_OPEN_CALLS: Final = 1024
 """Calls that have begun and not ended; failed ones never end, so the oldest go."""
 
 
-def tokenizer(model: str) -> Callable[[str], range]:
+def tokenizer(model: str) -> Callable[[str], Any]:
     """A tokenizer for `Settings.tokenizer`, TokenCountingHandler and splitters.
 
     llama-index asks for the length of what it gives only, so that is all there is: the tokens have

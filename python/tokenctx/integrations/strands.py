@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx import HybridTokenEstimator, UsageReader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 Json = dict[str, Any]
 
@@ -49,7 +49,7 @@ class TokenCounts:
 
     async def stream(
         self, messages: Any, tool_specs: Any = None, system_prompt: Any = None, **options: Any
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """The model's events as they are; the bill is recorded when they have ended."""
         reader, sent = UsageReader(), list(messages)
         inner = super().stream(messages, tool_specs, system_prompt, **options)  # type: ignore[misc]
