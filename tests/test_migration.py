@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tokenctx import HybridTokenEstimator, encoding_for_model, get_encoding
+from tokenctx import HybridTokenEstimator, encoding_for_model, get_encoding, model_limits
 
 MESSAGES: list[Any] = [
     {"role": "system", "content": "Be brief."},
@@ -17,7 +17,7 @@ TEXT = "Why is the sky blue, and red at dusk?"
 
 
 def counted(**more: Any) -> int:
-    return HybridTokenEstimator().estimate({"model": "gpt-4o", "messages": MESSAGES, **more}).tokens
+    return HybridTokenEstimator().estimate({"model": "gpt-4o", "messages": MESSAGES} | more).tokens
 
 
 def test_from_litellm() -> None:
@@ -29,7 +29,11 @@ def test_from_litellm() -> None:
     text = litellm.token_counter(model="gpt-4o", text=TEXT)
     assert text == encoding_for_model("gpt-4o").count(TEXT)
     assert litellm.encode(model="gpt-4o", text=TEXT) == get_encoding("cl100k_base").encode(TEXT)
-    assert litellm.get_max_tokens("gpt-4o") > 0
+    assert litellm.get_max_tokens("gpt-4o") == model_limits("gpt-4o").max_output_tokens
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": schema}}]
+    claude = {"model": "claude-sonnet-4-5", "messages": MESSAGES, "tools": tools}
+    assert 300 < counted(**claude) - litellm.token_counter(**claude) < 700
     assert litellm.get_model_info("gpt-4o")["max_input_tokens"] == 128_000
     assert callable(litellm.utils.trim_messages)
     assert callable(litellm.create_pretrained_tokenizer)
