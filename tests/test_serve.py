@@ -108,6 +108,14 @@ def test_a_call_without_a_bill_is_not_recorded_and_says_why(served: Served) -> N
     assert (done.status, done.json) == (200, {"recorded": False, "reason": "no_usage"})
 
 
+def test_a_folder_that_cannot_be_written_to_is_named_at_the_start(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    done = run("--known", str(tmp_path / "none/known.bin"), "--secret-file", str(secret))
+    assert done.returncode == 2
+    assert "no folder that can be written to" in " ".join(done.stderr.replace("│", " ").split())
+
+
 def test_vllm_gets_ids_where_the_vocabulary_is_exact_and_else_the_reason(served: Served) -> None:
     exact = served.ask("/tokenize", {"model": "gpt-4o", "prompt": "hello world"}).json
     assert exact == {"count": 2, "max_model_len": 128_000, "tokens": [24912, 2375]} | {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tokenctx._cli.screen import complain, print_line
+from tokenctx._cli.screen import complain, print_line, visible
 from tokenctx._estimate.arguments import MIN_SECRET_BYTES
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def serve_command(
 ) -> None:
     """Answer count_tokens requests of any client, and learn from recorded calls."""
     _require_packages(redis)
-    from tokenctx._cli.workers import Settings, merge_known  # other commands need no loop
+    from tokenctx._cli.workers import Settings  # other commands need no loop
 
     if not (token or without_token or _is_loopback(host)):
         raise typer.BadParameter(
@@ -67,19 +67,32 @@ def serve_command(
         )
     if max_mb <= 0 or max_seconds <= 0:
         raise typer.BadParameter("it must be above 0", param_hint="--max-mb, --max-seconds")
+    if known is not None and not os.access(known.parent, os.W_OK):
+        raise typer.BadParameter(
+            f"{visible(str(known.parent))} is no folder that can be written to, so nothing that is "
+            "known could be left there",
+            param_hint="--known",
+        )
     secret = _secret(secret_file, is_needed=bool(redis or known))
     with ExitStack() as stack:
         folder = None
         if workers > 1:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tokenctx-")))
-        size, name = int(max_mb * (1 << 20)), str(known)
+        size = int(max_mb * (1 << 20))
         settings = Settings(token, secret, redis, known, folder, size, max_seconds)
-        try:
-            merge_known(known, secret)
-        except (OSError, ValueError) as error:
-            _fail(name, error)
+        _merge(known, secret)
         _run(settings, host, port, workers)
+        _merge(known, secret)
+
+
+def _merge(known: Path | None, secret: bytes | None) -> None:
+    """Make one file of what workers leave and have left; leave with 1 if that cannot be done."""
+    from tokenctx._cli.workers import merge_known
+
+    try:
         merge_known(known, secret)
+    except (OSError, ValueError) as error:
+        _fail(str(known), error)
 
 
 def _run(settings: Settings, host: str, port: int, workers: int) -> None:

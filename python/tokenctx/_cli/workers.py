@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import time
 from contextlib import suppress
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.metrics import Snapshot
 
+_logger = logging.getLogger("tokenctx")
 SHARE_SECONDS: Final = 1.0
 """How old the numbers of the other workers are at most in `/metrics`."""
 DEAD_SECONDS: Final = 10.0
@@ -48,7 +50,8 @@ class Settings:
 
 
 def make_app(settings: Settings) -> CountServer:
-    """The app of a worker, in its process."""
+    """The app of a worker, in its process, whose warnings go to standard error."""
+    logging.basicConfig(format="%(asctime)s tokenctx serve: %(message)s")
     return Worker(settings).app
 
 
@@ -101,9 +104,12 @@ class Worker:
         known = self._settings.known
         if known is not None:
             part = known.with_name(f"{known.name}.{os.getpid()}.part")
-            _replace(part, self._estimator.export_known())
-            if self._settings.folder is None:
-                merge_known(known, self._settings.secret)
+            try:
+                _replace(part, self._estimator.export_known())
+                if self._settings.folder is None:
+                    merge_known(known, self._settings.secret)
+            except (OSError, ValueError) as error:  # a full disk; the server ends all the same
+                _logger.error("what is known is lost: %s", error)  # noqa: TRY400  # no traceback
 
     def snapshot(self) -> Snapshot:
         """The numbers of all workers: counts of all there were, states of those that live."""
