@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from upstream import Upstream
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # its import asks the network else
-litellm = pytest.importorskip("litellm", reason="the extra proxy: dev.py clients")
+pytest.importorskip("litellm_proxy_extras", reason="litellm[proxy]: dev.py clients has it")
+litellm = pytest.importorskip("litellm", reason="litellm[proxy]: dev.py clients has it")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # litellm's own
 
