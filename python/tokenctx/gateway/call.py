@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._errors import RequestError
 from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
+from tokenctx.gateway.headers import estimate_headers
 from tokenctx.gateway.refusals import Refusal, refusal_of
 from tokenctx.gateway.relay import Relay
 
@@ -87,17 +88,7 @@ class Call:
             if not self.is_counted or self.failure is None:
                 return {}
             return {"x-tokenctx-uncounted": self.failure.rpartition(" ")[2]}
-        headers = {
-            "x-tokenctx-tokens": str(estimate.tokens),
-            "x-tokenctx-low": str(estimate.low),
-            "x-tokenctx-high": str(estimate.high),
-            "x-tokenctx-known": str(estimate.known_tokens),
-            "x-tokenctx-source": estimate.source,
-            "x-tokenctx-quality": estimate.quality,
-        }
-        if self._limits.window_tokens:
-            headers["x-tokenctx-window"] = str(self._limits.window_tokens)
-        return headers
+        return estimate_headers(estimate, self._limits.window_tokens)
 
     @property
     def accept_encoding(self) -> str:

@@ -105,7 +105,7 @@ class SyncExchange(Exchange):
         try:
             call = self._gateway.call(body, **self._named(request))
         except Exception as error:
-            call = self._gateway.failed("tenant", error)
+            self._gateway.failed("tenant", error)
             return self._inner.handle_request(request)
         refused = self._refused(request, call)
         if refused is not None:

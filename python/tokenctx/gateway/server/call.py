@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 from tokenctx._core import _json_members
 from tokenctx._estimate.arguments import is_large
 from tokenctx._models import Dialect
+from tokenctx.gateway.headers import estimate_headers as headers_of
 from tokenctx.gateway.server.refused import Refused
 
 if TYPE_CHECKING:
@@ -118,15 +119,5 @@ class Call:
 
 def estimate_headers(estimate: Estimate) -> dict[str, str]:
     """How sure an answer is, as headers: `x-tokenctx-low` and so on."""
-    headers = {
-        "x-tokenctx-tokens": str(estimate.tokens),
-        "x-tokenctx-low": str(estimate.low),
-        "x-tokenctx-high": str(estimate.high),
-        "x-tokenctx-known": str(estimate.known_tokens),
-        "x-tokenctx-source": estimate.source,
-        "x-tokenctx-quality": estimate.quality,
-        "x-tokenctx-assumptions": ",".join(estimate.assumptions),
-    }
-    if estimate.context_window_tokens:
-        headers["x-tokenctx-window"] = str(estimate.context_window_tokens)
-    return headers
+    headers = headers_of(estimate, estimate.context_window_tokens)
+    return {**headers, "x-tokenctx-assumptions": ",".join(estimate.assumptions)}
