@@ -6,31 +6,40 @@ if sys.version_info < (3, 10):  # noqa: UP036  # the first thing a fresh machine
     sys.exit(f"dev.py: this is Python {sys.version.split()[0]}; run it with 3.10 or later")
 
 import argparse
-import hashlib
 import json
 import os
-import re
 import shutil
-import subprocess
 import tempfile
-import threading
-import time
 from pathlib import Path
 
+from tasks.packages import release, sdist, wheel
+from tasks.steps import (
+    BIN,
+    CONSTRAINTS,
+    EXE,
+    PYPROJECT,
+    PYTHON,
+    QUICK,
+    ROOT,
+    WHEELS,
+    StepError,
+    cargo,
+    digest,
+    host_target,
+    locked_heading,
+    make_venv,
+    pip,
+    python,
+    require_cargo,
+    requirements,
+    run,
+    say,
+    setup,
+)
+
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
-ROOT = Path(__file__).resolve().parent
-VENV = ROOT / ".venv"
-BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
-EXE = ".exe" if os.name == "nt" else ""
-PYTHON = BIN / f"python{EXE}"
-STAMP = VENV / "tokenctx-stamp.json"
-WHEELS = ROOT / "target" / "dev-wheels"
-QUICK, FAST = "dev", "release"  # profiles of Cargo.toml: soon built; what users install
 BENCH_JSONS = [ROOT / "target" / f"bench-{number}.json" for number in (1, 2, 3)]
-PYPROJECT = ROOT / "pyproject.toml"
-CONSTRAINTS = ROOT / "constraints.txt"
 OLDEST_PYTHON = "3.10"
-SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
 CI_STEPS = (
     *("demo", "test --install", "clients", "lint", "rust", "fuzz --seconds 60"),  # profile dev
     "fuzz_core --seconds 30",
@@ -55,7 +64,6 @@ STUDIES = {  # what benches/studies holds, and the extras that each needs
     "store": (),  # the only one in Rust
     "tenants": (),
 }
-LOG_PERIOD_SECONDS = 20
 # The environments of `dev.py clients`: packages of its own, extras, tests. Packages that cannot
 # stand beside the others have versions of their own, and the newest of what they pull along.
 CLIENTS = {
@@ -76,178 +84,6 @@ CLIENTS = {
         ("litellm", "litellm_proxy", "agent_frameworks", "migration"),
     ),
 }
-CARGO_TOML = (ROOT / "Cargo.toml").read_text("utf-8")
-[LEAST_RUST] = re.findall(r'^rust-version = "(.+)"', CARGO_TOML, re.MULTILINE)
-ADVICE = {  # what to do when a program is missing or fails
-    "cargo": f"Install Rust {LEAST_RUST} or later from https://rustup.rs and open a new shell.",
-    "clippy": "If clippy or rustfmt is missing: rustup component add clippy rustfmt.",
-    "maturin": "A compiler error is above; a C linker is needed too (gcc, Xcode or MSVC tools).",
-    "pip": "pip must reach a package index.",
-    "venv": "On Debian and Ubuntu: apt install python3-venv.",
-}
-
-
-class StepError(Exception):
-    """A step failed; the message says which, why, and the way out."""
-
-
-def say(text: str) -> None:
-    print(f"[dev] {text}", flush=True)
-
-
-def progress(title: str, start: float, done: threading.Event) -> None:
-    """Count the seconds of a quiet step: in place on a terminal, else a line now and then."""
-    period, end = (1, "\r") if sys.stdout.isatty() else (LOG_PERIOD_SECONDS, " so far\n")
-    while not done.wait(period):
-        print(f"[dev] {title}: {time.monotonic() - start:.0f} s", end=end, flush=True)
-
-
-def run(
-    title: str,
-    *words: str | Path,
-    advice: str = "",
-    quiet: bool = False,
-    imports: str = "",
-    folder: Path = ROOT,
-) -> None:
-    """Run one step and say how long it took; a quiet step shows its output only if it fails.
-
-    Python finds the modules of the folder `imports`, and the package as it is installed.
-    """
-    start, done = time.monotonic(), threading.Event()
-    environment = {**os.environ, "PYO3_PYTHON": str(PYTHON)}
-    environment.pop("PYTHONPATH", None)  # the installed package is what runs, not the sources
-    if imports:
-        environment["PYTHONPATH"] = imports
-    if quiet:
-        threading.Thread(target=progress, args=(title, start, done), daemon=True).start()
-    else:
-        say("$ " + " ".join(str(word).replace(f"{ROOT}{os.sep}", "") for word in words))
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
-        out, errors = (log, subprocess.STDOUT) if quiet else (None, None)
-        try:
-            code = subprocess.call(words, cwd=folder, env=environment, stdout=out, stderr=errors)
-        except FileNotFoundError:
-            raise StepError(f"{title}: {words[0]} is missing. {ADVICE.get(advice, '')}") from None
-        finally:
-            done.set()
-        if code:
-            log.seek(0)
-            sys.stderr.write("".join(log.readlines()[-80:]))
-            raise StepError(f"{title}: exit code {code}. {ADVICE.get(advice, '')}")
-    say(f"{title}: {time.monotonic() - start:.1f} s")
-
-
-def python(title: str, *words: str | Path) -> None:
-    run(title, PYTHON, *words)
-
-
-def require_cargo() -> None:
-    if not shutil.which("cargo"):
-        raise StepError(f"cargo is missing. {ADVICE['cargo']}")
-
-
-def cargo(title: str, *words: str) -> None:
-    require_cargo()
-    run(title, "cargo", *words, advice="clippy")
-
-
-def pip(title: str, python: Path, *words: str | Path) -> None:
-    """Install by pip, in the versions of constraints.txt."""
-    head = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run(title, *head, "--constraint", CONSTRAINTS, *words, advice="pip", quiet=True)
-
-
-def digest(paths: list[Path]) -> str:
-    """SHA-256 over the names and contents of `paths`."""
-    whole = hashlib.sha256()
-    for path in sorted(paths):
-        content = path.read_bytes()
-        whole.update(f"{path.relative_to(ROOT).as_posix()} {len(content)}\n".encode() + content)
-    return whole.hexdigest()
-
-
-def requirements(section: str) -> list[str]:
-    """The requirements that stand in a section of pyproject.toml; sorted, each once."""
-    found = re.search(rf"^\[{section}\]\n(.*?)^\[", PYPROJECT.read_text("utf-8"), re.M | re.S)
-    lists = re.findall(r"^[\w-]+ = (\[.*?\])$", found[1] if found else "", re.M | re.S)
-    return sorted({text for one in lists for text in re.findall(r'"([^"]+)"', one)})
-
-
-def extra(name: str) -> list[str]:
-    """The requirements of one extra."""
-    [found] = re.findall(rf"^{name} = (\[.*?\])$", PYPROJECT.read_text("utf-8"), re.M | re.S)
-    return re.findall(r'"([^"]+)"', found)
-
-
-def host_target() -> str:
-    """The target that Rust builds for here, `x86_64-unknown-linux-gnu`."""
-    return subprocess.check_output(("rustc", "-vV"), text=True).split("host: ")[1].split()[0]
-
-
-def locked_heading() -> str:
-    """The first line of constraints.txt, which changes when a requirement does."""
-    all_of_them = requirements("build-system") + requirements(r"project\.optional-dependencies")
-    mark = hashlib.sha256("\n".join(all_of_them).encode()).hexdigest()
-    return f"# Made by `python3 dev.py lock` from requirements with SHA-256 {mark}\n"
-
-
-def package_files() -> list[Path]:
-    """Every file that the wheel is made of."""
-    top = [ROOT / name for name in ("Cargo.toml", "Cargo.lock", "build.rs", "README.md", "LICENSE")]
-    deep = (path for name in ("src", "python", "licenses") for path in (ROOT / name).rglob("*"))
-    built = {".pyc", ".pyd", ".so"}
-    return [path for path in (*top, *deep) if path.is_file() and path.suffix not in built]
-
-
-def save(stamp: dict[str, str]) -> dict[str, str]:
-    STAMP.write_text(json.dumps(stamp, indent=1), "utf-8")
-    return stamp
-
-
-def make_venv() -> dict[str, str]:
-    """The stamp of `.venv`, made anew if it is not of the Python that runs this file."""
-    origin = f"{sys.version} in {sys.base_prefix}"
-    stamp = json.loads(STAMP.read_text("utf-8")) if STAMP.exists() else {}
-    if stamp.get("python") == origin and PYTHON.exists():
-        return stamp
-    shutil.rmtree(VENV, ignore_errors=True)
-    run("make .venv", sys.executable, "-m", "venv", VENV, advice="venv", quiet=True)
-    return save({"python": origin})
-
-
-def build(folder: Path, profile: str) -> Path:
-    """The wheel of this tree."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for leftover in (ROOT / "python/tokenctx").glob("_core.*"):  # of `maturin develop`
-        if leftover.suffix in {".so", ".pyd"}:
-            leftover.unlink()
-    flags = ("--profile", profile, "--locked", "--interpreter", PYTHON, "--out", folder)
-    title = f"build the wheel, profile {profile} (the first time takes a minute)"
-    run(title, PYTHON, "-m", "maturin", "build", *flags, advice="maturin", quiet=True)
-    return next(folder.glob("tokenctx-*.whl"))
-
-
-def setup(*extras: str, profile: str = FAST) -> None:
-    """Bring `.venv` up to date: the package as a wheel of `profile`, with `extras`."""
-    require_cargo()
-    stamp = make_venv()
-    wanted = digest([PYPROJECT, CONSTRAINTS])
-    if stamp.get("requirements") != wanted:
-        pip("install maturin", PYTHON, *requirements("build-system"))
-        stamp = save({"python": stamp["python"], "requirements": wanted, "extras": ""})
-    package = digest(package_files())
-    wheel = next((WHEELS / profile).glob("tokenctx-*.whl"), None)
-    if wheel is None or stamp.get(profile) != package:
-        wheel = build(WHEELS / profile, profile)
-        stamp = save({**stamp, profile: package, "installed": ""})
-    if stamp.get("installed") != profile:
-        pip(f"install {wheel.name}", PYTHON, "--no-deps", "--force-reinstall", wheel)
-        stamp = save({**stamp, "installed": profile})
-    missing = [extra for extra in extras if extra not in stamp["extras"].split()]
-    if missing:
-        pip(f"install extras {', '.join(missing)}", PYTHON, f"{wheel}[{','.join(missing)}]")
-        save({**stamp, "extras": " ".join([stamp["extras"], *missing])})
 
 
 def demo(_: argparse.Namespace) -> None:
@@ -433,61 +269,6 @@ def fuzz_core(options: argparse.Namespace) -> None:
     limit = f"-max_total_time={options.seconds}"
     command = ("cargo", "run", *flags, limit, "-verbosity=0", "-print_final_stats=1")
     run("fuzz the core", *command, folder=ROOT / "fuzz")
-
-
-def wheel(options: argparse.Namespace) -> None:
-    """Build dist/*.whl as released, for --target or this machine, and count with it if it can."""
-    require_cargo()
-    make_venv()
-    pip("install maturin, zig", PYTHON, *requirements("build-system"), *extra("wheels"))
-    target, host = options.target or host_target(), host_target()
-    flags: tuple[str | Path, ...]
-    flags = ("--release", "--locked", "--interpreter", PYTHON, "--target", target)
-    linux = ("--zig", "--compatibility", "manylinux2014" if "gnu" in target else "musllinux_1_2")
-    flags += linux if "linux" in target else ()
-    shutil.rmtree(ROOT / "dist", ignore_errors=True)
-    words = (PYTHON, "-m", "maturin", "build", *flags, "--out", ROOT / "dist")
-    run(f"build the wheel for {target}", *words, advice="maturin", quiet=True)
-    [built] = (ROOT / "dist").glob("*.whl")
-    if target == host:
-        try_out(built)
-    else:
-        say(f"{built.name} is for another machine: it was not tried")
-
-
-def sdist(_: argparse.Namespace) -> None:
-    """Build dist/*.tar.gz, make a wheel of it in a throw-away environment and count with that."""
-    require_cargo()
-    make_venv()
-    pip("install maturin", PYTHON, *requirements("build-system"))
-    shutil.rmtree(ROOT / "dist", ignore_errors=True)
-    run("build the sdist", PYTHON, "-m", "maturin", "sdist", "--out", ROOT / "dist", quiet=True)
-    [built] = (ROOT / "dist").glob("*.tar.gz")
-    try_out(built)
-
-
-def try_out(built: Path) -> None:
-    """Install `built` in a throw-away environment and count with it."""
-    with tempfile.TemporaryDirectory() as folder:
-        fresh = Path(folder, BIN.name, PYTHON.name)
-        run("make a fresh environment", PYTHON, "-m", "venv", folder, advice="venv", quiet=True)
-        pip(f"install {built.name}", fresh, built)
-        run("count with it", fresh, "-I", "-W", "error", "-c", SMOKE)
-
-
-def release(options: argparse.Namespace) -> None:
-    """Check that --tag is the version of Cargo.toml and CHANGELOG.md; write dist/notes.md."""
-    [version] = re.findall(r'^version = "(.+)"', CARGO_TOML, re.MULTILINE)
-    if options.tag != f"v{version}":
-        raise StepError(f"release: the tag is {options.tag!r}, and Cargo.toml says v{version}")
-    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    found = re.search(rf"^## {re.escape(version)}\b.*?\n(.*?)(?=^## |\Z)", changes, re.M | re.S)
-    if found is None:
-        raise StepError(f"release: CHANGELOG.md has no heading '## {version}'")
-    notes = ROOT / "dist/notes.md"
-    notes.parent.mkdir(exist_ok=True)
-    notes.write_text(found[1].strip() + "\n", "utf-8")
-    say(f"release: {options.tag}, notes of {len(found[1]):,} characters in dist/notes.md")
 
 
 def workflows(_: argparse.Namespace) -> None:

@@ -339,7 +339,9 @@ def unknown_names(page: str) -> list[str]:
 @functools.cache
 def code_words() -> set[str]:
     """Every identifier of the code and its data."""
-    files = [path for top in ("src", "python", "benches") for path in (ROOT / top).rglob("*.*")]
+    files = [
+        path for top in ("src", "python", "benches", "tasks") for path in (ROOT / top).rglob("*.*")
+    ]
     kept = [path for path in [*files, ROOT / "dev.py"] if path.suffix in {".rs", ".py", ".json"}]
     return {word for path in kept for word in re.findall(r"\w+", path.read_text("utf-8"))}
 

@@ -1,0 +1,1 @@
+"""The targets of dev.py and what they are made of."""
