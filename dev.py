@@ -17,21 +17,21 @@ from tasks.steps import (
     BIN,
     CONSTRAINTS,
     EXE,
-    PYPROJECT,
     PYTHON,
     QUICK,
     ROOT,
     WHEELS,
     StepError,
+    all_requirements,
     cargo,
     digest,
     host_target,
+    listed,
     locked_heading,
     make_venv,
     pip,
     python,
     require_cargo,
-    requirements,
     run,
     say,
     setup,
@@ -46,7 +46,7 @@ CI_STEPS = (
     *("bench", "exactness", "instructions"),  # profile release
     "workflows",
 )
-STUDIES = {  # what benches/studies holds, and the extras that each needs
+STUDIES = {  # what benches/studies holds, and the extras and groups that each needs
     "accuracy": ("cli",),
     "adversarial": (),
     "bounds": ("cli",),
@@ -64,12 +64,12 @@ STUDIES = {  # what benches/studies holds, and the extras that each needs
     "store": (),  # the only one in Rust
     "tenants": (),
 }
-# The environments of `dev.py clients`: packages of its own, extras, tests. Packages that cannot
+# The environments of `dev.py clients`: packages of its own, lists, tests. Packages that cannot
 # stand beside the others have versions of their own, and the newest of what they pull along.
 CLIENTS = {
     "agents": (
         (),
-        "[cli,test,clients]",
+        ("cli", "test", "clients"),
         (
             *("frameworks", "clients", "usage", "langchain", "pydantic_ai", "agent_frameworks"),
             *("documents", "migration"),
@@ -80,7 +80,7 @@ CLIENTS = {
             *("litellm[proxy]==1.106.2", "openai==2.54.0"),
             *("llama-index-core==0.14.25", "llama-index-llms-openai==0.8.3"),
         ),
-        "[test]",
+        ("test",),
         ("litellm", "litellm_proxy", "agent_frameworks", "migration"),
     ),
 }
@@ -148,14 +148,15 @@ def clients(options: argparse.Namespace) -> None:
     setup("cli", "test", profile=QUICK)
     [wheel] = (WHEELS / QUICK).glob("tokenctx-*.whl")
     pip("install uv", PYTHON, "uv>=0.9")
-    for name, (own, extras, tests) in CLIENTS.items():
+    for name, (own, lists, tests) in CLIENTS.items():
         folder = ROOT / f".venv-{name}"
         program = folder / BIN.name / PYTHON.name
         uv = (PYTHON, "-m", "uv")
         run(f"make .venv-{name}", *uv, "venv", "--clear", folder, quiet=True)
         locked = () if own else ("--constraint", CONSTRAINTS)
         words = (*uv, "pip", "install", "--python", program, *locked)
-        run(f"fill .venv-{name}", *words, f"{wheel}{extras}", *own, quiet=True)
+        packages = sorted({text for each in lists for text in listed(each)})
+        run(f"fill .venv-{name}", *words, wheel, *packages, *own, quiet=True)
         files = [f"tests/test_{test}.py" for test in tests]
         words = ("-m", "pytest", "-n", "auto", "--dist", "loadfile", *files, *options.words)
         run(f"test {name}", program, *words)
@@ -177,11 +178,10 @@ def lock(options: argparse.Namespace) -> None:
     pip("install uv", PYTHON, "uv>=0.9")
     flags = ("--universal", "--python-version", OLDEST_PYTHON, "--no-annotate", "--no-header")
     with tempfile.TemporaryDirectory() as folder:
-        build_system = Path(folder, "build-system.in")
-        build_system.write_text("\n".join(requirements("build-system")), "utf-8")
-        sources = (PYPROJECT, build_system, "--all-extras")
-        compiled = (*flags, "--output-file", CONSTRAINTS, *options.words)
-        run("lock", PYTHON, "-m", "uv", "pip", "compile", *sources, *compiled, quiet=True)
+        source = Path(folder, "all.in")
+        source.write_text("\n".join(all_requirements()), "utf-8")
+        compiled = (source, *flags, "--output-file", CONSTRAINTS, *options.words)
+        run("lock", PYTHON, "-m", "uv", "pip", "compile", *compiled, quiet=True)
     CONSTRAINTS.write_text(locked_heading() + CONSTRAINTS.read_text("utf-8"), "utf-8")
 
 

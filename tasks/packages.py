@@ -12,8 +12,8 @@ from tasks.steps import (
     PYTHON,
     ROOT,
     StepError,
-    extra,
     host_target,
+    listed,
     make_venv,
     pip,
     require_cargo,
@@ -29,7 +29,7 @@ def wheel(options: argparse.Namespace) -> None:
     """Build dist/*.whl as released, for --target or this machine, and count with it if it can."""
     require_cargo()
     make_venv()
-    pip("install maturin, zig", PYTHON, *requirements("build-system"), *extra("wheels"))
+    pip("install maturin, zig", PYTHON, *requirements("build-system"), *listed("wheels"))
     target, host = options.target or host_target(), host_target()
     flags: tuple[str | Path, ...]
     flags = ("--release", "--locked", "--interpreter", PYTHON, "--target", target)

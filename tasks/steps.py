@@ -63,6 +63,7 @@ def run(
     """
     start, done = time.monotonic(), threading.Event()
     environment = {**os.environ, "PYO3_PYTHON": str(PYTHON)}
+    environment["PATH"] = f"{BIN}{os.pathsep}{environment['PATH']}"  # maturin looks for zig there
     environment.pop("PYTHONPATH", None)  # the installed package is what runs, not the sources
     if imports:
         environment["PYTHONPATH"] = imports
@@ -121,8 +122,14 @@ def requirements(section: str) -> list[str]:
     return sorted({text for one in lists for text in re.findall(r'"([^"]+)"', one)})
 
 
-def extra(name: str) -> list[str]:
-    """The requirements of one extra."""
+def all_requirements() -> list[str]:
+    """What the build, the extras and the groups require."""
+    sections = ("build-system", r"project\.optional-dependencies", "dependency-groups")
+    return sorted({text for section in sections for text in requirements(section)})
+
+
+def listed(name: str) -> list[str]:
+    """The requirements of one extra or dependency group."""
     [found] = re.findall(rf"^{name} = (\[.*?\])$", PYPROJECT.read_text("utf-8"), re.M | re.S)
     return re.findall(r'"([^"]+)"', found)
 
@@ -134,8 +141,7 @@ def host_target() -> str:
 
 def locked_heading() -> str:
     """The first line of constraints.txt, which changes when a requirement does."""
-    all_of_them = requirements("build-system") + requirements(r"project\.optional-dependencies")
-    mark = hashlib.sha256("\n".join(all_of_them).encode()).hexdigest()
+    mark = hashlib.sha256("\n".join(all_requirements()).encode()).hexdigest()
     return f"# Made by `python3 dev.py lock` from requirements with SHA-256 {mark}\n"
 
 
@@ -175,14 +181,14 @@ def build(folder: Path, profile: str) -> Path:
     return next(folder.glob("tokenctx-*.whl"))
 
 
-def setup(*extras: str, profile: str = FAST) -> None:
-    """Bring `.venv` up to date: the package as a wheel of `profile`, with `extras`."""
+def setup(*lists: str, profile: str = FAST) -> None:
+    """Bring `.venv` up to date: a wheel of `profile`, and the extras and groups of `lists`."""
     require_cargo()
     stamp = make_venv()
     wanted = digest([PYPROJECT, CONSTRAINTS])
     if stamp.get("requirements") != wanted:
         pip("install maturin", PYTHON, *requirements("build-system"))
-        stamp = save({"python": stamp["python"], "requirements": wanted, "extras": ""})
+        stamp = save({"python": stamp["python"], "requirements": wanted, "lists": ""})
     package = digest(package_files())
     wheel = next((WHEELS / profile).glob("tokenctx-*.whl"), None)
     if wheel is None or stamp.get(profile) != package:
@@ -191,7 +197,8 @@ def setup(*extras: str, profile: str = FAST) -> None:
     if stamp.get("installed") != profile:
         pip(f"install {wheel.name}", PYTHON, "--no-deps", "--force-reinstall", wheel)
         stamp = save({**stamp, "installed": profile})
-    missing = [extra for extra in extras if extra not in stamp["extras"].split()]
+    missing = [name for name in lists if name not in stamp["lists"].split()]
     if missing:
-        pip(f"install extras {', '.join(missing)}", PYTHON, f"{wheel}[{','.join(missing)}]")
-        save({**stamp, "extras": " ".join([stamp["extras"], *missing])})
+        wanted_packages = sorted({text for name in missing for text in listed(name)})
+        pip(f"install what {', '.join(missing)} lists", PYTHON, *wanted_packages)
+        save({**stamp, "lists": " ".join([stamp["lists"], *missing])})
