@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from tasks.environment import WHEELS, setup
 from tasks.packages import release, sdist, wheel
 from tasks.steps import (
     BIN,
@@ -20,7 +21,6 @@ from tasks.steps import (
     PYTHON,
     QUICK,
     ROOT,
-    WHEELS,
     StepError,
     all_requirements,
     cargo,
@@ -34,7 +34,6 @@ from tasks.steps import (
     require_cargo,
     run,
     say,
-    setup,
 )
 
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"

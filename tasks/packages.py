@@ -1,14 +1,22 @@
 """What is released: wheels, the sdist, the notes."""
 
 import argparse
+import hashlib
+import os
 import re
 import shutil
+import subprocess
+import sys
+import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 
+from tasks.build import OLDEST_DATE, build, copy_sources, links
 from tasks.steps import (
     BIN,
     CARGO_TOML,
+    FAST,
     PYTHON,
     ROOT,
     StepError,
@@ -16,65 +24,145 @@ from tasks.steps import (
     listed,
     make_venv,
     pip,
+    python,
     require_cargo,
     requirements,
     run,
     say,
 )
 
+DIST = ROOT / "dist"
 SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
+ADDRESSES = ("Repository", "Documentation")
+# What the tests of an unpacked sdist need, and those tests: beside the reference, on recorded data.
+TEST_TOOLS = ("blake3", "hypothesis", "pytest", "pytest-benchmark", "pytest-randomly", "regex")
+SDIST_TESTS = tuple(f"tests/test_{name}.py" for name in ("import", "packaging", "vectors", "usage"))
+TRAILS = re.compile(rb"/(?:root|home|Users|tmp|github)/[\w./-]+|registry/src")
 
 
 def wheel(options: argparse.Namespace) -> None:
-    """Build dist/*.whl as released, for --target or this machine, and count with it if it can."""
+    """Build dist/*.whl as released, for --target or this machine, check it and count with it."""
     require_cargo()
     make_venv()
-    pip("install maturin, zig", PYTHON, *requirements("build-system"), *listed("wheels"))
     target, host = options.target or host_target(), host_target()
-    flags: tuple[str | Path, ...]
-    flags = ("--release", "--locked", "--interpreter", PYTHON, "--target", target)
-    linux = ("--zig", "--compatibility", "manylinux2014" if "gnu" in target else "musllinux_1_2")
-    flags += linux if "linux" in target else ()
-    shutil.rmtree(ROOT / "dist", ignore_errors=True)
-    words = (PYTHON, "-m", "maturin", "build", *flags, "--out", ROOT / "dist")
-    run(f"build the wheel for {target}", *words, advice="maturin", quiet=True)
-    [built] = (ROOT / "dist").glob("*.whl")
+    add_target(target)
+    built = build(DIST, FAST, target)
+    inspect(built, target)
     if target == host:
         try_out(built)
     else:
         say(f"{built.name} is for another machine: it was not tried")
 
 
-def sdist(_: argparse.Namespace) -> None:
-    """Build dist/*.tar.gz, make a wheel of it in a throw-away environment and count with that."""
-    require_cargo()
-    make_venv()
-    pip("install maturin", PYTHON, *requirements("build-system"))
-    shutil.rmtree(ROOT / "dist", ignore_errors=True)
-    run("build the sdist", PYTHON, "-m", "maturin", "sdist", "--out", ROOT / "dist", quiet=True)
-    [built] = (ROOT / "dist").glob("*.tar.gz")
-    try_out(built)
+def add_target(target: str) -> None:
+    """Install the standard library of Rust for `target`, if it is not there."""
+    there = subprocess.check_output(("rustup", "target", "list", "--installed"), text=True)
+    if target != host_target() and target not in there.split():
+        run(f"rustup target add {target}", "rustup", "target", "add", target, quiet=True)
 
 
-def try_out(built: Path) -> None:
-    """Install `built` in a throw-away environment and count with it."""
+def inspect(built: Path, target: str) -> None:
+    """The wheel renders on an index, keeps to the stable ABI, and runs where its name says."""
+    pip("install what wheels lists", PYTHON, *listed("wheels"))
+    python("twine", "-m", "twine", "check", "--strict", built)
+    python("abi3audit", "-m", "abi3audit", "--strict", built)
+    if "linux" in target:
+        python("auditwheel", "-m", "auditwheel", "show", built)
+    no_trails(built)
+
+
+def no_trails(built: Path) -> None:
+    """Nothing in the wheel names a folder of the machine that has built it."""
+    with zipfile.ZipFile(built) as wheel:
+        found = [(name, TRAILS.search(wheel.read(name))) for name in wheel.namelist()]
+    named = [f"{name}: {hit[0].decode()}" for name, hit in found if hit]
+    if named:
+        raise StepError(f"{built.name} names folders of this machine: {'; '.join(named)}")
+    say(f"{built.name} names no folder of this machine")
+
+
+def try_out(built: Path, interpreter: str | Path = PYTHON) -> None:
+    """Install `built` in a throw-away environment of an interpreter, and count with it."""
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder, BIN.name, PYTHON.name)
-        run("make a fresh environment", PYTHON, "-m", "venv", folder, advice="venv", quiet=True)
+        run(
+            "make a fresh environment", interpreter, "-m", "venv", folder, advice="venv", quiet=True
+        )
         pip(f"install {built.name}", fresh, built)
         run("count with it", fresh, "-I", "-W", "error", "-c", SMOKE)
 
 
+def same_again(options: argparse.Namespace) -> None:
+    """Build the wheel of --target once more in another folder, and compare it with dist/."""
+    target = options.target or host_target()
+    [first] = DIST.glob("*.whl")
+    with tempfile.TemporaryDirectory() as folder:
+        origin = copy_sources(ROOT, Path(folder, "another/place"))
+        second = build(Path(folder, "dist"), FAST, target, origin)
+        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (first, second)]
+    if digests[0] != digests[1]:
+        raise StepError(f"{first.name}: the second build has other bytes; compare with diffoscope")
+    say(f"{first.name}: the same bytes from two folders, SHA-256 {digests[0]}")
+
+
+def sdist(options: argparse.Namespace) -> None:
+    """Build dist/*.tar.gz; unpacked, without network, it is built, installed and tested."""
+    require_cargo()
+    make_venv()
+    pip("install maturin", PYTHON, *requirements("build-system"))
+    shutil.rmtree(DIST, ignore_errors=True)
+    command = (PYTHON, "-m", "maturin", "sdist", "--out", DIST)
+    variables = {"SOURCE_DATE_EPOCH": OLDEST_DATE}
+    source = copy_sources(ROOT)
+    run("build the sdist", *command, folder=source, variables=variables, quiet=True)
+    [built] = DIST.glob("*.tar.gz")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with tarfile.open(built) as archive:
+            archive.extractall(folder, filter="data")
+        [tree] = folder.glob("tokenctx-*")
+        fresh = folder / "venv" / BIN.name / PYTHON.name
+        run("make a fresh environment", PYTHON, "-m", "venv", folder / "venv", quiet=True)
+        pip("install what tests need", fresh, *requirements("build-system"), *TEST_TOOLS)
+        run("fetch crates", "cargo", "fetch", "--locked", folder=tree, quiet=True)
+        profile = f"build-args=--profile {options.profile}"
+        offline: tuple[str | Path, ...] = (*without_network(), fresh, "-m")
+        install: tuple[str | Path, ...] = (
+            "pip",
+            "install",
+            "--no-index",
+            "--no-build-isolation",
+            "-C",
+            profile,
+            tree,
+        )
+        variables = {"CARGO_NET_OFFLINE": "true"}
+        run("install it offline", *offline, *install, variables=variables, quiet=True)
+        run("test it offline", *offline, "pytest", "-q", *SDIST_TESTS, folder=tree)
+    say(f"{built.name} was built, installed and tested without network")
+
+
+def without_network() -> tuple[str, ...]:
+    """Words before a command that run it where no network is, if we may."""
+    if sys.platform == "linux" and os.geteuid() == 0:
+        return ("unshare", "--net")
+    say("the network cannot be taken away here, which takes Linux and root")
+    return ()
+
+
 def release(options: argparse.Namespace) -> None:
-    """Check that --tag is the version of Cargo.toml and CHANGELOG.md; write dist/notes.md."""
+    """Check --tag against Cargo.toml and CHANGELOG.md, and the addresses; write dist/notes.md."""
     [version] = re.findall(r'^version = "(.+)"', CARGO_TOML, re.MULTILINE)
     if options.tag != f"v{version}":
         raise StepError(f"release: the tag is {options.tag!r}, and Cargo.toml says v{version}")
+    missing = [name for name in ADDRESSES if name not in links()]
+    if missing:
+        raise StepError(f"release: [project.urls] of pyproject.toml lacks {', '.join(missing)}")
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
     found = re.search(rf"^## {re.escape(version)}\b.*?\n(.*?)(?=^## |\Z)", changes, re.M | re.S)
     if found is None:
         raise StepError(f"release: CHANGELOG.md has no heading '## {version}'")
-    notes = ROOT / "dist/notes.md"
+    notes = DIST / "notes.md"
     notes.parent.mkdir(exist_ok=True)
     notes.write_text(found[1].strip() + "\n", "utf-8")
     say(f"release: {options.tag}, notes of {len(found[1]):,} characters in dist/notes.md")

@@ -18,7 +18,6 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 EXE = ".exe" if os.name == "nt" else ""
 PYTHON = BIN / f"python{EXE}"
 STAMP = VENV / "tokenctx-stamp.json"
-WHEELS = ROOT / "target" / "dev-wheels"
 QUICK, FAST = "dev", "release"  # profiles of Cargo.toml: soon built; what users install
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -56,6 +55,7 @@ def run(
     quiet: bool = False,
     imports: str = "",
     folder: Path = ROOT,
+    variables: dict[str, str] | None = None,
 ) -> None:
     """Run one step and say how long it took; a quiet step shows its output only if it fails.
 
@@ -65,6 +65,7 @@ def run(
     environment = {**os.environ, "PYO3_PYTHON": str(PYTHON)}
     environment["PATH"] = f"{BIN}{os.pathsep}{environment['PATH']}"  # maturin looks for zig there
     environment.pop("PYTHONPATH", None)  # the installed package is what runs, not the sources
+    environment |= variables or {}
     if imports:
         environment["PYTHONPATH"] = imports
     if quiet:
@@ -145,14 +146,6 @@ def locked_heading() -> str:
     return f"# Made by `python3 dev.py lock` from requirements with SHA-256 {mark}\n"
 
 
-def package_files() -> list[Path]:
-    """Every file that the wheel is made of."""
-    top = [ROOT / name for name in ("Cargo.toml", "Cargo.lock", "build.rs", "README.md", "LICENSE")]
-    deep = (path for name in ("src", "python", "licenses") for path in (ROOT / name).rglob("*"))
-    built = {".pyc", ".pyd", ".so"}
-    return [path for path in (*top, *deep) if path.is_file() and path.suffix not in built]
-
-
 def save(stamp: dict[str, str]) -> dict[str, str]:
     STAMP.write_text(json.dumps(stamp, indent=1), "utf-8")
     return stamp
@@ -167,38 +160,3 @@ def make_venv() -> dict[str, str]:
     shutil.rmtree(VENV, ignore_errors=True)
     run("make .venv", sys.executable, "-m", "venv", VENV, advice="venv", quiet=True)
     return save({"python": origin})
-
-
-def build(folder: Path, profile: str) -> Path:
-    """The wheel of this tree."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for leftover in (ROOT / "python/tokenctx").glob("_core.*"):  # of `maturin develop`
-        if leftover.suffix in {".so", ".pyd"}:
-            leftover.unlink()
-    flags = ("--profile", profile, "--locked", "--interpreter", PYTHON, "--out", folder)
-    title = f"build the wheel, profile {profile} (the first time takes a minute)"
-    run(title, PYTHON, "-m", "maturin", "build", *flags, advice="maturin", quiet=True)
-    return next(folder.glob("tokenctx-*.whl"))
-
-
-def setup(*lists: str, profile: str = FAST) -> None:
-    """Bring `.venv` up to date: a wheel of `profile`, and the extras and groups of `lists`."""
-    require_cargo()
-    stamp = make_venv()
-    wanted = digest([PYPROJECT, CONSTRAINTS])
-    if stamp.get("requirements") != wanted:
-        pip("install maturin", PYTHON, *requirements("build-system"))
-        stamp = save({"python": stamp["python"], "requirements": wanted, "lists": ""})
-    package = digest(package_files())
-    wheel = next((WHEELS / profile).glob("tokenctx-*.whl"), None)
-    if wheel is None or stamp.get(profile) != package:
-        wheel = build(WHEELS / profile, profile)
-        stamp = save({**stamp, profile: package, "installed": ""})
-    if stamp.get("installed") != profile:
-        pip(f"install {wheel.name}", PYTHON, "--no-deps", "--force-reinstall", wheel)
-        stamp = save({**stamp, "installed": profile})
-    missing = [name for name in lists if name not in stamp["lists"].split()]
-    if missing:
-        wanted_packages = sorted({text for name in missing for text in listed(name)})
-        pip(f"install what {', '.join(missing)} lists", PYTHON, *wanted_packages)
-        save({**stamp, "lists": " ".join([stamp["lists"], *missing])})

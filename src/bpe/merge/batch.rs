@@ -283,6 +283,7 @@ impl MergeBatch {
     }
 
     /// Sets the word of a pair that is longer than a short token.
+    #[cfg(target_arch = "x86_64")]
     pub(in crate::bpe) fn set_long(
         &mut self,
         vocabulary: &Vocabulary,

@@ -35,6 +35,7 @@ static BLOCKS: &[[u8; BLOCK]] = include_bytes!(concat!(env!("OUT_DIR"), "/classe
 /// Classes of the characters of one or two bytes.
 static TWO_BYTES: &[u8; 1 << 11] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.two_bytes"));
 /// The class of all characters of three bytes with the same first one, by its low bits; 0 if they differ.
+#[cfg(target_arch = "x86_64")]
 pub(in crate::bpe) static LEADS: [u8; 16] = leads();
 static ASCII: &[u8; BLOCK] = &BLOCKS[0];
 
@@ -95,11 +96,13 @@ fn wide_character_at(text: &[u8], at: usize, lead: u8) -> (u32, usize) {
 }
 
 /// Classes of the 128 characters around that one, the lowest bits of which are 0 in the first.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(in crate::bpe) fn classes_around(code: u32) -> &'static [u8; BLOCK] {
     &BLOCKS[usize::from(INDEX[code as usize / BLOCK])]
 }
 
+#[cfg(target_arch = "x86_64")]
 const fn leads() -> [u8; 16] {
     const PER_LEAD: usize = (1 << 12) / BLOCK;
     let mut leads = [0; 16];
