@@ -12,12 +12,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tasks.environment import WHEELS, setup
+from tasks.environment import built_wheel, setup
+from tasks.machines import lint_arm, same_again, wheels
 from tasks.packages import release, sdist, wheel
 from tasks.steps import (
     BIN,
     CONSTRAINTS,
     EXE,
+    FAST,
     PYTHON,
     QUICK,
     ROOT,
@@ -26,6 +28,7 @@ from tasks.steps import (
     cargo,
     digest,
     host_target,
+    if_possible,
     listed,
     locked_heading,
     make_venv,
@@ -43,6 +46,7 @@ CI_STEPS = (
     *("demo", "test --install", "clients", "lint", "rust", "fuzz --seconds 60"),  # profile dev
     "fuzz_core --seconds 30",
     *("bench", "exactness", "instructions"),  # profile release
+    "wheels",  # what is released, on every Python and machine that can be had here
     "workflows",
 )
 STUDIES = {  # what benches/studies holds, and the extras and groups that each needs
@@ -145,7 +149,7 @@ def test(options: argparse.Namespace) -> None:
 def clients(options: argparse.Namespace) -> None:
     """Run the tests of litellm's proxy and of agent frameworks, in environments of their own."""
     setup("cli", "test", profile=QUICK)
-    [wheel] = (WHEELS / QUICK).glob("tokenctx-*.whl")
+    wheel = built_wheel(QUICK)
     pip("install uv", PYTHON, "uv>=0.9")
     for name, (own, lists, tests) in CLIENTS.items():
         folder = ROOT / f".venv-{name}"
@@ -210,6 +214,7 @@ def lint(_: argparse.Namespace) -> None:
     clippy = ("clippy", "--quiet", "--locked", "--all-targets")
     cargo("clippy", *clippy, "--", "-D", "warnings")
     cargo("clippy, core alone", *clippy, "--no-default-features", "--", "-D", "warnings")
+    if_possible(lint_arm)
 
 
 def rust(options: argparse.Namespace) -> None:
@@ -311,15 +316,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
     takes_words = (lock, test, clients, rust, bench, exactness, instructions, study)
-    others = (fuzz, fuzz_core, wheel, sdist, release, workflows, ci, clean)
+    others = (fuzz, fuzz_core, wheel, same_again, sdist, wheels, release, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)
         target.set_defaults(function=function, words=[])
         if function in (fuzz, fuzz_core):
             target.add_argument("--seconds", type=int, default=60)
-        if function is wheel:
+        if function in (wheel, same_again):
             target.add_argument("--target", help="such as aarch64-unknown-linux-gnu")
+        if function is wheels:
+            target.add_argument("--nightly", action="store_true", help="what takes long, too")
+        if function is sdist:
+            target.add_argument("--profile", choices=(QUICK, FAST), default=FAST)
         if function is release:
             target.add_argument("--tag", required=True, help="such as v0.1.0")
         if function is study:

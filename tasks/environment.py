@@ -23,10 +23,23 @@ WHEELS = ROOT / "target" / "dev-wheels"
 
 def package_files() -> list[Path]:
     """Every file that the wheel is made of."""
-    top = [ROOT / name for name in ("Cargo.toml", "Cargo.lock", "build.rs", "README.md", "LICENSE")]
+    names = ("Cargo.toml", "Cargo.lock", "build.rs", "README.md", "LICENSE", "tasks/build.py")
     deep = (path for name in ("src", "python", "licenses") for path in (ROOT / name).rglob("*"))
     built = {".pyc", ".pyd", ".so"}
-    return [path for path in (*top, *deep) if path.is_file() and path.suffix not in built]
+    files = (PYPROJECT, *(ROOT / name for name in names), *deep)
+    return [path for path in files if path.is_file() and path.suffix not in built]
+
+
+def built_wheel(profile: str, target: str = "") -> Path:
+    """The wheel of `profile` for `target`, built anew if a file that it is made of has changed."""
+    folder = WHEELS / (target or profile)
+    stamp, package = WHEELS / f"{folder.name}.stamp", digest(package_files())
+    wheel = next(folder.glob("tokenctx-*.whl"), None)
+    if wheel is None or not stamp.exists() or stamp.read_text("utf-8") != package:
+        stamp.unlink(missing_ok=True)
+        wheel = build(folder, profile, target)
+        stamp.write_text(package, "utf-8")
+    return wheel
 
 
 def setup(*lists: str, profile: str = FAST) -> None:
@@ -37,16 +50,12 @@ def setup(*lists: str, profile: str = FAST) -> None:
     if stamp.get("requirements") != wanted:
         pip("install maturin", PYTHON, *requirements("build-system"))
         stamp = save({"python": stamp["python"], "requirements": wanted, "lists": ""})
-    package = digest(package_files())
-    wheel = next((WHEELS / profile).glob("tokenctx-*.whl"), None)
-    if wheel is None or stamp.get(profile) != package:
-        wheel = build(WHEELS / profile, profile)
-        stamp = save({**stamp, profile: package, "installed": ""})
-    if stamp.get("installed") != profile:
+    wheel = built_wheel(profile)
+    if stamp.get("installed") != (mark := f"{profile} {digest([wheel])}"):
         pip(f"install {wheel.name}", PYTHON, "--no-deps", "--force-reinstall", wheel)
-        stamp = save({**stamp, "installed": profile})
+        stamp = save({**stamp, "installed": mark})
     missing = [name for name in lists if name not in stamp["lists"].split()]
     if missing:
-        wanted_packages = sorted({text for name in missing for text in listed(name)})
-        pip(f"install what {', '.join(missing)} lists", PYTHON, *wanted_packages)
+        packages = sorted({text for name in missing for text in listed(name)})
+        pip(f"install what {', '.join(missing)} lists", PYTHON, *packages)
         save({**stamp, "lists": " ".join([stamp["lists"], *missing])})

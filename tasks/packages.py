@@ -1,7 +1,6 @@
 """What is released: wheels, the sdist, the notes."""
 
 import argparse
-import hashlib
 import os
 import re
 import shutil
@@ -19,6 +18,7 @@ from tasks.steps import (
     FAST,
     PYTHON,
     ROOT,
+    MissingError,
     StepError,
     host_target,
     listed,
@@ -31,8 +31,8 @@ from tasks.steps import (
     say,
 )
 
+TEN_LINES = ROOT / "tasks/ten_lines.py"
 DIST = ROOT / "dist"
-SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o200k_base'))"
 ADDRESSES = ("Repository", "Documentation")
 # What the tests of an unpacked sdist need, and those tests: beside the reference, on recorded data.
 TEST_TOOLS = ("blake3", "hypothesis", "pytest", "pytest-benchmark", "pytest-randomly", "regex")
@@ -56,9 +56,13 @@ def wheel(options: argparse.Namespace) -> None:
 
 def add_target(target: str) -> None:
     """Install the standard library of Rust for `target`, if it is not there."""
-    there = subprocess.check_output(("rustup", "target", "list", "--installed"), text=True)
-    if target != host_target() and target not in there.split():
+    there = ("rustup", "target", "list", "--installed")
+    if target == host_target() or target in subprocess.check_output(there, text=True).split():
+        return
+    try:
         run(f"rustup target add {target}", "rustup", "target", "add", target, quiet=True)
+    except StepError as error:
+        raise MissingError(f"the standard library of Rust for {target}: {error}") from None
 
 
 def inspect(built: Path, target: str) -> None:
@@ -67,8 +71,18 @@ def inspect(built: Path, target: str) -> None:
     python("twine", "-m", "twine", "check", "--strict", built)
     python("abi3audit", "-m", "abi3audit", "--strict", built)
     if "linux" in target:
-        python("auditwheel", "-m", "auditwheel", "show", built)
+        audit_tag(built)
     no_trails(built)
+
+
+def audit_tag(built: Path) -> None:
+    """The wheel needs nothing of the system that its platform tag does not promise."""
+    words = (PYTHON, "-m", "auditwheel", "show", built)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    tag = built.stem.split("-")[-1].split(".")[-1]
+    if f'following platform tag: "{tag}"' not in " ".join(done.stdout.split()):
+        raise StepError(f"auditwheel does not find {tag}: {done.stdout}{done.stderr}")
+    say(f"auditwheel: {tag}")
 
 
 def no_trails(built: Path) -> None:
@@ -81,28 +95,15 @@ def no_trails(built: Path) -> None:
     say(f"{built.name} names no folder of this machine")
 
 
-def try_out(built: Path, interpreter: str | Path = PYTHON) -> None:
-    """Install `built` in a throw-away environment of an interpreter, and count with it."""
+def try_out(built: Path, interpreter: str | Path = PYTHON, about: str = "") -> None:
+    """Install `built` in a throw-away environment of an interpreter, and run README's ten lines."""
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder, BIN.name, PYTHON.name)
-        run(
-            "make a fresh environment", interpreter, "-m", "venv", folder, advice="venv", quiet=True
-        )
-        pip(f"install {built.name}", fresh, built)
-        run("count with it", fresh, "-I", "-W", "error", "-c", SMOKE)
-
-
-def same_again(options: argparse.Namespace) -> None:
-    """Build the wheel of --target once more in another folder, and compare it with dist/."""
-    target = options.target or host_target()
-    [first] = DIST.glob("*.whl")
-    with tempfile.TemporaryDirectory() as folder:
-        origin = copy_sources(ROOT, Path(folder, "another/place"))
-        second = build(Path(folder, "dist"), FAST, target, origin)
-        digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (first, second)]
-    if digests[0] != digests[1]:
-        raise StepError(f"{first.name}: the second build has other bytes; compare with diffoscope")
-    say(f"{first.name}: the same bytes from two folders, SHA-256 {digests[0]}")
+        words = (interpreter, "-m", "venv", "--without-pip", folder)
+        run(f"make a fresh environment{about}", *words, advice="venv", quiet=True)
+        install = (PYTHON, "-m", "pip", "--python", fresh, "install", "--quiet", "--no-index")
+        run(f"install {built.name}", *install, built, quiet=True)
+        run("README's lines", fresh, "-I", "-W", "error", TEN_LINES, ROOT / "README.md")
 
 
 def sdist(options: argparse.Namespace) -> None:

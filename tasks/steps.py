@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,6 +36,10 @@ ADVICE = {  # what to do when a program is missing or fails
 
 class StepError(Exception):
     """A step failed; the message says which, why, and the way out."""
+
+
+class MissingError(StepError):
+    """A step needs what this machine lacks and cannot have."""
 
 
 def say(text: str) -> None:
@@ -85,6 +90,16 @@ def run(
             sys.stderr.write("".join(log.readlines()[-80:]))
             raise StepError(f"{title}: exit code {code}. {ADVICE.get(advice, '')}")
     say(f"{title}: {time.monotonic() - start:.1f} s")
+
+
+def if_possible(stage: Callable[[], None]) -> None:
+    """Run a stage; where this machine lacks something, say so, and fail only in CI."""
+    try:
+        stage()
+    except MissingError as error:
+        if os.environ.get("CI"):
+            raise
+        say(f"NOT RUN: {error}")
 
 
 def python(title: str, *words: str | Path) -> None:

@@ -1,0 +1,192 @@
+"""What is released, tried on the Pythons and machines that one Linux machine can have."""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tasks.build import build, copy_sources
+from tasks.environment import built_wheel
+from tasks.packages import TEN_LINES, add_target, inspect, try_out
+from tasks.roots import emulated, inside, require, unpacked
+from tasks.steps import (
+    BIN,
+    FAST,
+    PYTHON,
+    ROOT,
+    StepError,
+    host_target,
+    if_possible,
+    listed,
+    make_venv,
+    pip,
+    require_cargo,
+    requirements,
+    run,
+    say,
+)
+
+NEWEST = ("sid", ("3.14", "3.15"))  # the Debian suite that has Pythons before their release
+STABLE = "bookworm"
+ARM = "aarch64-unknown-linux-gnu"
+# Of the Python tests, those whose answers the wheel gives alone, and how they are run under qemu.
+ARM_TESTS = ("import", "recorded", "usage", "vectors")
+ARM_TOOLS = ("blake3", "httpx", "hypothesis", "pytest", "pytest-benchmark", "regex", "tiktoken")
+# Cargo's fat LTO takes a minute, on one core, and proves nothing here.
+SOON = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
+BUILT = (  # by --nightly, beside what is run
+    *("x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"),
+    *("x86_64-apple-darwin", "aarch64-apple-darwin"),
+)
+
+
+def wheels(options: argparse.Namespace) -> None:
+    """Install the wheel on every Python here and in roots without a compiler; tests for aarch64."""
+    require_cargo()
+    make_venv()
+    stages = (on_every_python, in_a_slim_root, on_new_pythons, on_arm)
+    nightly = (rust_on_arm, rust_on_musl, every_target) if options.nightly else ()
+    for stage in (*stages, *nightly):
+        say(f"== {(stage.__doc__ or '').splitlines()[0]}")
+        if_possible(stage)
+
+
+def released(target: str = "") -> Path:
+    """The wheel as released for `target`, or for this machine."""
+    return built_wheel(FAST, "" if target == host_target() else target)
+
+
+def interpreters() -> dict[str, Path]:
+    """Every CPython from 3.10 on that is on the PATH or that pyenv has, by its version."""
+    places = [Path(place) for place in os.environ["PATH"].split(os.pathsep)]
+    home = os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv"
+    places += sorted(Path(home).glob("versions/*/bin"))
+    found: dict[str, Path] = {}
+    for path in (path for place in places for path in sorted(place.glob("python3.[0-9][0-9]"))):
+        words = (path, "-I", "-c", "import sys; print(*sys.version_info[:3], sep='.')")
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode == 0:  # pyenv's shims of Pythons that are not chosen fail
+            found.setdefault(done.stdout.strip(), path)
+    return found
+
+
+def on_every_python() -> None:
+    """The wheel passes its audits, installs on every Python found here, and runs README's lines."""
+    wheel = released()
+    inspect(wheel, host_target())
+    for version, interpreter in interpreters().items():
+        try_out(wheel, interpreter, f" of {version}")
+
+
+def slim(suite: str, architecture: str, wheel: Path, *packages: str) -> Path:
+    """A root without a compiler, with the wheel and pip's own wheel in its folder /work."""
+    root = unpacked(suite, architecture, *packages)
+    fetch = ("-m", "pip", "download", "--quiet", "--no-deps", "--dest", root / "work", "pip")
+    run("fetch pip", PYTHON, *fetch, quiet=True)
+    for path in (wheel, TEN_LINES, ROOT / "README.md"):
+        shutil.copy2(path, root / "work")
+    return root
+
+
+def install(root: Path, wheel: Path, python: str) -> None:
+    """Install the wheel in a root as pip does it there, without an index, and use it."""
+    [pip_wheel] = (root / "work").glob("pip-*.whl")
+    words = ("install", "--quiet", "--no-index", "--root-user-action", "ignore", "--upgrade")
+    where = ("--target", "/packages", wheel.name)
+    inside(root, f"pip install by {python}", python, f"{pip_wheel.name}/pip", *words, *where)
+    inside(root, f"README's lines by {python}", python, "ten_lines.py", "README.md")
+
+
+def in_a_slim_root() -> None:
+    """In a root without a compiler the wheel of this machine installs and runs README's lines."""
+    root = slim(STABLE, "amd64", released(), "python3")
+    install(root, released(), "python3")
+
+
+def on_new_pythons() -> None:
+    """The same on Pythons that are newer than those here."""
+    suite, versions = NEWEST
+    root = slim(suite, "amd64", released(), *(f"python{version}" for version in versions))
+    for version in versions:
+        install(root, released(), f"python{version}")
+
+
+def on_arm() -> None:
+    """The wheel for aarch64 installs in a root for it without a compiler; its Python tests pass."""
+    add_target(ARM)
+    wheel = released(ARM)
+    inspect(wheel, ARM)
+    with emulated("aarch64"):
+        root = slim(STABLE, "arm64", wheel, "python3")
+        install(root, wheel, "python3")
+        for name in ("tests", "benches", "licenses", "src/claude", "python/tokenctx/data"):
+            ignored = shutil.ignore_patterns("node_modules", "__pycache__")
+            shutil.copytree(ROOT / name, root / "work" / name, ignore=ignored)
+        shutil.copy2(ROOT / "pyproject.toml", root / "work")
+        platforms = [f"--platform=manylinux{tag}_aarch64" for tag in ("2014", "_2_28", "_2_34")]
+        flags = ("--target", root / "packages", "--python-version=3.11", "--only-binary=:all:")
+        pip("install the tools of tests for aarch64", PYTHON, *flags, *platforms, *ARM_TOOLS)
+        tests = [f"tests/test_{name}.py" for name in ARM_TESTS]
+        words = ("python3", "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider")
+        inside(root, "tests on aarch64", *words, *tests)
+
+
+def zig_cargo(
+    title: str,
+    target: str,
+    *words: str,
+    flags: tuple[str, ...] = (),
+    variables: dict[str, str] | None = None,
+) -> None:
+    """Run cargo for `target` and the core alone, linked by zig."""
+    add_target(target)
+    pip("install zig", PYTHON, *requirements("build-system"), *listed("wheels"))
+    core = ("--target", target, "--locked", "--no-default-features", *flags)
+    run(title, BIN / "cargo-zigbuild", *words, *core, variables=variables)
+
+
+def lint_arm() -> None:
+    """Clippy reads what is compiled for aarch64 only, and finds what x86-64 alone uses."""
+    title, words = "clippy, core alone, aarch64", ("clippy", "--quiet", "--all-targets")
+    zig_cargo(title, ARM, *words, flags=("--", "-D", "warnings"))
+
+
+def rust_on_arm() -> None:
+    """All Rust tests of the core pass on aarch64."""
+    require("qemu-aarch64-static")
+    root = unpacked(STABLE, "arm64", "libc6", "libgcc-s1")
+    runner = f"qemu-aarch64-static -L {root}"
+    variables = {**SOON, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER": runner}
+    zig_cargo("Rust tests on aarch64", ARM, "test", "--release", variables=variables)
+
+
+def rust_on_musl() -> None:
+    """All Rust tests of the core pass with musl, in static programs."""
+    target = "x86_64-unknown-linux-musl"
+    zig_cargo("Rust tests with musl", target, "test", "--release", variables=SOON)
+
+
+def same_again(options: argparse.Namespace) -> None:
+    """Build the wheel, for --target or here, in another folder too: it has the same bytes."""
+    target = options.target or host_target()
+    first = released(target)
+    with tempfile.TemporaryDirectory() as folder:
+        origin = copy_sources(ROOT, Path(folder, "another/place"))
+        second = build(Path(folder, "dist"), FAST, target, origin)
+        marks = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (first, second)]
+        if marks[0] != marks[1]:
+            shutil.copy2(second, ROOT / "target" / f"second-{second.name}")
+            raise StepError(
+                f"{first.name} has other bytes from another folder: target/second-*.whl"
+            )
+    say(f"{first.name}: the same bytes from two folders, SHA-256 {marks[0]}")
+
+
+def every_target() -> None:
+    """The wheels for other machines are built and audited; they are not run here."""
+    for target in BUILT:
+        add_target(target)
+        inspect(released(target), target)
