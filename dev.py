@@ -212,8 +212,8 @@ def lint(_: argparse.Namespace) -> None:
     python("mypy", "-m", "mypy")
     python("stubtest", "-m", "mypy.stubtest", "tokenctx._core")
     clippy = ("clippy", "--quiet", "--locked", "--all-targets")
-    cargo("clippy", *clippy, "--", "-D", "warnings")
-    cargo("clippy, core alone", *clippy, "--no-default-features", "--", "-D", "warnings")
+    cargo("clippy", *clippy, "--features", "python", "--", "-D", "warnings")
+    cargo("clippy, core alone", *clippy, "--", "-D", "warnings")
     if_possible(lint_arm)
 
 

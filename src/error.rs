@@ -4,6 +4,13 @@
 use std::fmt;
 
 /// Why a request body was refused. `code` is stable, the text is for people.
+///
+/// ```
+/// use tokenctx::Body;
+///
+/// let error = Body::Bytes(b"{").read(|_| Ok(())).unwrap_err();
+/// assert_eq!((error.code(), error.offset()), ("truncated", Some(1)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
@@ -77,6 +84,13 @@ pub enum Error {
 }
 
 /// What a request has a bounded number of.
+///
+/// ```
+/// use tokenctx::{Error, Items};
+///
+/// let error = Error::TooMany { what: Items::Tools, limit: 10_000 };
+/// assert_eq!(error.limit(), Some(10_000));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Items {
     /// Messages.

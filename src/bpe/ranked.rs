@@ -27,6 +27,17 @@ const SAMPLE_BYTES: usize = 8 << 10;
 const SAMPLES: usize = 8;
 
 /// An encoding that was read from a rank file.
+///
+/// ```
+/// use tokenctx::{Ranked, SplitRule};
+///
+/// // A file with the 256 bytes and nothing to merge: in each line a token in base64, and its rank.
+/// let letters: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '/']).collect();
+/// let line = |byte: usize| format!("{}{}== {byte}\n", letters[byte >> 2], letters[(byte & 3) << 4]);
+/// let content: String = (0..256).map(line).collect();
+/// let bytes = Ranked::read("bytes".to_owned(), SplitRule::O200k, content.as_bytes()).expect("ranks");
+/// assert_eq!(bytes.count("hello"), 5);
+/// ```
 pub struct Ranked {
     name: String,
     number: u64,

@@ -11,6 +11,10 @@ use crate::request::{Assumptions, Dialect, Part, Request};
 const GUESS_PREFIXES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
 
 /// Where an estimate comes from.
+///
+/// ```
+/// assert_eq!(tokenctx::Source::Delta.name(), "delta");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The provider has billed exactly this request.
@@ -33,6 +37,15 @@ impl Source {
 }
 
 /// What a request is, as it was read.
+///
+/// ```
+/// # use tokenctx::{Alone, Body, Call, Dialect, Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let about = engine.count(&body, &Call::default(), &Alone)?.about;
+/// assert_eq!((about.dialect, about.model.as_str()), (Dialect::OpenAiChat, "gpt-4o"));
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// The format of the body.
@@ -60,6 +73,18 @@ impl About {
 }
 
 /// Input tokens that a request is expected to be billed for.
+///
+/// ```
+/// # use tokenctx::{Alone, Answer, Body, Call, Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let Answer::Estimate(estimate) = engine.estimate(&body, &Call::default(), 0, &Alone)? else {
+///     unreachable!("no store is asked")
+/// };
+/// assert_eq!(estimate.tokens, estimate.known_tokens + estimate.estimated_tokens);
+/// assert!(estimate.low <= estimate.tokens && estimate.tokens <= estimate.high);
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// Known and counted tokens.
@@ -85,6 +110,15 @@ pub struct Estimate {
 }
 
 /// A request counted here part by part.
+///
+/// ```
+/// # use tokenctx::{Alone, Body, Call, Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let count = engine.count(&body, &Call::default(), &Alone)?;
+/// assert_eq!(count.tokens, count.context_tokens + count.message_tokens.iter().sum::<u64>());
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestCount {
     /// All tokens.

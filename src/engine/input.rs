@@ -4,6 +4,13 @@ use crate::json::{Anomalies, Document, Limits};
 use crate::request::Dialect;
 
 /// The body of a request or of an answer, as the caller has it.
+///
+/// ```
+/// use tokenctx::Body;
+///
+/// assert_eq!(Body::Bytes(b"{}").byte_count(), 2);
+/// assert!(Body::Bytes(b"{").read(|_| Ok(())).is_err());
+/// ```
 #[derive(Debug)]
 pub enum Body<'b> {
     /// JSON text as it came.
@@ -52,6 +59,13 @@ impl Body<'_> {
 }
 
 /// What is known of a call beside its body.
+///
+/// ```
+/// use tokenctx::{Call, Dialect};
+///
+/// let call = Call { tenant: Some(b"acme"), dialect: Some(Dialect::Anthropic), ..Call::default() };
+/// assert_eq!(call.model, None); // the one that the body names
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Call<'c> {
     /// The tenant that makes it, any name; all who name none are one.
@@ -73,6 +87,24 @@ pub struct Call<'c> {
 /// A process that forks copies its locks as they are: one that another thread holds stays locked for ever
 /// in the copy. Whoever forks must therefore take locks only where no fork can happen, and wants to do long
 /// work elsewhere; an interpreter with a global lock forks while it holds that lock.
+///
+/// ```
+/// use tokenctx::Host;
+///
+/// /// Does long work as it is told to, and no process here forks.
+/// struct Inline;
+///
+/// impl Host for Inline {
+///     fn locked<T>(step: impl FnOnce() -> T) -> T {
+///         step()
+///     }
+///
+///     fn detached<T: Send>(&self, _byte_count: usize, work: impl FnOnce() -> T + Send) -> T {
+///         work()
+///     }
+/// }
+/// assert_eq!(Inline.detached(1 << 20, || 2), 2);
+/// ```
 pub trait Host {
     /// Runs `step`, which takes locks of the engine for a moment, where nothing can fork.
     fn locked<T>(step: impl FnOnce() -> T) -> T;
@@ -82,6 +114,12 @@ pub trait Host {
 }
 
 /// A program that does not fork, or only before it has threads.
+///
+/// ```
+/// use tokenctx::{Alone, Host};
+///
+/// assert_eq!(Alone.detached(1 << 20, || 2), 2);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Alone;
 

@@ -16,6 +16,14 @@ use crate::request::{Assumptions, Message, Part};
 const OUTSIDE_PREFIXES: [&str; 3] = ["remote_", "unreadable_", "server_"];
 
 /// Billed tokens of a call. `reasoning` is part of `output`.
+///
+/// ```
+/// use tokenctx::Billed;
+///
+/// // usage of OpenAI: {"prompt_tokens": 13, "completion_tokens": 9}
+/// let billed = Billed { input_tokens: 13, output_tokens: 9, ..Billed::default() };
+/// assert_eq!(billed.reasoning_tokens, 0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Billed {
     /// All input, cached too.

@@ -85,6 +85,17 @@ pub struct Engine {
 }
 
 /// What an engine says of a request.
+///
+/// ```
+/// # use tokenctx::{Alone, Answer, Body, Call, Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// match engine.estimate(&body, &Call::default(), 8, &Alone)? {
+///     Answer::Estimate(estimate) => assert_eq!(estimate.tokens, 8),
+///     Answer::Wanted(wanted) => println!("ask a store for {} prefixes", wanted.prefixes.len()),
+/// }
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// What it will cost.
@@ -94,6 +105,18 @@ pub enum Answer {
 }
 
 /// A recorded call.
+///
+/// ```
+/// # use tokenctx::{Alone, Billed, Body, Call, Engine, ReplyFault, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let billed = Billed { input_tokens: 9, output_tokens: 5, ..Billed::default() };
+/// let reply = Body::Bytes(b"not JSON");
+/// let record = engine.record(&body, billed, Some(&reply), &Call::default(), &Alone)?;
+/// let record = record.expect("input was billed");
+/// assert_eq!((record.expected.tokens, record.reply_fault), (8, Some(ReplyFault::Unreadable)));
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// What the request would have been estimated at before.
@@ -105,6 +128,10 @@ pub struct Record {
 }
 
 /// Why a call is recorded without its reply.
+///
+/// ```
+/// assert_eq!(tokenctx::ReplyFault::WithoutOutput.name(), "reply_without_output");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyFault {
     /// No JSON, or beyond a limit.

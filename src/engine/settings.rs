@@ -4,6 +4,17 @@ use crate::profile::table::Table;
 use std::borrow::Cow;
 
 /// How text is counted.
+///
+/// ```
+/// # use tokenctx::{Alone, Body, Call, Engine, Settings};
+/// use tokenctx::Method;
+///
+/// let settings = Settings { method: Method::Universal, ..Settings::default() };
+/// let engine = Engine::new(b"a secret of 16 bytes or more", settings);
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// assert_eq!(engine.count(&body, &Call::default(), &Alone)?.encoding, "o200k_base");
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum Method {
     /// By the profile of the model.
@@ -22,6 +33,13 @@ pub enum Method {
 }
 
 /// How an [`Engine`] counts.
+///
+/// ```
+/// use tokenctx::Settings;
+///
+/// let settings = Settings { is_learning: true, capacity_bytes: 256 << 20, ..Settings::default() };
+/// assert_eq!(settings.ttl_seconds, 86_400.0);
+/// ```
 pub struct Settings {
     /// How text is counted.
     pub method: Method,

@@ -8,6 +8,20 @@ use crate::known::sealed::Entry;
 const MAX_AGE_SECONDS: u64 = 2 * 365 * 24 * 3600;
 
 /// What to ask other processes for.
+///
+/// ```
+/// # use tokenctx::{Alone, Answer, Body, Call, Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// let body = Body::Bytes(
+///     br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"},
+///         {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "And now?"}]}"#,
+/// );
+/// let Answer::Wanted(wanted) = engine.estimate(&body, &Call::default(), 8, &Alone)? else {
+///     unreachable!("another process may know the first turn")
+/// };
+/// assert!(wanted.prefixes.len() <= 8);
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// What all requests of the conversation share.
@@ -17,6 +31,18 @@ pub struct Wanted {
 }
 
 /// A known total as another process takes it over.
+///
+/// ```
+/// # use tokenctx::{Alone, Billed, Body, Call, Engine, Settings};
+/// let [one, other] = [(); 2].map(|()| Engine::new(b"a secret of 16 bytes or more", Settings::default()));
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let (call, billed) = (Call::default(), Billed { input_tokens: 9, ..Billed::default() });
+/// let record = one.record(&body, billed, None, &call, &Alone)?.expect("input was billed");
+/// for entry in record.entries {
+///     assert!(other.insert(None, entry.prefix, &entry.sealed, 0.0, 0));
+/// }
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedEntry {
     /// What all requests of the conversation share.

@@ -5,10 +5,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Numbers with their names: answers by source, those of them that read only what was new, recorded calls,
 /// and what is kept.
+///
+/// ```
+/// # use tokenctx::{Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// let all = engine.statistics();
+/// assert!(all.0.contains(&("recorded", 0)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics(pub [(&'static str, u64); 15 + UNRECORDED.len()]);
 
 /// Numbers of calls that were not recorded, by reason, of replies likewise, and of calls back that failed.
+///
+/// ```
+/// # use tokenctx::{Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// assert!(tokenctx::UNRECORDED.iter().all(|reason| engine.note(reason)));
+/// assert!(!engine.note("the moon"));
+/// ```
 pub const UNRECORDED: [&str; 14] = [
     "not_recorded_no_usage",
     "not_recorded_no_input",

@@ -21,6 +21,14 @@ const TENANT_CONTEXT: &str = "tokenctx 2026-11-21 digests of a tenant";
 const EXPORT_CONTEXT: &str = "tokenctx 2026-11-21 export of known prefixes";
 
 /// Keyed 128-bit identity of a message or of the first messages of a request.
+///
+/// ```
+/// use tokenctx::Digest;
+///
+/// // As a store of several processes keeps it: 16 bytes, which tell nothing without the secret.
+/// let digest = Digest([7; 16]);
+/// assert_eq!(Digest(digest.0), digest);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 16]);
 

@@ -25,6 +25,15 @@ use std::num::NonZeroU64;
 use std::sync::LazyLock;
 
 /// How good a count of text is.
+///
+/// ```
+/// # use tokenctx::{Alone, Body, Call, Engine, Quality, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let count = engine.count(&body, &Call::default(), &Alone)?;
+/// assert_eq!(count.quality, Quality::Exact);
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quality {
     /// By the vocabulary of the model.

@@ -1,6 +1,10 @@
 //! Names that everything else refers to: dialects, and kinds of media.
 
 /// A request format.
+///
+/// ```
+/// assert_eq!(tokenctx::Dialect::ALL.len(), 6);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// OpenAI Chat Completions, and the many servers that speak it.

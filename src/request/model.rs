@@ -104,6 +104,12 @@ impl<'d> Request<'d> {
 }
 
 /// Names of what had to be guessed, sorted, each once.
+///
+/// ```
+/// use tokenctx::Assumptions;
+///
+/// assert!(Assumptions::from(["unknown_model"]).contains("unknown_model"));
+/// ```
 pub type Assumptions = BTreeSet<&'static str>;
 
 /// Which tool the model must call.

@@ -9,6 +9,12 @@
 //! ```
 
 /// What becomes of the part of a token.
+///
+/// ```
+/// use tokenctx::Rounding;
+///
+/// assert_eq!(Rounding::named("nearest"), Some(Rounding::Nearest));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// It is dropped.
@@ -45,6 +51,13 @@ impl Rounding {
 ///
 /// It never falls, so that parts which are differences of scaled sums are never negative, and
 /// add up to the scaled whole.
+///
+/// ```
+/// use tokenctx::{Rounding, Scale};
+///
+/// let scale = Scale::new(vec![(128_000, 200_000)], Rounding::Floor).expect("it rises");
+/// assert_eq!(scale.tokens(64_000), 100_000);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
     points: Vec<(u64, u64)>,

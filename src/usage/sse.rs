@@ -31,6 +31,15 @@ const USAGE_NAME: &[u8] = b"\"usage";
 const NULL: [&[u8]; 2] = [b"\":null", b"\": null"];
 
 /// Rewrites one stream.
+///
+/// ```
+/// use tokenctx::{Rewriter, Rounding, Scale};
+///
+/// let scale = Scale::new(vec![(128_000, 200_000)], Rounding::Floor).expect("it rises");
+/// let mut stream = Rewriter::new(scale, None);
+/// let event = stream.push(b"data: {\"usage\":{\"input_tokens\":128}}\n\n");
+/// assert_eq!(&*event, b"data: {\"usage\":{\"input_tokens\":200}}\n\n");
+/// ```
 pub struct Rewriter {
     scale: Scale,
     input: InputSoFar,

@@ -4,6 +4,12 @@ use crate::bpe::split::unicode::{NEWLINE, NUMBER, SPACE, class_at};
 use crate::bpe::split::{Cl100k, O200k, R50k, Rule};
 
 /// How a text is cut into pieces.
+///
+/// ```
+/// use tokenctx::SplitRule;
+///
+/// assert_eq!(SplitRule::named("o200k_harmony"), Some(SplitRule::O200k));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SplitRule {
     /// That of `o200k_base`.
