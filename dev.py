@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tasks.environment import built_wheel, setup
 from tasks.machines import lint_arm, same_again, wheels
-from tasks.packages import release, sdist, wheel
+from tasks.packages import crate, release, sdist, wheel
 from tasks.steps import (
     BIN,
     CONSTRAINTS,
@@ -316,7 +316,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
     takes_words = (lock, test, clients, rust, bench, exactness, instructions, study)
-    others = (fuzz, fuzz_core, wheel, same_again, sdist, wheels, release, workflows, ci, clean)
+    others = (
+        fuzz,
+        fuzz_core,
+        wheel,
+        same_again,
+        sdist,
+        crate,
+        wheels,
+        release,
+        workflows,
+        ci,
+        clean,
+    )
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)

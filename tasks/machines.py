@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tasks.build import build, copy_sources
 from tasks.environment import built_wheel
+from tasks.musl import musl_root
 from tasks.packages import TEN_LINES, add_target, inspect, try_out
 from tasks.roots import emulated, inside, require, unpacked
 from tasks.steps import (
@@ -32,14 +33,16 @@ from tasks.steps import (
 NEWEST = ("sid", ("3.14", "3.15"))  # the Debian suite that has Pythons before their release
 STABLE = "bookworm"
 ARM = "aarch64-unknown-linux-gnu"
+MUSL = "x86_64-unknown-linux-musl"
 # Of the Python tests, those whose answers the wheel gives alone, and how they are run under qemu.
 ARM_TESTS = ("import", "recorded", "usage", "vectors")
 ARM_TOOLS = ("blake3", "httpx", "hypothesis", "pytest", "pytest-benchmark", "regex", "tiktoken")
 # Cargo's fat LTO takes a minute, on one core, and proves nothing here.
 SOON = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
 BUILT = (  # by --nightly, beside what is run
-    *("x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"),
-    *("x86_64-apple-darwin", "aarch64-apple-darwin"),
+    "aarch64-unknown-linux-musl",
+    "x86_64-apple-darwin",
+    "aarch64-apple-darwin",
 )
 
 
@@ -47,8 +50,8 @@ def wheels(options: argparse.Namespace) -> None:
     """Install the wheel on every Python here and in roots without a compiler; tests for aarch64."""
     require_cargo()
     make_venv()
-    stages = (on_every_python, in_a_slim_root, on_new_pythons, on_arm)
-    nightly = (rust_on_arm, rust_on_musl, every_target) if options.nightly else ()
+    stages = (on_every_python, in_a_slim_root, on_new_pythons, on_arm, rust_on_arm)
+    nightly = (on_musl, rust_on_musl, every_target, twice) if options.nightly else ()
     for stage in (*stages, *nightly):
         say(f"== {(stage.__doc__ or '').splitlines()[0]}")
         if_possible(stage)
@@ -94,9 +97,8 @@ def slim(suite: str, architecture: str, wheel: Path, *packages: str) -> Path:
 def install(root: Path, wheel: Path, python: str) -> None:
     """Install the wheel in a root as pip does it there, without an index, and use it."""
     [pip_wheel] = (root / "work").glob("pip-*.whl")
-    words = ("install", "--quiet", "--no-index", "--root-user-action", "ignore", "--upgrade")
-    where = ("--target", "/packages", wheel.name)
-    inside(root, f"pip install by {python}", python, f"{pip_wheel.name}/pip", *words, *where)
+    words = ("install", "--quiet", "--no-index", "--root-user-action", "ignore")
+    inside(root, f"pip install by {python}", python, f"{pip_wheel.name}/pip", *words, wheel.name)
     inside(root, f"README's lines by {python}", python, "ten_lines.py", "README.md")
 
 
@@ -127,7 +129,8 @@ def on_arm() -> None:
             shutil.copytree(ROOT / name, root / "work" / name, ignore=ignored)
         shutil.copy2(ROOT / "pyproject.toml", root / "work")
         platforms = [f"--platform=manylinux{tag}_aarch64" for tag in ("2014", "_2_28", "_2_34")]
-        flags = ("--target", root / "packages", "--python-version=3.11", "--only-binary=:all:")
+        place = root / "usr/local/lib/python3.11/dist-packages"
+        flags = ("--target", place, "--python-version=3.11", "--only-binary=:all:")
         pip("install the tools of tests for aarch64", PYTHON, *flags, *platforms, *ARM_TOOLS)
         tests = [f"tests/test_{name}.py" for name in ARM_TESTS]
         words = ("python3", "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider")
@@ -163,15 +166,30 @@ def rust_on_arm() -> None:
     zig_cargo("Rust tests on aarch64", ARM, "test", "--release", variables=variables)
 
 
+def on_musl() -> None:
+    """In a root of musl and a Python alone, the wheel for musl installs and runs README's lines."""
+    add_target(MUSL)
+    wheel = released(MUSL)
+    inspect(wheel, MUSL)
+    root = musl_root(wheel)
+    for path in (TEN_LINES, ROOT / "README.md"):
+        shutil.copy2(path, root)
+    command = ("/python/bin/python3", "-I", "/ten_lines.py", "/README.md")
+    run("README's lines with musl", "chroot", root, *command)
+
+
 def rust_on_musl() -> None:
     """All Rust tests of the core pass with musl, in static programs."""
-    target = "x86_64-unknown-linux-musl"
-    zig_cargo("Rust tests with musl", target, "test", "--release", variables=SOON)
+    zig_cargo("Rust tests with musl", MUSL, "test", "--release", variables=SOON)
 
 
 def same_again(options: argparse.Namespace) -> None:
     """Build the wheel, for --target or here, in another folder too: it has the same bytes."""
-    target = options.target or host_target()
+    twice(options.target or host_target())
+
+
+def twice(target: str = "") -> None:
+    """The wheel of this machine has the same bytes when it is built in another folder."""
     first = released(target)
     with tempfile.TemporaryDirectory() as folder:
         origin = copy_sources(ROOT, Path(folder, "another/place"))

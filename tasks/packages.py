@@ -143,6 +143,18 @@ def sdist(options: argparse.Namespace) -> None:
     say(f"{built.name} was built, installed and tested without network")
 
 
+def crate(_: argparse.Namespace) -> None:
+    """Package the crate, build it from the package alone, and its pages; a warning fails."""
+    require_cargo()
+    source = copy_sources(ROOT)
+    target = ("--target-dir", str(ROOT / "target"))
+    run("cargo package", "cargo", "package", "--locked", *target, folder=source, quiet=True)
+    denied = {"RUSTDOCFLAGS": "-D warnings"}
+    words = ("cargo", "doc", "--locked", "--no-deps", *target)
+    run("cargo doc", *words, folder=source, variables=denied, quiet=True)
+    say("the crate was built from its package, and its pages without a warning")
+
+
 def without_network() -> tuple[str, ...]:
     """Words before a command that run it where no network is, if we may."""
     if sys.platform == "linux" and os.geteuid() == 0:

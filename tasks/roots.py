@@ -11,7 +11,7 @@ from tasks.steps import ROOT, MissingError, StepError, run, say
 
 ROOTS = ROOT / "target" / "roots"
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
-CALL = ("/usr/bin/env", "-C", "/work", "PYTHONPATH=/packages", "PYTHONDONTWRITEBYTECODE=1")
+CALL = ("/usr/bin/env", "-C", "/work", "PIP_BREAK_SYSTEM_PACKAGES=1", "PYTHONDONTWRITEBYTECODE=1")
 TOOLS = {  # what a command is of, in Debian
     "debootstrap": "debootstrap",
     "qemu-aarch64-static": "qemu-user-static",
@@ -71,5 +71,5 @@ def emulated(machine: str) -> Iterator[None]:
 
 
 def inside(root: Path, title: str, *words: str) -> None:
-    """Run a command in a root, in its folder /work, with what was installed in /packages."""
+    """Run a command in a root, in its folder /work."""
     run(title, "chroot", root, *CALL, *words)
