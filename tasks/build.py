@@ -92,8 +92,7 @@ def copy_sources(origin: Path, folder: Path | None = None) -> Path:
             shutil.copy2(path, folder / name)
     if repository := links().get("Repository"):
         readme, crate = folder / "README.md", folder / "Cargo.toml"
-        page = LINK.sub(rf"{repository}/blob/main/\1", readme.read_text("utf-8"))
-        readme.write_text(page, "utf-8")
+        readme.write_text(with_addresses(readme.read_text("utf-8"), repository), "utf-8")
         about = f'readme = "README.md"\nrepository = "{repository}"'
         text = crate.read_text("utf-8").replace('readme = "README.md"', about)
         crate.write_text(text, "utf-8")
@@ -104,6 +103,11 @@ def links() -> dict[str, str]:
     """`[project.urls]` of pyproject.toml, the one place where addresses of the project stand."""
     found = re.search(r"^\[project\.urls\]\n(.*?)^\[", PYPROJECT.read_text("utf-8"), re.M | re.S)
     return dict(re.findall(r'^(\w+) = "(.+)"$', found[1] if found else "", re.MULTILINE))
+
+
+def with_addresses(page: str, repository: str) -> str:
+    """The page with the addresses of the files that it links to, as on a package index."""
+    return LINK.sub(rf"{repository}/blob/main/\1", page)
 
 
 def remapped(source: Path) -> str:

@@ -117,6 +117,7 @@ def sdist(options: argparse.Namespace) -> None:
     source = copy_sources(ROOT)
     run("build the sdist", *command, folder=source, variables=variables, quiet=True)
     [built] = DIST.glob("*.tar.gz")
+    has_all_that_is_tracked(built)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with tarfile.open(built) as archive:
@@ -141,6 +142,21 @@ def sdist(options: argparse.Namespace) -> None:
         run("install it offline", *offline, *install, variables=variables, quiet=True)
         run("test it offline", *offline, "pytest", "-q", *SDIST_TESTS, folder=tree)
     say(f"{built.name} was built, installed and tested without network")
+
+
+def has_all_that_is_tracked(built: Path) -> None:
+    """The sdist has every file that git tracks, but for the workflows, and no other."""
+    if not (ROOT / ".git").exists():
+        return
+    words = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
+    tracked = set(subprocess.check_output(words, cwd=ROOT, text=True).splitlines())
+    tracked = {name for name in tracked if (ROOT / name).exists() and not name.startswith(".")}
+    with tarfile.open(built) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()} - {"PKG-INFO"}
+    if tracked != packed:
+        lacks, other = sorted(tracked - packed), sorted(packed - tracked)
+        raise StepError(f"{built.name} lacks {lacks[:5]} and has besides {other[:5]}")
+    say(f"{built.name} has the {len(packed)} files that git tracks")
 
 
 def crate(_: argparse.Namespace) -> None:
