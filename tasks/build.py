@@ -66,8 +66,11 @@ def build(folder: Path, profile: str, target: str = "", origin: Path = ROOT) -> 
 
 
 def links_with_zig(target: str) -> bool:
-    """Whether zig links: for Linux, as it knows each version of glibc, and for other machines."""
-    return "linux" in target or (target != host_target() and "msvc" not in target)
+    """Whether zig links: for Linux, as it knows every version of glibc, and for macOS from there.
+
+    Not for Windows: maturin 1.16 would tell it to export `PyInit_tokenctx._core`.
+    """
+    return "linux" in target or ("apple" in target and "apple" not in host_target())
 
 
 def platform(target: str) -> tuple[str, ...]:

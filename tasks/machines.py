@@ -36,13 +36,23 @@ ARM = "aarch64-unknown-linux-gnu"
 MUSL = "x86_64-unknown-linux-musl"
 # Of the Python tests, those whose answers the wheel gives alone, and how they are run under qemu.
 ARM_TESTS = ("import", "recorded", "usage", "vectors")
-ARM_TOOLS = ("blake3", "httpx", "hypothesis", "pytest", "pytest-benchmark", "regex", "tiktoken")
+ARM_TOOLS = (
+    "blake3",
+    "httpx",
+    "httpx2",
+    "hypothesis",
+    "pytest",
+    "pytest-benchmark",
+    "regex",
+    "tiktoken",
+)
 # Cargo's fat LTO takes a minute, on one core, and proves nothing here.
 SOON = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
 BUILT = (  # by --nightly, beside what is run
     "aarch64-unknown-linux-musl",
     "x86_64-apple-darwin",
     "aarch64-apple-darwin",
+    "x86_64-pc-windows-gnu",
 )
 
 
@@ -205,6 +215,7 @@ def twice(target: str = "") -> None:
 
 def every_target() -> None:
     """The wheels for other machines are built and audited; they are not run here."""
+    require("x86_64-w64-mingw32-gcc")
     for target in BUILT:
         add_target(target)
         inspect(released(target), target)

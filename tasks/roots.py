@@ -15,6 +15,7 @@ CALL = ("/usr/bin/env", "-C", "/work", "PIP_BREAK_SYSTEM_PACKAGES=1", "PYTHONDON
 TOOLS = {  # what a command is of, in Debian
     "debootstrap": "debootstrap",
     "qemu-aarch64-static": "qemu-user-static",
+    "x86_64-w64-mingw32-gcc": "gcc-mingw-w64-x86-64",
 }
 
 
