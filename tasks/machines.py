@@ -11,7 +11,7 @@ from pathlib import Path
 from tasks.build import build, copy_sources
 from tasks.environment import built_wheel
 from tasks.musl import musl_root
-from tasks.packages import TEN_LINES, add_target, inspect, try_out
+from tasks.packages import TEN_LINES, TEST_TOOLS, add_target, inspect, try_out
 from tasks.roots import emulated, inside, require, unpacked
 from tasks.steps import (
     BIN,
@@ -34,18 +34,8 @@ NEWEST = ("sid", ("3.14", "3.15"))  # the Debian suite that has Pythons before t
 STABLE = "bookworm"
 ARM = "aarch64-unknown-linux-gnu"
 MUSL = "x86_64-unknown-linux-musl"
-# Of the Python tests, those whose answers the wheel gives alone, and how they are run under qemu.
+# Of the Python tests, those that need no framework and no server, and are quick under qemu.
 ARM_TESTS = ("import", "recorded", "usage", "vectors")
-ARM_TOOLS = (
-    "blake3",
-    "httpx",
-    "httpx2",
-    "hypothesis",
-    "pytest",
-    "pytest-benchmark",
-    "regex",
-    "tiktoken",
-)
 # Cargo's fat LTO takes a minute, on one core, and proves nothing here.
 SOON = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
 BUILT = (  # by --nightly, beside what is run
@@ -141,7 +131,7 @@ def on_arm() -> None:
         platforms = [f"--platform=manylinux{tag}_aarch64" for tag in ("2014", "_2_28", "_2_34")]
         place = root / "usr/local/lib/python3.11/dist-packages"
         flags = ("--target", place, "--python-version=3.11", "--only-binary=:all:")
-        pip("install the tools of tests for aarch64", PYTHON, *flags, *platforms, *ARM_TOOLS)
+        pip("install the tools of tests for aarch64", PYTHON, *flags, *platforms, *TEST_TOOLS)
         tests = [f"tests/test_{name}.py" for name in ARM_TESTS]
         words = ("python3", "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider")
         inside(root, "tests on aarch64", *words, *tests)

@@ -34,8 +34,11 @@ from tasks.steps import (
 TEN_LINES = ROOT / "tasks/ten_lines.py"
 DIST = ROOT / "dist"
 ADDRESSES = ("Repository", "Documentation")
-# What the tests of an unpacked sdist need, and those tests: beside the reference, on recorded data.
-TEST_TOOLS = ("blake3", "hypothesis", "pytest", "pytest-benchmark", "pytest-randomly", "regex")
+# What tests that need no framework and no server need, and those that an unpacked sdist runs.
+TEST_TOOLS = (
+    *("blake3", "httpx", "httpx2", "hypothesis", "pytest", "pytest-benchmark", "pytest-randomly"),
+    *("regex", "tiktoken"),
+)
 SDIST_TESTS = tuple(f"tests/test_{name}.py" for name in ("import", "packaging", "vectors", "usage"))
 NEEDED = """
 import sys
