@@ -35,7 +35,7 @@ CI_STEPS = (
     *("demo", "test --install", "clients", "lint", "rust", "fuzz --seconds 60"),  # profile dev
     "fuzz_core --seconds 30",
     *("bench", "exactness", "instructions"),  # profile release
-    "workflows",
+    *("docs", "workflows"),
 )
 STUDIES = {  # what benches/studies holds, and the extras that each needs
     "accuracy": ("cli",),
@@ -505,6 +505,12 @@ def workflows(_: argparse.Namespace) -> None:
         say("go is missing, which runs actionlint")
 
 
+def docs(_: argparse.Namespace) -> None:
+    """Build the site of the documents in target/site; a warning or a broken link fails."""
+    setup("test", "docs", profile=QUICK)
+    run("docs", PYTHON, "docs/site/build.py", imports=str(ROOT / "benches"))
+
+
 def ci(_: argparse.Namespace) -> None:
     """Run every check in order, as .ci/run does, and stop at the first that fails."""
     for step in CI_STEPS:
@@ -531,7 +537,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
     takes_words = (lock, test, clients, rust, bench, exactness, instructions, study)
-    others = (fuzz, fuzz_core, wheel, sdist, release, workflows, ci, clean)
+    others = (fuzz, fuzz_core, wheel, sdist, release, docs, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)
