@@ -24,6 +24,7 @@ from sphinx.cmd.build import build_main
 
 import figures
 
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # its import asks the network else
 ROOT: Final = Path(__file__).resolve().parents[2]
 HERE: Final = Path(__file__).parent
 OF_THE_ROOT: Final = {  # pages that stand beside docs/, and their names on the site
