@@ -26,6 +26,7 @@ PYTHON = BIN / f"python{EXE}"
 STAMP = VENV / "tokenctx-stamp.json"
 WHEELS = ROOT / "target" / "dev-wheels"
 QUICK, FAST = "dev", "release"  # profiles of Cargo.toml: soon built; what users install
+INSTRUCTIONS_JSON = ROOT / "target" / "instructions.json"
 BENCH_JSONS = [ROOT / "target" / f"bench-{number}.json" for number in (1, 2, 3)]
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -34,7 +35,7 @@ SMOKE = "import tokenctx; print(tokenctx.count_tokens('hello world', encoding='o
 CI_STEPS = (
     *("demo", "test --install", "clients", "lint", "rust", "fuzz --seconds 60"),  # profile dev
     "fuzz_core --seconds 30",
-    *("bench", "exactness", "instructions"),  # profile release
+    *("bench", "exactness", "instructions --install"),  # profile release
     *("docs", "workflows"),
 )
 STUDIES = {  # what benches/studies holds, and the extras that each needs
@@ -270,17 +271,22 @@ def node_packages() -> None:
     stamp.write_text(lock, "utf-8")
 
 
-def redis_server() -> None:
-    """Install redis-server, if we may."""
-    if shutil.which("redis-server"):
+def debian(package: str) -> None:
+    """Install a package of Debian whose program has its name, if we may."""
+    if shutil.which(package):
         return
     if not shutil.which("apt-get") or os.geteuid() != 0:
-        say("redis-server cannot be installed here, which takes apt-get and root")
+        say(f"{package} cannot be installed here, which takes apt-get and root")
         return
     os.environ["RUNLEVEL"] = "1"  # installed, not started
-    install = ("apt-get", "install", "--yes", "--no-install-recommends", "redis-server")
+    install = ("apt-get", "install", "--yes", "--no-install-recommends", package)
     run("apt-get update", "apt-get", "update", quiet=True)
-    run("apt-get install redis-server", *install, quiet=True)
+    run(f"apt-get install {package}", *install, quiet=True)
+
+
+def redis_server() -> None:
+    """Install redis-server, if we may."""
+    debian("redis-server")
 
 
 def install_servers() -> None:
@@ -401,7 +407,10 @@ def exactness(options: argparse.Namespace) -> None:
 def instructions(options: argparse.Namespace) -> None:
     """Count instructions per byte with valgrind, if there is one; --record writes them."""
     setup("cli", "test")
-    python("instructions", "benches/instructions.py", *options.words)
+    if options.install:
+        debian("valgrind")
+    words = ["--required"] * options.install + options.words
+    python("instructions", "benches/instructions.py", "--json", INSTRUCTIONS_JSON, *words)
 
 
 def study(options: argparse.Namespace) -> None:
@@ -551,6 +560,8 @@ def main() -> None:
         if function is study:
             target.add_argument("name", choices=STUDIES)
             target.add_argument("words", nargs=argparse.REMAINDER)
+        if function is instructions:
+            target.add_argument("--install", action="store_true", help="valgrind, and demand it")
         if function is test:
             target.add_argument("--fast", action="store_true", help="leave out what is marked slow")
             target.add_argument("--install", action="store_true", help="redis-server, the AI SDK")

@@ -65,16 +65,28 @@ def instructions(_: str) -> str:
     """Instructions per byte of text, by corpus and encoding."""
     recorded = tomli.loads((BENCHES / "instructions.toml").read_text("utf-8"))
     names = [name for name in recorded if name.endswith("_base")]
-    rows = [(corpus, [recorded[name][corpus] for name in names]) for corpus in recorded["corpora"]]
+    rows = [(corpus, [recorded[name][corpus] for name in names]) for corpus in recorded[names[0]]]
     high = 1.1 * max(max(values) for _, values in rows)
     return plots.dots("Instructions per byte of new text", names, rows, high=high)
+
+
+def calls(_: str) -> str:
+    """Instructions per byte of a body or a stream, by what is done with it."""
+    recorded = tomli.loads((BENCHES / "instructions.toml").read_text("utf-8"))
+    rows = [
+        (f"{name.replace('_', ' ')} ({table})", [spent])
+        for table in ("core", "package")
+        for name, spent in recorded[table].items()
+    ]
+    title = "Instructions per byte of a request or a stream"
+    return plots.dots(title, [title], rows, low=1, high=1000, is_logarithmic=True)
 
 
 FIGURES: Final[dict[tuple[str, str], tuple[Callable[[str], str], ...]]] = {
     ("accuracy.md", "Pools, with must and aim"): (pools, bounds),
     ("accuracy.md", "Counters beside each other"): (counters,),
     ("benchmarks.md", "Floors"): (floors,),
-    ("benchmarks.md", "Instructions"): (instructions,),
+    ("benchmarks.md", "Instructions"): (instructions, calls),
 }
 """Page and beginning of a heading, and what is drawn under it."""
 
