@@ -27,6 +27,7 @@ STAMP = VENV / "tokenctx-stamp.json"
 WHEELS = ROOT / "target" / "dev-wheels"
 QUICK, FAST = "dev", "release"  # profiles of Cargo.toml: soon built; what users install
 INSTRUCTIONS_JSON = ROOT / "target" / "instructions.json"
+BENCH_RUN = ROOT / "target" / "bench-run.json"
 BENCH_JSONS = [ROOT / "target" / f"bench-{number}.json" for number in (1, 2, 3)]
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -395,7 +396,15 @@ def bench(options: argparse.Namespace) -> None:
         measured.parent.mkdir(exist_ok=True)
         flags = ("--benchmark-enable", f"--benchmark-json={measured}", "-p", "no:randomly")
         python("bench", "-m", "pytest", "benches", *flags, *options.words)
+    kept = ("--instructions", INSTRUCTIONS_JSON, "--run", BENCH_RUN)
+    python("keep", "benches/history.py", "keep", *BENCH_JSONS, *kept)
     python("floors", "benches/check_floors.py", *BENCH_JSONS)
+
+
+def bench_history(options: argparse.Namespace) -> None:
+    """Compare the newest run of bench with those in --folder; --add keeps it there, with plots."""
+    script = ROOT / "benches/history.py"
+    run("bench_history", sys.executable, script, "compare", BENCH_RUN, *options.words)
 
 
 def exactness(options: argparse.Namespace) -> None:
@@ -413,6 +422,14 @@ def instructions(options: argparse.Namespace) -> None:
     python("instructions", "benches/instructions.py", "--json", INSTRUCTIONS_JSON, *words)
 
 
+def newest(*extras: str) -> None:
+    """Install the newest releases of what `extras` name, until the next step wants the locked."""
+    wanted = [requirement for name in extras for requirement in extra(name)]
+    install = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run("install the newest releases", *install, "--upgrade", *wanted, advice="pip", quiet=True)
+    save({**json.loads(STAMP.read_text("utf-8")), "extras": ""})
+
+
 def study(options: argparse.Namespace) -> None:
     """Run a study of benches/README.md by name; extra words, such as --help, go to it."""
     if options.name == "store":
@@ -420,6 +437,8 @@ def study(options: argparse.Namespace) -> None:
         cargo("store", "run", *flags, "--", *options.words)
         return
     setup(*STUDIES[options.name])
+    if options.newest:
+        newest(*STUDIES[options.name])
     script = ROOT / f"benches/studies/{options.name}.py"
     run(options.name, PYTHON, script, *options.words, imports=str(ROOT / "benches"))
 
@@ -545,7 +564,8 @@ def clean(_: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
-    takes_words = (lock, test, clients, rust, bench, exactness, instructions, study)
+    counting = (bench, bench_history, exactness, instructions, study)
+    takes_words = (lock, test, clients, rust, *counting)
     others = (fuzz, fuzz_core, wheel, sdist, release, docs, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
@@ -558,6 +578,7 @@ def main() -> None:
         if function is release:
             target.add_argument("--tag", required=True, help="such as v0.1.0")
         if function is study:
+            target.add_argument("--newest", action="store_true", help="no locked versions")
             target.add_argument("name", choices=STUDIES)
             target.add_argument("words", nargs=argparse.REMAINDER)
         if function is instructions:
