@@ -54,7 +54,7 @@ AVX512: Final = {
 
 def level(flags: set[str]) -> str:
     """The vector instructions that the core would use."""
-    if AVX512 <= flags:
+    if flags >= AVX512:
         return "avx512"
     return "avx2" if "avx2" in flags else "none"
 
