@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tasks.environment import built_wheel, setup
+from tasks.environment import built_wheel, newest, setup
 from tasks.machines import lint_arm, same_again, wheels
 from tasks.packages import crate, release, sdist, wheel
 from tasks.steps import (
@@ -40,14 +40,16 @@ from tasks.steps import (
 )
 
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
+INSTRUCTIONS_JSON = ROOT / "target" / "instructions.json"
+BENCH_RUN = ROOT / "target" / "bench-run.json"
 BENCH_JSONS = [ROOT / "target" / f"bench-{number}.json" for number in (1, 2, 3)]
 OLDEST_PYTHON = "3.10"
 CI_STEPS = (
     *("demo", "test --install", "clients", "lint", "rust", "fuzz --seconds 60"),  # profile dev
     "fuzz_core --seconds 30",
-    *("bench", "exactness", "instructions"),  # profile release
+    *("bench", "exactness", "instructions --install"),  # profile release
     "wheels",  # what is released, on every Python and machine that can be had here
-    "workflows",
+    *("docs", "workflows"),
 )
 STUDIES = {  # what benches/studies holds, and the extras and groups that each needs
     "accuracy": ("cli",),
@@ -109,17 +111,22 @@ def node_packages() -> None:
     stamp.write_text(lock, "utf-8")
 
 
-def redis_server() -> None:
-    """Install redis-server, if we may."""
-    if shutil.which("redis-server"):
+def debian(package: str) -> None:
+    """Install a package of Debian whose program has its name, if we may."""
+    if shutil.which(package):
         return
     if not shutil.which("apt-get") or os.geteuid() != 0:
-        say("redis-server cannot be installed here, which takes apt-get and root")
+        say(f"{package} cannot be installed here, which takes apt-get and root")
         return
     os.environ["RUNLEVEL"] = "1"  # installed, not started
-    install = ("apt-get", "install", "--yes", "--no-install-recommends", "redis-server")
+    install = ("apt-get", "install", "--yes", "--no-install-recommends", package)
     run("apt-get update", "apt-get", "update", quiet=True)
-    run("apt-get install redis-server", *install, quiet=True)
+    run(f"apt-get install {package}", *install, quiet=True)
+
+
+def redis_server() -> None:
+    """Install redis-server, if we may."""
+    debian("redis-server")
 
 
 def install_servers() -> None:
@@ -229,7 +236,15 @@ def bench(options: argparse.Namespace) -> None:
         measured.parent.mkdir(exist_ok=True)
         flags = ("--benchmark-enable", f"--benchmark-json={measured}", "-p", "no:randomly")
         python("bench", "-m", "pytest", "benches", *flags, *options.words)
+    kept = ("--instructions", INSTRUCTIONS_JSON, "--run", BENCH_RUN)
+    python("keep", "benches/history.py", "keep", *BENCH_JSONS, *kept)
     python("floors", "benches/check_floors.py", *BENCH_JSONS)
+
+
+def bench_history(options: argparse.Namespace) -> None:
+    """Compare the newest run of bench with those in --folder; --add keeps it there, with plots."""
+    script = ROOT / "benches/history.py"
+    run("bench_history", sys.executable, script, "compare", BENCH_RUN, *options.words)
 
 
 def exactness(options: argparse.Namespace) -> None:
@@ -241,7 +256,10 @@ def exactness(options: argparse.Namespace) -> None:
 def instructions(options: argparse.Namespace) -> None:
     """Count instructions per byte with valgrind, if there is one; --record writes them."""
     setup("cli", "test")
-    python("instructions", "benches/instructions.py", *options.words)
+    if options.install:
+        debian("valgrind")
+    words = ["--required"] * options.install + options.words
+    python("instructions", "benches/instructions.py", "--json", INSTRUCTIONS_JSON, *words)
 
 
 def study(options: argparse.Namespace) -> None:
@@ -251,6 +269,8 @@ def study(options: argparse.Namespace) -> None:
         cargo("store", "run", *flags, "--", *options.words)
         return
     setup(*STUDIES[options.name])
+    if options.newest:
+        newest(*STUDIES[options.name])
     script = ROOT / f"benches/studies/{options.name}.py"
     run(options.name, PYTHON, script, *options.words, imports=str(ROOT / "benches"))
 
@@ -290,6 +310,12 @@ def workflows(_: argparse.Namespace) -> None:
         say("go is missing, which runs actionlint")
 
 
+def docs(_: argparse.Namespace) -> None:
+    """Build the site of the documents in target/site; a warning or a broken link fails."""
+    setup("test", "docs", profile=QUICK)
+    run("docs", PYTHON, "docs/site/build.py", imports=str(ROOT / "benches"))
+
+
 def ci(_: argparse.Namespace) -> None:
     """Run every check in order, as .ci/run does, and stop at the first that fails."""
     for step in CI_STEPS:
@@ -315,20 +341,10 @@ def clean(_: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
-    takes_words = (lock, test, clients, rust, bench, exactness, instructions, study)
-    others = (
-        fuzz,
-        fuzz_core,
-        wheel,
-        same_again,
-        sdist,
-        crate,
-        wheels,
-        release,
-        workflows,
-        ci,
-        clean,
-    )
+    counting = (bench, bench_history, exactness, instructions, study)
+    takes_words = (lock, test, clients, rust, *counting)
+    released = (wheel, same_again, sdist, crate, wheels, release)
+    others = (fuzz, fuzz_core, *released, docs, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)
@@ -344,8 +360,11 @@ def main() -> None:
         if function is release:
             target.add_argument("--tag", required=True, help="such as v0.1.0")
         if function is study:
+            target.add_argument("--newest", action="store_true", help="no locked versions")
             target.add_argument("name", choices=STUDIES)
             target.add_argument("words", nargs=argparse.REMAINDER)
+        if function is instructions:
+            target.add_argument("--install", action="store_true", help="valgrind, and demand it")
         if function is test:
             target.add_argument("--fast", action="store_true", help="leave out what is marked slow")
             target.add_argument("--install", action="store_true", help="redis-server, the AI SDK")

@@ -1,12 +1,15 @@
 """Instructions per byte of the engine, counted by valgrind: the same on an idle and a busy machine.
 
-    python benches/instructions.py [--record] [--floors benches/instructions.toml]
+    python benches/instructions.py [--record] [--required] [--json FILE]
 
-Fails when a corpus takes more than 2 % more than is recorded. valgrind knows no AVX-512: machines
-that have it take fewer. And it does not see what waits for memory, which is most of the time of new
-text: to ask for memory early may cost instructions and be faster. The texts come from crates that
-Cargo.lock pins and from seeded generators, so that every machine has the same ones. Other texts or
-another compiler ask for `--record`; without valgrind nothing is checked.
+Text is counted, and whole calls are made: estimates and records by the core alone, readers and
+conversions by the installed package. Fails when one takes more than 2 % more than is recorded.
+valgrind knows no AVX-512: machines that have it take fewer. And it does not see what waits for
+memory, which is most of the time of new text: to ask for memory early may cost instructions and be
+faster. The texts come from crates that Cargo.lock pins and from seeded generators, so that every
+machine has the same ones. Other texts or another compiler ask for `--record`, and what Python makes
+is compared with the same build of Python only. Without valgrind nothing is checked, which fails
+with `--required` or where CI is true.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import random
 import re
 import shutil
@@ -26,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 import tomli
 
 import adversarial_texts
-from conversations import agent_conversation
+from conversations import agent_conversation, encoded, with_new_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +42,10 @@ CORPUS_BYTES: Final = 200_000
 GROWTH: Final = 1.02
 CRATES: Final = ("memchr", "regex-syntax", "pyo3", "serde_json", "blake3")
 CARGO: Final = ("cargo", "--quiet")
+CORE_CALLS: Final = ("estimate", "next_turn", "record", "scale_stream")
+PYTHON_CALLS: Final = ("read_stream", "convert", "convert_parts")
+TABLES: Final = (*ENCODINGS, "core", "package")
+CALL_PYTHON: Final = Path(__file__).with_name("call_python.py")
 
 
 def crate_folders() -> list[Path]:
@@ -109,6 +117,26 @@ def hostile() -> str:
     return "".join(adversarial_texts.make(name, part) for name in adversarial_texts.GENERATORS)
 
 
+def bodies() -> bytes:
+    """A request of an agent and, on the second line, that of its next turn."""
+    body = agent_conversation(200, 300_000)
+    return encoded(body) + b"\n" + encoded(with_new_turn(body))
+
+
+def stream() -> bytes:
+    """A stream of OpenAI: 1,000 different deltas, then usage."""
+    random_ = random.Random(17)
+    words = (random_.choice(("and", "so on", "in", "a stream")) for _ in range(1_000))
+    events: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": {"content": it}}], "usage": None} for it in words
+    ]
+    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    events.append({"choices": [], "usage": usage})
+    told = (encoded({"id": "chatcmpl-1", **event}) for event in events)
+    return b"".join(b"data: " + event + b"\n\n" for event in told)
+
+
 CORPORA: Final[dict[str, Callable[[], str]]] = {
     "english": english,
     "code": code,
@@ -122,9 +150,9 @@ def clipped(text: str) -> bytes:
     return text.encode()[:CORPUS_BYTES].decode("utf-8", "ignore").encode()
 
 
-def build() -> Path:
-    """The program that counts a file, release profile."""
-    flags = ("--release", "--locked", "--no-default-features", "--example", "count_file")
+def build(example: str) -> Path:
+    """The program of an example, release profile."""
+    flags = ("--release", "--locked", "--no-default-features", "--example", example)
     command = (*CARGO, "build", *flags, "--message-format", "json")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -133,32 +161,51 @@ def build() -> Path:
     return Path(next(m["executable"] for m in messages if m.get("executable")))
 
 
-def instructions(program: Path, encoding: str, corpus: Path, times: int) -> int:
-    """Instructions of a whole process that counts `corpus` so many times."""
+def instructions(*command: str | Path) -> int:
+    """Instructions of a whole process."""
     tool = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
-    command = (*tool, str(program), encoding, str(corpus), str(times))
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        (*tool, *command), capture_output=True, text=True, check=True, env=environment
+    )
     found = re.search(r"Collected : (\d+)", done.stderr)
     if not found:
         raise RuntimeError(f"no count in what valgrind wrote:\n{done.stderr}")
     return int(found[1])
 
 
+def per_byte(path: Path, *command: str | Path) -> float:
+    """Instructions per byte of the file of doing once what `command` does, whose file it is."""
+    spent = instructions(*command, path, "1") - instructions(*command, path, "0")
+    return round(spent / path.stat().st_size, 2)
+
+
 def measure() -> dict[str, Any]:
-    """What is recorded: compiler, text hashes, instructions per byte by encoding and corpus."""
-    program = build()
-    made: dict[str, Any] = {"compiler": compiler(), "corpora": {}}
+    """What is recorded: compiler, Python, text hashes, instructions per byte by table and row."""
+    count_file, call_file = build("count_file"), build("call_file")
+    files = {corpus: clipped(write()) for corpus, write in CORPORA.items()}
+    files |= {"bodies": bodies(), "stream": stream()}
+    made: dict[str, Any] = {"compiler": compiler(), "python": sys.version, "corpora": {}}
     with tempfile.TemporaryDirectory() as folder:
-        for corpus, write in CORPORA.items():
-            content = clipped(write())
-            made["corpora"][corpus] = hashlib.sha256(content).hexdigest()[:16]
-            path = Path(folder, corpus)
-            path.write_bytes(content)
-            for encoding in ENCODINGS:
-                spent = instructions(program, encoding, path, 1)
-                spent -= instructions(program, encoding, path, 0)
-                made.setdefault(encoding, {})[corpus] = round(spent / len(content), 2)
+        paths = {name: Path(folder, name) for name in files}
+        for name, path in paths.items():
+            path.write_bytes(files[name])
+            made["corpora"][name] = hashlib.sha256(files[name]).hexdigest()[:16]
+        for encoding in ENCODINGS:
+            rows = {corpus: per_byte(paths[corpus], count_file, encoding) for corpus in CORPORA}
+            made[encoding] = rows
+        made["core"] = {it: per_byte(paths[corpus_of(it)], call_file, it) for it in CORE_CALLS}
+        program = (Path(sys.executable), CALL_PYTHON)
+        calls = {it: per_byte(paths[corpus_of(it)], *program, it) for it in PYTHON_CALLS}
+        made["package"] = calls
     return made
+
+
+def corpus_of(row: str) -> str:
+    """The file that a row is measured with."""
+    if row in CORPORA:
+        return row
+    return "stream" if row.endswith("_stream") else "bodies"
 
 
 def compiler() -> str:
@@ -169,8 +216,8 @@ def compiler() -> str:
 
 def write_record(path: Path, made: dict[str, Any]) -> None:
     head = path.read_text("utf-8").split("compiler =")[0] if path.exists() else ""
-    lines = [f'compiler = "{made["compiler"]}"']
-    for table in ("corpora", *ENCODINGS):
+    lines = [f"{name} = {json.dumps(made[name])}" for name in ("compiler", "python")]
+    for table in ("corpora", *TABLES):
         lines += ["", f"[{table}]"]
         lines += [f"{name} = {json.dumps(value)}" for name, value in made[table].items()]
     path.write_text(head + "\n".join(lines) + "\n", "utf-8")
@@ -179,14 +226,20 @@ def write_record(path: Path, made: dict[str, Any]) -> None:
 def compare(recorded: dict[str, Any], made: dict[str, Any]) -> tuple[list[str], list[str]]:
     """The table and the faults."""
     table = [f"{'instructions per byte':<28}{'now':>10}{'recorded':>10}{'ratio':>8}"]
-    faults: list[str] = []
-    for corpus in CORPORA:
-        if recorded["corpora"].get(corpus) != made["corpora"][corpus]:
-            faults.append(f"{corpus}: the text is not the recorded one; look, then --record")
+    faults = [
+        f"{corpus}: the text is not the recorded one; look, then --record"
+        for corpus, digest in made["corpora"].items()
+        if recorded["corpora"].get(corpus) != digest
+    ]
+    others = {corpus for corpus in made["corpora"] if any(it.startswith(corpus) for it in faults)}
+    for group in TABLES:
+        if group == "package" and recorded["python"] != made["python"]:
+            table.append("package: recorded with another build of Python, not compared")
             continue
-        for encoding in ENCODINGS:
-            now, then = made[encoding][corpus], recorded[encoding][corpus]
-            name = f"{encoding} {corpus}"
+        for row, now in made[group].items():
+            if corpus_of(row) in others:
+                continue
+            name, then = f"{group} {row}", recorded[group][row]
             table.append(f"{name:<28}{now:>10.2f}{then:>10.2f}{now / then:>8.3f}")
             if now > then * GROWTH:
                 faults.append(f"{name}: {now:g} instructions per byte, {then:g} are recorded")
@@ -196,12 +249,16 @@ def compare(recorded: dict[str, Any], made: dict[str, Any]) -> tuple[list[str], 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--record", action="store_true", help="write what is measured")
+    parser.add_argument("--required", action="store_true", help="fail without valgrind")
     parser.add_argument("--floors", type=Path, default=RECORD)
+    parser.add_argument("--json", type=Path, help="where to write what is measured")
     options = parser.parse_args()
     if not shutil.which("valgrind"):
         print("valgrind is not installed: instructions are not counted")
-        return 0
+        return 1 if options.required or os.environ.get("CI") == "true" else 0
     made = measure()
+    if options.json:
+        options.json.write_text(json.dumps(made, indent=1), "utf-8")
     if options.record:
         write_record(options.floors, made)
     recorded = tomli.loads(options.floors.read_text("utf-8"))

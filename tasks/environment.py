@@ -15,6 +15,7 @@ from tasks.steps import (
     pip,
     require_cargo,
     requirements,
+    run,
     save,
 )
 
@@ -59,3 +60,11 @@ def setup(*lists: str, profile: str = FAST) -> None:
         packages = sorted({text for name in missing for text in listed(name)})
         pip(f"install what {', '.join(missing)} lists", PYTHON, *packages)
         save({**stamp, "lists": " ".join([stamp["lists"], *missing])})
+
+
+def newest(*lists: str) -> None:
+    """Install the newest releases of what `lists` name, until the next step wants the locked."""
+    wanted = sorted({text for name in lists for text in listed(name)})
+    install = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run("install the newest releases", *install, "--upgrade", *wanted, advice="pip", quiet=True)
+    save({**make_venv(), "lists": ""})

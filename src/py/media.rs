@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 fn rule(name: &str) -> PyResult<&'static ImageRule> {
     image_rule(name).ok_or_else(|| {
         PyValueError::new_err(format!(
-            "no image rule is called {name:?}; see image_rules()"
+            "no image rule is called {name:?}; the names stand in image_rules.json"
         ))
     })
 }
