@@ -1,7 +1,8 @@
 """What reading usage costs, beside the least that a gateway does by hand.
 
-A stream beside `json.loads` of every event, which finds neither usage nor reply; one usage object
-beside a function that knows the words of one provider alone.
+A stream beside `json.loads` of every event, which finds neither usage nor reply, and beside what
+scaling the same stream costs, which reads nothing; one usage object beside a function that knows
+the words of one provider alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenctx import Usage, UsageReader, normalize_usage
+from tokenctx import ContextWindowScaler, Usage, UsageReader, normalize_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +60,13 @@ def parse(stream: list[bytes]) -> Usage | None:
     return by_hand(usage)
 
 
+def scale(stream: list[bytes]) -> Usage:
+    scaled = ContextWindowScaler(128_000, 200_000).scale_stream(stream)
+    for _ in scaled:
+        pass
+    return scaled.usage.real
+
+
 def by_hand(usage: Any) -> Usage:
     cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
@@ -73,6 +81,7 @@ def by_hand(usage: Any) -> Usage:
 
 CASES: dict[str, tuple[Any, dict[str, Callable[[Any], Any]]]] = {
     "read-stream": (chunks(), {"rust": read, "reference": parse}),
+    "read-stream-scaled": (chunks(), {"rust": read, "reference": scale}),
     "read-usage": (USAGE, {"rust": normalize_usage, "reference": by_hand}),
 }
 

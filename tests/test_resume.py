@@ -131,6 +131,47 @@ def test_odd_bodies_are_read_as_ever(edit: Any) -> None:
         assert estimator.record(recorded, 5000) in (True, False)
     spaced = text.replace(b'"role": ', b'"role" : ')
     assert one.estimate(text) == other.estimate(spaced)
+    assert one.record(text, 6000) == other.record(spaced, 6000)
+    assert one.estimate(text) == other.estimate(spaced)
+    assert one.estimate(recorded) == other.estimate(recorded)
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_conversations_that_begin_alike_are_all_resumed(*, is_last: bool) -> None:
+    """As all of one agent do: its system prompt and its tools are most of their bytes."""
+    system = {"role": "system", "content": "You help. " * 8_000}
+    one = HybridTokenEstimator()
+    bodies = []
+    for number in range(30):
+        random_ = random.Random(number)
+        messages = [message for turn in range(6) for message in chat_turn(random_, turn)]
+        body: dict[str, Any] = {"model": "gpt-4o", "tools": TOOLS, "messages": [system, *messages]}
+        one.record(encoded(body, is_last=is_last), 20_000 + number)
+        body["messages"].append({"role": "user", "content": f"and now {number}?"})
+        bodies.append(body)
+    found = [one.estimate(encoded(body, is_last=is_last)) for body in bodies]
+    assert [it.known_tokens for it in found] == [20_000 + number for number in range(30)]
+    assert one.stats()["resumed"] == 30
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_changed_is_recorded_as_what_it_is(change: Any, *, is_last: bool) -> None:
+    """A record takes the digests of known messages over; what it keeps is what it would make."""
+    body = long_body()
+    one, other = HybridTokenEstimator(), HybridTokenEstimator()
+    for tokens in (5_000, 6_000, 7_000):
+        text = encoded(body, is_last=is_last)
+        assert one.record_event(text, tokens) == other.record_event(body, tokens)
+        if tokens == 5_000:
+            body["messages"].append({"role": "user", "content": "and now?"})
+            change(body)
+        body["messages"].append({"role": "assistant", "content": f"{tokens} words"})
+        for end in range(len(body["messages"]) - 4, len(body["messages"]) + 1):
+            part = {**body, "messages": body["messages"][:end]}
+            assert one.estimate(part) == other.estimate(part)
+    names = ("known_prefixes", "known_shapes", "superseded")
+    assert [one.stats()[name] for name in names] == [other.stats()[name] for name in names]
 
 
 @pytest.mark.slow

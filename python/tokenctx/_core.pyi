@@ -17,6 +17,7 @@ from tokenctx._models import (
 )
 
 __all__ = [
+    "Alike",
     "Documents",
     "Encoding",
     "Engine",
@@ -322,12 +323,30 @@ class Rewriter:
     def long_event_count(self) -> int: ...
 
 @final
+class Alike:
+    """What may differ between events of a stream that are read as one."""
+
+    def __new__(
+        cls,
+        *,
+        joined: Sequence[str] = ...,
+        ignored: Sequence[str] = ...,
+        latest: Sequence[str] = ...,
+        absent: Sequence[str] = ...,
+    ) -> Alike: ...
+
+@final
 class Documents:
     """The documents of one stream: the data of server-sent events, or objects of JSON."""
 
     def __new__(cls) -> Documents: ...
-    def push(self, chunk: bytes) -> list[str]: ...
+    def push(self, chunk: bytes) -> str | None: ...
+    def next(self) -> str | None: ...
     def finish(self) -> str | None: ...
+    def join(self, alike: Alike) -> None: ...
+    def kept(self) -> str | None: ...
+    @property
+    def document_bytes(self) -> int: ...
     @property
     def has_lost(self) -> bool: ...
 

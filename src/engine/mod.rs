@@ -35,7 +35,7 @@ pub use statistics::{Statistics, UNRECORDED};
 
 use crate::Error;
 use crate::count::{Counter, Vocabularies};
-use crate::json::{Document, Limits};
+use crate::json::{Document, Limits, array_elements};
 use crate::known::digest::Digester;
 use crate::known::export::{self, ExportError};
 use crate::known::sealed::Sealer;
@@ -47,10 +47,11 @@ use learn::{Learner, Learners};
 use lesson::{CallLesson, Reply};
 use lookup::Known;
 use reading::Reading;
-use resume::{BodyPrefix, BodyPrefixes};
+use resume::{Begun, BodyPrefix, BodyPrefixes};
 use shape::Shapes;
 use statistics::Counters;
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 /// Estimates and records. Safe to share between threads.
@@ -240,15 +241,17 @@ impl Engine {
         let reply_fault = ReplyFault::of(reply.as_ref(), billed);
         let reply: Reply = reply.and_then(Result::ok).unwrap_or_default();
         let (root, expected, lesson, prefix) = host.detached(body.byte_count(), || {
+            let begun = self.begun::<H>(body, &tenant);
             body.read(|document| {
                 // 2. The request, and what it would have been estimated at.
-                let reading = self.read(document, call, &tenant)?;
+                let ranges = message_ranges(body);
+                let reading = self.read_begun(document, call, &tenant, begun.as_ref(), &ranges)?;
                 let known = H::locked(|| self.peek_known(&reading, now));
                 let expected = self.answer(&reading, &known);
                 // 3. What the call tells beyond what was known before: prefixes, shape, lesson.
                 let known = H::locked(|| self.known_before(&reading, now));
                 let lesson = self.lesson_of(&reading, &known, billed, &reply);
-                let prefix = body.bytes().and_then(|it| self.body_prefix(it, &reading));
+                let prefix = self.body_prefix(body, begun, &ranges, &reading);
                 // 4. From here on its total is known.
                 H::locked(|| self.keep(&reading, &lesson.boundaries, now));
                 Ok((reading.root(), expected, lesson, prefix))
@@ -299,8 +302,7 @@ impl Engine {
     ) -> Option<Estimate> {
         let limits = Limits::default();
         let bytes = body.bytes().filter(|it| it.len() <= limits.max_bytes)?;
-        let find = |all: &mut BodyPrefixes| all.candidates(&tenant.digester, bytes);
-        let prefixes = H::locked(|| self.with_body_prefixes(find));
+        let prefixes = self.candidates::<H>(bytes, tenant);
         if prefixes.is_empty() {
             return None;
         }
@@ -320,20 +322,45 @@ impl Engine {
         Some(found)
     }
 
+    /// The recorded beginnings that `body` may have.
+    fn candidates<H: Host>(&self, body: &[u8], tenant: &Tenant) -> Vec<BodyPrefix> {
+        let keys = resume::keys(&tenant.digester, body);
+        match keys.is_empty() {
+            true => Vec::new(),
+            false => H::locked(|| self.with_body_prefixes(|all| all.candidates(&keys, body))),
+        }
+    }
+
+    /// The recorded beginning that `body` has.
+    fn begun<H: Host>(&self, body: &Body<'_>, tenant: &Tenant) -> Option<Begun> {
+        let bytes = body.bytes()?;
+        let mut all = self.candidates::<H>(bytes, tenant).into_iter();
+        all.find_map(|prefix| prefix.begins(&tenant.digester, bytes))
+    }
+
     /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
-    fn body_prefix(&self, body: &[u8], reading: &Reading<'_>) -> Option<BodyPrefix> {
-        let request = &reading.request;
+    fn body_prefix(
+        &self,
+        body: &Body<'_>,
+        begun: Option<Begun>,
+        ranges: &[Range<usize>],
+        reading: &Reading<'_>,
+    ) -> Option<BodyPrefix> {
+        let (request, bytes) = (&reading.request, body.bytes()?);
         let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
         if !request.assumptions.is_empty() || has_later_tools || !request.edits.is_empty() {
             return None;
         }
+        let end = ranges.last()?.end;
+        let hash = begun.and_then(|it| it.hash(bytes, end));
+        let hash = hash.unwrap_or_else(|| reading.tenant.digester.bytes(&bytes[..end]));
         let new = |counter: &mut Counter<'_>| {
             BodyPrefix::new(
-                &reading.tenant.digester,
-                body,
+                hash,
+                ranges,
                 request.dialect,
                 &request.messages,
-                &reading.prefixes,
+                (&reading.prefixes, &reading.digests),
                 |message: &Message<'_>| counter.reasoning(message),
             )
         };
@@ -435,6 +462,13 @@ impl Engine {
     fn with_shapes<T>(&self, action: impl FnOnce(&mut Shapes) -> T) -> T {
         action(&mut self.shapes.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Where the messages of a long body stand, which is valid JSON; none if that is not clear.
+fn message_ranges(body: &Body<'_>) -> Vec<Range<usize>> {
+    let bytes = body.bytes().filter(|it| it.len() >= resume::MIN_BYTES);
+    let ranges = bytes.and_then(|it| array_elements(it, &resume::LISTS));
+    ranges.unwrap_or_default()
 }
 
 impl std::fmt::Debug for Engine {

@@ -2,7 +2,7 @@
 use super::{Call, Engine};
 use crate::Error;
 use crate::engine::edited::Edited;
-use crate::engine::resume::BodyPrefix;
+use crate::engine::resume::{Begun, BodyPrefix};
 use crate::engine::settings::Method;
 use crate::json::Document;
 use crate::known::digest::Digest;
@@ -11,6 +11,7 @@ use crate::profile::table::Table;
 use crate::profile::{ModelLimits, Profile};
 use crate::request::{Request, read_request};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Nothing is learned about a model whose name is longer.
 const MAX_MODEL_BYTES: usize = 200;
@@ -49,6 +50,19 @@ impl Engine {
         call: &Call<'d>,
         tenant: &Tenant,
     ) -> Result<Reading<'d>, Error> {
+        self.read_begun(document, call, tenant, None, &[])
+    }
+
+    /// As [`Engine::read`], of a body with messages at `ranges` that has `begun` as a recorded one: the
+    /// digests of those messages are known.
+    pub(super) fn read_begun<'d>(
+        &'d self,
+        document: &'d Document<'_>,
+        call: &Call<'d>,
+        tenant: &Tenant,
+        begun: Option<&Begun>,
+        ranges: &[Range<usize>],
+    ) -> Result<Reading<'d>, Error> {
         let mut request = read_request(document, call.model, call.dialect)?;
         let tenant = tenant.clone();
         let resolved = self
@@ -63,8 +77,15 @@ impl Engine {
         );
         let family = self.family(&request, &profile, is_known_model);
         let digester = &tenant.digester;
-        let digests: Vec<_> = digester.messages(&request.messages).collect();
         let context = digester.context(&family, &request);
+        let is_plain = request.assumptions.is_empty() && edited.is_none();
+        let is_begun = |it: &&Begun| {
+            (it.prefix.dialect, it.prefix.context) == (request.dialect, context)
+                && ranges.len() == request.messages.len()
+        };
+        let begun = begun.filter(|_| is_plain).filter(is_begun);
+        let mut digests = begun.map_or(&[][..], |it| it.digests(ranges)).to_vec();
+        digests.extend(digester.messages(&request.messages[digests.len()..]));
         let prefixes = digester.chain(context, digests.iter().copied());
         let options = digester.options(&request, profile.hides_tools(&request));
         let family = digester.bytes(family.as_bytes()).word();

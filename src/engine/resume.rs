@@ -8,19 +8,28 @@
 //! because a message is read by itself. So one pass of BLAKE3 over the bytes takes the place of
 //! parsing and of one digest per message.
 //!
-//! Which prefix may fit is looked up by samples of the body at powers of two, so no length has to
-//! be known. The hash decides; the samples only choose what to try.
+//! Which prefix may fit is looked up by the first kilobyte and by samples of the body, four in each
+//! octave, so no length has to be known. The hash decides; the samples only choose what to try. Bodies
+//! of many conversations begin alike, with the same system prompt and tools: what is looked at must
+//! reach beyond that.
+//!
+//! A record reads the whole body, but takes the digests of the known messages from the prefix: they
+//! are three quarters of what it would cost.
 use crate::count::last_user_index;
-use crate::json::array_elements;
-use crate::known::digest::{Digest, Digester};
+use crate::known::digest::{BytesDigester, Digest, Digester};
 use crate::request::{Dialect, Message, Part};
 use lru::LruCache;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Shorter bodies are read in whole: it takes less than a hundredth of a millisecond.
-const MIN_BYTES: usize = 16 << 10;
+pub(super) const MIN_BYTES: usize = 16 << 10;
 
-/// The first sample ends at this power of two.
-const FIRST_SAMPLE: u32 = 10;
+/// These bytes at the beginning are looked at in full.
+const HEAD_BYTES: usize = 1 << 10;
+
+/// Samples end at so many places from a power of two to the next.
+const SAMPLES_PER_OCTAVE: usize = 4;
 
 /// Bytes of a sample.
 const SAMPLE_BYTES: usize = 32;
@@ -32,10 +41,10 @@ const PREFIXES_PER_KEY: usize = 4;
 pub(super) const KEY_BYTES: usize = 768;
 
 /// Members that may hold the messages.
-const LISTS: [&[u8]; 4] = [b"messages", b"contents", b"input", b"prompt"];
+pub(super) const LISTS: [&[u8]; 4] = [b"messages", b"contents", b"input", b"prompt"];
 
 /// The beginning of a recorded body, up to the end of its messages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct BodyPrefix {
     /// Where its last message ends.
     end: usize,
@@ -50,26 +59,49 @@ pub(super) struct BodyPrefix {
     pub dialect: Dialect,
     /// Reasoning after the user's last turn, in the messages that are left out.
     pub reasoning_tokens: u64,
+    /// Of all its messages; none if a later turn has them.
+    digests: Arc<[Digest]>,
+}
+
+/// A body that begins as a recorded one.
+pub(super) struct Begun {
+    pub prefix: BodyPrefix,
+    /// Of what it begins with.
+    bytes: BytesDigester,
+}
+
+impl Begun {
+    /// Digests of the first messages of a body with messages at `ranges`.
+    pub(super) fn digests(&self, ranges: &[Range<usize>]) -> &[Digest] {
+        let digests = &self.prefix.digests;
+        let last = digests.len().checked_sub(1).and_then(|it| ranges.get(it));
+        match last.is_some_and(|range| range.end == self.prefix.end) {
+            true => digests,
+            false => &[],
+        }
+    }
+
+    /// The hash of `body` up to `end`, of which only what is new is read.
+    pub(super) fn hash(mut self, body: &[u8], end: usize) -> Option<Digest> {
+        self.bytes.push(body.get(self.prefix.end..end)?);
+        Some(self.bytes.digest())
+    }
 }
 
 impl BodyPrefix {
-    /// The beginning of `body`, a valid JSON text of these `messages`; `None` if it is not clear
-    /// which bytes are which message, or if what comes later could depend on what is left out.
+    /// The beginning of a body with these `messages` at `ranges`, up to where `hash` goes; `None` if it is
+    /// not clear which bytes are which message, or if what comes later could depend on what is left out.
     ///
-    /// `prefixes` are the digests of the context and of the first k messages; `reasoning` counts
-    /// what a message has of it.
+    /// `digests` are those of the messages, `prefixes` those of the context and of the first k messages;
+    /// `reasoning` counts what a message has of it.
     pub(super) fn new(
-        digester: &Digester,
-        body: &[u8],
+        hash: Digest,
+        ranges: &[Range<usize>],
         dialect: Dialect,
         messages: &[Message<'_>],
-        prefixes: &[Digest],
+        (prefixes, digests): (&[Digest], &[Digest]),
         reasoning: impl FnMut(&Message<'_>) -> u64,
     ) -> Option<BodyPrefix> {
-        if body.len() < MIN_BYTES {
-            return None;
-        }
-        let ranges = array_elements(body, &LISTS)?;
         let stay = messages
             .iter()
             .rposition(|it| it.role != "tool")?
@@ -80,15 +112,26 @@ impl BodyPrefix {
             return None;
         }
         let turn = last_user_index(&messages[..stay]).unwrap_or(0);
-        let end = ranges.last()?.end;
         Some(BodyPrefix {
-            end,
+            end: ranges.last()?.end,
             left_out: (ranges[0].end, ranges[stay].start),
-            hash: digester.bytes(&body[..end]),
+            hash,
             context: prefixes[0],
             digest: prefixes[stay],
             dialect,
             reasoning_tokens: messages[turn + 1..stay].iter().map(reasoning).sum(),
+            digests: digests.into(),
+        })
+    }
+
+    /// `body` as one that begins with the same bytes; `None` if it does not.
+    pub(super) fn begins(self, digester: &Digester, body: &[u8]) -> Option<Begun> {
+        let mut bytes = digester.bytes_in_pieces();
+        bytes.push(body.get(..self.end)?);
+        let is_same = bytes.digest() == self.hash;
+        is_same.then_some(Begun {
+            prefix: self,
+            bytes,
         })
     }
 
@@ -107,7 +150,8 @@ impl BodyPrefix {
 pub(super) struct BodyPrefixes {
     /// By the samples; unbounded, since a bounded cache takes all of its memory at once.
     by_samples: LruCache<Digest, Vec<BodyPrefix>>,
-    max_keys: usize,
+    bytes: usize,
+    capacity_bytes: usize,
 }
 
 impl BodyPrefixes {
@@ -115,21 +159,17 @@ impl BodyPrefixes {
     pub(super) fn new(capacity_bytes: usize) -> BodyPrefixes {
         BodyPrefixes {
             by_samples: LruCache::unbounded(),
-            max_keys: (capacity_bytes / KEY_BYTES).max(1),
+            bytes: 0,
+            capacity_bytes,
         }
     }
 
-    /// Those that `body` may begin with, the longest first.
-    pub(super) fn candidates(&mut self, digester: &Digester, body: &[u8]) -> Vec<BodyPrefix> {
+    /// Those that a body of these [`keys`] may begin with, the longest first.
+    pub(super) fn candidates(&mut self, keys: &[Digest], body: &[u8]) -> Vec<BodyPrefix> {
         let mut found: Vec<BodyPrefix> = Vec::new();
-        for samples in all_samples(body) {
-            let known = self.by_samples.get(&digester.bytes(&samples));
-            found.extend(
-                known
-                    .into_iter()
-                    .flatten()
-                    .filter(|it| it.end <= body.len()),
-            );
+        for key in keys.iter().rev() {
+            let known = self.by_samples.get(key).into_iter().flatten();
+            found.extend(known.filter(|it| it.end <= body.len()).cloned());
             if !found.is_empty() {
                 break;
             }
@@ -140,34 +180,52 @@ impl BodyPrefixes {
 
     /// Remembers `prefix` of `body`.
     pub(super) fn record(&mut self, digester: &Digester, body: &[u8], prefix: BodyPrefix) {
-        let Some(samples) = all_samples(&body[..prefix.end]).next() else {
+        let Some(key) = keys(digester, &body[..prefix.end]).pop() else {
             return;
         };
-        let key = digester.bytes(&samples);
-        if self.by_samples.len() == self.max_keys && !self.by_samples.contains(&key) {
-            self.by_samples.pop_lru();
-        }
         let known = self.by_samples.get_or_insert_mut(key, Vec::new);
+        self.bytes =
+            (self.bytes + weight(std::slice::from_ref(&prefix))).saturating_sub(weight(known));
         known.retain(|it| it.hash != prefix.hash);
         known.truncate(PREFIXES_PER_KEY - 1);
+        known.iter_mut().for_each(|it| it.digests = Arc::new([]));
         known.insert(0, prefix);
+        while self.bytes > self.capacity_bytes && self.by_samples.len() > 1 {
+            let oldest = self.by_samples.pop_lru();
+            self.bytes -= oldest.map_or(0, |(_, known)| weight(&known));
+        }
     }
 
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.by_samples.clear();
+        self.bytes = 0;
     }
 }
 
-/// Samples of `body` up to each power of two in it, from the highest on.
-fn all_samples(body: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let highest = body.len().checked_ilog2().unwrap_or(0);
-    let lowest = MIN_BYTES.ilog2();
-    let body = &body[..body.len().min(1 << highest)];
-    (lowest..=highest).rev().map(move |last| {
-        let ends = (FIRST_SAMPLE..=last).map(|power| 1_usize << power);
-        ends.flat_map(|end| &body[end - SAMPLE_BYTES..end])
-            .copied()
-            .collect()
-    })
+/// Memory that a key with these prefixes is charged with; none if there are none.
+fn weight(known: &[BodyPrefix]) -> usize {
+    let digests: usize = known.iter().map(|it| it.digests.len()).sum();
+    usize::from(!known.is_empty()) * KEY_BYTES + size_of::<Digest>() * digests
+}
+
+/// What `body` is looked up by, up to each place of a sample in it, from the first on.
+pub(super) fn keys(digester: &Digester, body: &[u8]) -> Vec<Digest> {
+    if body.len() < MIN_BYTES {
+        return Vec::new();
+    }
+    let mut bytes = digester.bytes_in_pieces();
+    bytes.push(&body[..HEAD_BYTES]);
+    let octaves = (HEAD_BYTES.ilog2()..=body.len().ilog2()).map(|power| 1_usize << power);
+    let ends = octaves.flat_map(|start| {
+        (0..SAMPLES_PER_OCTAVE).map(move |nth| start + start / SAMPLES_PER_OCTAVE * nth)
+    });
+    let mut keys = Vec::new();
+    for end in ends.take_while(|end| *end <= body.len()) {
+        bytes.push(&body[end - SAMPLE_BYTES..end]);
+        if end >= MIN_BYTES {
+            keys.push(bytes.digest());
+        }
+    }
+    keys
 }

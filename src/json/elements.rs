@@ -47,6 +47,13 @@ pub fn object_members(text: &[u8]) -> Option<Vec<(&[u8], Range<usize>)>> {
     Some(found)
 }
 
+/// Byte ranges of the elements of the array `text`; `None` if it is none.
+///
+/// `text` must be valid JSON, else the ranges mean nothing. Linear, nothing is built.
+pub fn array_items(text: &[u8]) -> Option<Vec<Range<usize>>> {
+    Scanner { text, at: 0 }.elements()
+}
+
 struct Scanner<'t> {
     text: &'t [u8],
     at: usize,

@@ -164,8 +164,32 @@ impl Digester {
         self.digest(bytes)
     }
 
+    /// Makes the identity of bytes that come in pieces, and of each of their beginnings.
+    pub(crate) fn bytes_in_pieces(&self) -> BytesDigester {
+        BytesDigester(blake3::Hasher::new_keyed(self.key.bytes()))
+    }
+
     fn digest(&self, content: &[u8]) -> Digest {
-        let hash = blake3::keyed_hash(self.key.bytes(), content);
+        Digest::of(&blake3::keyed_hash(self.key.bytes(), content))
+    }
+}
+
+/// See [`Digester::bytes_in_pieces`].
+pub(crate) struct BytesDigester(blake3::Hasher);
+
+impl BytesDigester {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Of all that was pushed so far, as [`Digester::bytes`] has it.
+    pub(crate) fn digest(&self) -> Digest {
+        Digest::of(&self.0.finalize())
+    }
+}
+
+impl Digest {
+    fn of(hash: &blake3::Hash) -> Digest {
         let mut digest = Digest([0; 16]);
         digest.0.copy_from_slice(&hash.as_bytes()[..16]);
         digest

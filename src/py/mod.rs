@@ -5,6 +5,7 @@ mod document;
 mod encoding;
 mod engine;
 mod errors;
+mod events;
 mod media;
 mod models;
 mod object;
@@ -23,7 +24,7 @@ const OBJECT_ALIGNMENT: usize = 2 * align_of::<*const ()>();
 const _: () = {
     assert!(align_of::<encoding::PyEncoding>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<engine::PyEngine>() <= OBJECT_ALIGNMENT);
-    assert!(align_of::<scale::PyDocuments>() <= OBJECT_ALIGNMENT);
+    assert!(align_of::<events::PyDocuments>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<scale::PyRewriter>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<scale::PyScale>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<tracker::PyTracker>() <= OBJECT_ALIGNMENT);
@@ -48,13 +49,15 @@ mod _core {
     #[pymodule_export]
     use errors::panic;
     #[pymodule_export]
+    use events::{PyAlike, PyDocuments};
+    #[pymodule_export]
     use media::{image_size, image_tokens};
     #[pymodule_export]
     use profile::{limits_of_model, model_name, profile_of_model, profiles};
     #[pymodule_export]
     use request::{dialect_of_body, view_reply, view_request};
     #[pymodule_export]
-    use scale::{PyDocuments, PyRewriter, PyScale};
+    use scale::{PyRewriter, PyScale};
     #[pymodule_export]
     use tracker::PyTracker;
 

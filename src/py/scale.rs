@@ -1,9 +1,8 @@
-//! Usage in the measure of another window: numbers, bodies, streams; and the documents of a stream.
+//! Usage in the measure of another window: numbers, bodies, streams.
 use super::document::detached;
 use super::errors::guard;
 use super::object::as_bytes;
 use crate::json::{Document, Limits};
-use crate::usage::events::Documents;
 use crate::usage::scale::{Rounding, Scale};
 use crate::usage::sse::Rewriter;
 use crate::usage::{Change, InputSoFar, count_changes, readable, response_changes, spliced};
@@ -143,50 +142,4 @@ impl PyRewriter {
     fn with<T>(&self, work: impl FnOnce(&mut Rewriter) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
-}
-
-/// Reads one stream beside the one who sends it on.
-#[pyclass(name = "Documents", module = "tokenctx._core", frozen)]
-pub(super) struct PyDocuments(Mutex<Documents>);
-
-#[pymethods]
-impl PyDocuments {
-    #[new]
-    fn new() -> PyDocuments {
-        PyDocuments(Mutex::default())
-    }
-
-    /// The documents that are complete now, as text; what is no UTF-8 is replaced.
-    fn push(&self, py: Python<'_>, chunk: Bound<'_, PyAny>) -> PyResult<Vec<String>> {
-        let chunk = bytes(&chunk)?;
-        let given = chunk.as_bytes();
-        guard(|| {
-            let push = || self.with(|stream| stream.push(given));
-            let documents = detached(py, given.len(), push);
-            Ok(documents.into_iter().map(text).collect())
-        })
-    }
-
-    /// The last event, if no blank line came behind it.
-    fn finish(&self) -> PyResult<Option<String>> {
-        guard(|| Ok(self.with(Documents::finish).map(text)))
-    }
-
-    /// Whether a document was dropped for its length, or because there were too many short ones.
-    #[getter]
-    fn has_lost(&self) -> bool {
-        self.with(|stream| stream.has_lost())
-    }
-}
-
-impl PyDocuments {
-    /// Never waits attached for a thread that is detached: the lock is held within `work` alone.
-    fn with<T>(&self, work: impl FnOnce(&mut Documents) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-fn text(document: Vec<u8>) -> String {
-    String::from_utf8(document)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

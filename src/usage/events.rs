@@ -13,8 +13,10 @@
 //! assert!(stream.push(b"data: {\"usage\":").is_empty());
 //! assert_eq!(stream.push(b" 1}\n\n"), [b"{\"usage\": 1}"]);
 //! ```
+use crate::usage::runs::{Alike, Runs};
 use crate::usage::sse::{BYTE_ORDER_MARK, Data, Lines};
 use memchr::{memchr2, memchr3};
+use std::sync::Arc;
 
 /// Longest document, and longest event with its other lines.
 pub const MAX_DOCUMENT_BYTES: usize = 16 << 20;
@@ -30,7 +32,11 @@ pub struct Documents {
     mark_bytes: usize,
     byte_count: u64,
     document_count: u64,
+    document_bytes: u64,
     has_lost: bool,
+    runs: Runs,
+    /// Comes behind what was given last.
+    waiting: Option<Vec<u8>>,
 }
 
 enum Form {
@@ -41,33 +47,69 @@ enum Form {
 impl Documents {
     /// The documents that are complete now. Linear in the bytes.
     pub fn push(&mut self, chunk: &[u8]) -> Vec<Vec<u8>> {
-        self.byte_count += chunk.len() as u64;
-        let mut found = Vec::new();
-        let mut rest = chunk;
-        if self.form.is_none() {
-            rest = self.behind_head(chunk);
+        let mut at = 0;
+        std::iter::from_fn(|| self.next(chunk, &mut at)).collect()
+    }
+
+    /// The next document of `chunk`, which is read up to `at`; `None` if all of it is read.
+    ///
+    /// A document in the middle of a run of alike ones ([`Documents::join`]) is kept.
+    pub fn next(&mut self, chunk: &[u8], at: &mut usize) -> Option<Vec<u8>> {
+        if let Some(document) = self.waiting.take() {
+            return Some(document);
         }
-        let (count, least) = (&mut self.document_count, self.byte_count / LEAST_BYTES);
-        let has_lost = &mut self.has_lost;
-        let mut keep = |document: &[u8]| {
-            let document = document.trim_ascii();
-            if is_empty(document) {
-                return;
+        if *at == 0 {
+            self.byte_count += chunk.len() as u64;
+        }
+        if self.form.is_none() {
+            *at = chunk.len() - self.behind_head(&chunk[*at..]).len();
+        }
+        let mut form = self.form.take()?;
+        let mut given = None;
+        while given.is_none() && *at < chunk.len() {
+            let mut keep = |document: &[u8]| given = self.given(document.trim_ascii());
+            let is_whole = match &mut form {
+                Form::Events(events) => events.next(chunk, at, &mut keep),
+                Form::Objects(objects) => objects.next(chunk, at, &mut keep),
+            };
+            self.has_lost |= !is_whole;
+        }
+        self.form = Some(form);
+        given
+    }
+
+    /// What may differ between documents of a run: the first is given, of the others what differs is kept.
+    pub fn join(&mut self, alike: Arc<Alike>) {
+        self.runs.join(alike);
+    }
+
+    /// One document for all that were kept; it comes before those that are given later.
+    pub fn kept(&mut self) -> Option<Vec<u8>> {
+        self.runs.kept()
+    }
+
+    /// What is to be read now that `document` is complete.
+    fn given(&mut self, document: &[u8]) -> Option<Vec<u8>> {
+        if is_empty(document) {
+            return None;
+        }
+        if self.document_count >= FREE_DOCUMENTS + self.byte_count / LEAST_BYTES {
+            self.has_lost = true;
+            return None;
+        }
+        self.document_count += 1;
+        self.document_bytes += document.len() as u64;
+        if self.runs.takes(document) {
+            return None;
+        }
+        let document = document.to_vec();
+        Some(match self.runs.kept() {
+            None => document,
+            Some(kept) => {
+                self.waiting = Some(document);
+                kept
             }
-            if *count >= FREE_DOCUMENTS + least {
-                *has_lost = true;
-                return;
-            }
-            *count += 1;
-            found.push(document.to_vec());
-        };
-        let is_whole = match &mut self.form {
-            None => true,
-            Some(Form::Events(events)) => events.push(rest, &mut keep),
-            Some(Form::Objects(objects)) => objects.push(rest, &mut keep),
-        };
-        self.has_lost |= !is_whole;
-        found
+        })
     }
 
     /// The data of a last event without a blank line behind it. An object that was cut is nothing.
@@ -78,6 +120,11 @@ impl Documents {
         let event = std::mem::take(&mut events.pending);
         let document = Data::of(&event, 0).bytes.trim_ascii().to_vec();
         Some(document).filter(|document| !is_empty(document))
+    }
+
+    /// Bytes of all documents so far, but for what was dropped.
+    pub fn document_bytes(&self) -> u64 {
+        self.document_bytes
     }
 
     /// Whether a document was dropped, for its length or for the number of others.
@@ -123,33 +170,32 @@ struct Events {
 }
 
 impl Events {
-    /// Gives the data of complete events; whether all of them were short enough.
-    fn push(&mut self, chunk: &[u8], keep: &mut impl FnMut(&[u8])) -> bool {
-        let mut is_whole = true;
-        let (mut event, mut at) = (0, 0);
-        while let Some((_, end)) = self.lines.event_end(chunk, at) {
-            if !std::mem::take(&mut self.is_dropping) {
-                if self.pending.len() + end - event > MAX_DOCUMENT_BYTES {
-                    is_whole = false;
-                } else if self.pending.is_empty() {
-                    keep(&Data::of(&chunk[event..end], 0).bytes);
-                } else {
-                    self.pending.extend_from_slice(&chunk[event..end]);
-                    keep(&Data::of(&self.pending, 0).bytes);
-                }
-            }
-            self.pending.clear();
-            (event, at) = (end, end);
-        }
-        if !self.is_dropping {
-            if self.pending.len() + chunk.len() - event > MAX_DOCUMENT_BYTES {
+    /// Gives the data of the next event if it is complete, and reads up to its end; false if it was too long.
+    fn next(&mut self, chunk: &[u8], at: &mut usize, keep: &mut impl FnMut(&[u8])) -> bool {
+        let (start, left) = (*at, chunk.len() - *at);
+        let Some((_, end)) = self.lines.event_end(chunk, start) else {
+            *at = chunk.len();
+            if !self.is_dropping && self.pending.len() + left > MAX_DOCUMENT_BYTES {
                 (self.pending, self.is_dropping) = (Vec::new(), true);
-                is_whole = false;
+                return false;
+            }
+            if !self.is_dropping {
+                self.pending.extend_from_slice(&chunk[start..]);
+            }
+            return true;
+        };
+        *at = end;
+        let is_long = self.pending.len() + end - start > MAX_DOCUMENT_BYTES;
+        if !std::mem::take(&mut self.is_dropping) && !is_long {
+            if self.pending.is_empty() {
+                keep(&Data::of(&chunk[start..end], 0).bytes);
             } else {
-                self.pending.extend_from_slice(&chunk[event..]);
+                self.pending.extend_from_slice(&chunk[start..end]);
+                keep(&Data::of(&self.pending, 0).bytes);
             }
         }
-        is_whole
+        self.pending.clear();
+        !is_long
     }
 }
 
@@ -166,34 +212,32 @@ struct Objects {
 }
 
 impl Objects {
-    /// Gives complete objects; whether all of them were short enough.
-    fn push(&mut self, chunk: &[u8], keep: &mut impl FnMut(&[u8])) -> bool {
-        let (mut start, mut at, mut is_whole) = (0, 0, true);
-        if std::mem::take(&mut self.is_escaped) && !chunk.is_empty() {
-            at = 1;
-        }
-        while let Some(found) = self.next_mark(&chunk[at.min(chunk.len())..]) {
-            at += found + 1;
-            match (chunk[at - 1], self.is_string) {
-                (b'\\', _) if at < chunk.len() => at += 1,
+    /// Gives the next object if it is complete, and reads up to its end; false if it was too long.
+    fn next(&mut self, chunk: &[u8], at: &mut usize, keep: &mut impl FnMut(&[u8])) -> bool {
+        let mut start = *at;
+        *at += usize::from(std::mem::take(&mut self.is_escaped));
+        while let Some(found) = self.next_mark(&chunk[*at..]) {
+            *at += found + 1;
+            match (chunk[*at - 1], self.is_string) {
+                (b'\\', _) if *at < chunk.len() => *at += 1,
                 (b'\\', _) => self.is_escaped = true,
                 (b'"', is_string) => self.is_string = !is_string,
                 (b'{', _) => {
                     if self.depth == 0 {
-                        start = at - 1;
+                        start = *at - 1;
                     }
                     self.depth += 1;
                 }
                 _ if self.depth == 1 => {
                     self.depth = 0;
-                    is_whole &= self.close(&chunk[start..at], keep);
-                    start = at;
+                    return self.close(&chunk[start..*at], keep);
                 }
                 _ => self.depth = self.depth.saturating_sub(1),
             }
         }
+        *at = chunk.len();
         if self.depth == 0 || self.is_dropping {
-            return is_whole;
+            return true;
         }
         let left = &chunk[start..];
         if self.pending.len() + left.len() > MAX_DOCUMENT_BYTES {
@@ -201,7 +245,7 @@ impl Objects {
             return false;
         }
         self.pending.extend_from_slice(left);
-        is_whole
+        true
     }
 
     fn close(&mut self, end: &[u8], keep: &mut impl FnMut(&[u8])) -> bool {

@@ -11,7 +11,7 @@ from tokenctx._core import Documents
 from tokenctx._usage.compressed import MAGIC, MAX_CONTAINERS, Inflater
 from tokenctx._usage.normal import Usage, normalize_usage
 from tokenctx._usage.reading import find_usage
-from tokenctx._usage.replies import Json, Reply, fields, reply_of, text
+from tokenctx._usage.replies import NO_REPLY, Json, Reply, fields, reply_of, text
 
 if TYPE_CHECKING:
     from tokenctx._models import Dialect, Reason
@@ -51,10 +51,10 @@ class UsageReader:
         self._has_fed = self._has_read = self._is_broken = self._is_cut = False
         self._has_dropped = False
         self._documents = Documents()
+        self._documents.join(NO_REPLY)
         self._inflater: Inflater | None = None
         self._head: bytes | None = b""
         self._line: str | None = None
-        self._read_bytes = 0
         self._model = ""
 
     def feed(self, data: object) -> None:
@@ -62,10 +62,14 @@ class UsageReader:
 
         Linear in the bytes.
         """
+        if type(data) is bytes and self._head is None and self._inflater is None:
+            self._plain(data)
+            return
         if isinstance(data, str):
             data = self._with_line_end(data).encode("utf-8", "replace")
         elif not isinstance(data, (bytes, bytearray, memoryview)):
             self._has_fed = True
+            self._read_kept()
             if event := _as_dict(data):
                 self._event(event)
             return
@@ -80,6 +84,7 @@ class UsageReader:
         """
         if self._head:
             self._bytes(b"", is_end=True)
+        self._read_kept()
         last = self._documents.finish()
         if last is not None:
             self._document(last, is_end=True)
@@ -91,6 +96,7 @@ class UsageReader:
     @property
     def usage(self) -> Usage:
         """The best known usage, in normal form; `is_partial` unless the stream has ended well."""
+        self._read_kept()
         usage = normalize_usage({"usage": self._usage}, self._dialect) or Usage()
         return replace(usage, is_partial=self.is_partial)
 
@@ -99,6 +105,11 @@ class UsageReader:
         """Whether the end of the stream or its usage is missing, or an error came."""
         is_complete = self._has_finished if self._reply is None else self._reply.is_complete
         return self._has_lost or self._has_failed or not (self._is_final and is_complete)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `record` would take it."""
+        return self._is_final and self.reason is None
 
     @property
     def reason(self) -> Reason | None:
@@ -125,6 +136,7 @@ class UsageReader:
 
         A message, or for Responses its list of items. None if there is none, or several.
         """
+        self._read_kept()
         if self._reply is None or self._reply.has_several:
             return None
         return self._reply.message()
@@ -180,9 +192,19 @@ class UsageReader:
                 self._inflater = Inflater()
         pieces = (data,) if self._inflater is None else self._inflater.push(data)
         for piece in pieces:
-            for document in self._documents.push(piece):
-                self._document(document)
+            self._plain(piece)
         self._is_broken |= self._inflater is not None and self._inflater.is_broken
+
+    def _plain(self, data: bytes) -> None:
+        document = self._documents.push(data)
+        while document is not None:
+            self._document(document)
+            document = self._documents.next()
+
+    def _read_kept(self) -> None:
+        """Take what the core has kept of events that differ in their text alone."""
+        if (document := self._documents.kept()) is not None:
+            self._document(document)
 
     def _document(self, document: str, *, is_end: bool = False) -> None:
         if len(document) > MAX_CONTAINERS and (
@@ -199,8 +221,7 @@ class UsageReader:
             self._has_failed |= not is_end
             self._is_broken |= not is_end
             return
-        self._read_bytes += len(document)
-        if self._read_bytes > MAX_REPLY_BYTES and self._reply is not None:
+        if self._documents.document_bytes > MAX_REPLY_BYTES and self._reply is not None:
             self._reply = self._reply.emptied()
         if isinstance(event, dict):
             self._event(event)
@@ -212,6 +233,8 @@ class UsageReader:
         reply = self._reply
         if reply is None:
             reply = self._reply = reply_of(event)
+            if reply is not None:
+                self._documents.join(reply.alike)
         if reply is not None:
             reply.add(event)
         self._has_failed |= bool(event.get("error")) or text(event.get("type")) in FAILURES

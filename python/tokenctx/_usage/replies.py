@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from tokenctx._core import Alike
 from tokenctx._parts import types_of
 
 Json = dict[str, Any]
@@ -25,9 +26,13 @@ class Reply(ABC):
         is_complete: The stream has all that its format has at the end.
         has_several: There are several answers, so none that must come back.
         has_usage_deltas: Each event has the usage that it adds.
+        alike: What may differ between events that are read as one: texts that are joined, what
+            nobody reads, and usage that replaces the one before. Reading all else of such an event
+            a second time must change nothing; what is `absent` would.
     """
 
     dialect: ClassVar[str | None] = None
+    alike: ClassVar[Alike] = Alike()
     has_usage_deltas: ClassVar[bool] = False
 
     def __init__(self) -> None:
@@ -109,6 +114,16 @@ class ChatReply(Reply):
     CALLS: Final = tuple(
         (field, part.arguments[0]) for field, part in types_of("openai-chat", "call").items()
     )
+    alike = Alike(
+        joined=[
+            *(f"choices.0.delta.{name}" for name in TEXTS),
+            *(f"choices.0.delta.tool_calls.0.{field}.{name}" for field, name in CALLS),
+            *(f"choices.0.delta.function_call.{name}" for name in ("name", "arguments")),
+        ],
+        ignored=["id", "created", "obfuscation"],
+        latest=["usage"],
+        absent=["data", *(f"choices.0.delta.{name}" for name in ("reasoning_details", "images"))],
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,6 +193,7 @@ class ResponsesReply(Reply):
     """OpenAI Responses."""
 
     dialect = "openai-responses"
+    alike = Alike(ignored=["delta", "obfuscation", "sequence_number"], absent=["data"])
 
     def __init__(self) -> None:
         super().__init__()
@@ -210,6 +226,11 @@ class AnthropicReply(Reply):
         "signature_delta": "signature",
         "compaction_delta": "content",
     }
+    alike = Alike(
+        joined=["delta.partial_json", *(f"delta.{name}" for name in DELTAS.values())],
+        ignored=["p"],
+        absent=["data", "delta.citation"],
+    )
     ARGUMENTS: Final = frozenset(
         name
         for part in types_of("anthropic", "part", "request").values()
@@ -261,6 +282,11 @@ class GeminiReply(Reply):
     """Gemini, as server-sent events or as an array."""
 
     dialect = "gemini"
+    alike = Alike(
+        joined=["candidates.0.content.parts.0.text"],
+        latest=["usageMetadata"],
+        absent=["data", "response"],
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -309,6 +335,19 @@ class ConverseReply(Reply):
         "metadata",
     )
     PARTS: Final = types_of("bedrock-converse", "field", "request")
+    alike = Alike(
+        joined=[
+            f"contentBlockDelta.delta.{name}"
+            for name in (
+                "text",
+                "toolUse.input",
+                "reasoningContent.text",
+                "reasoningContent.signature",
+            )
+        ],
+        ignored=["contentBlockDelta.p"],
+        absent=["data"],
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -376,6 +415,11 @@ class ConverseReply(Reply):
 class CohereReply(Reply):
     """Cohere v2 Chat."""
 
+    alike = Alike(
+        joined=[f"delta.message.content.{name}" for name in ("text", "thinking")],
+        absent=["data", "delta.message.tool_calls"],
+    )
+
     def __init__(self) -> None:
         super().__init__()
         self._calls: dict[int, Json] = {}
@@ -420,6 +464,7 @@ class InteractionReply(Reply):
     """Google's Interactions, whose requests have no format here: there is no message."""
 
     ENDS: Final = frozenset({"completed", "requires_action", "incomplete", "budget_exceeded"})
+    alike = Alike(ignored=["delta.text", "event_id"], absent=["data"])
 
     def add(self, event: Json) -> None:
         status = fields(event.get("interaction") or event).get("status")
@@ -478,6 +523,11 @@ class LangChainReply(Reply):
         return {"id": call.get("id"), "type": "function", "function": function}
 
 
+NO_REPLY: Final = Alike(
+    ignored=["message.content", "message.thinking", "response", "thinking", "created_at"],
+    absent=["data"],
+)
+"""Of a stream whose format is not known, as that of Ollama: its text is read by nobody."""
 FORMAT_NAMES: Final = frozenset(
     {"choices", "type", "event_type", "object", "output", "response", "candidates", "message"}
     | {"usageMetadata", *ConverseReply.EVENTS}

@@ -155,7 +155,8 @@ class _Answer:
         sent = relay.push(chunk) if chunk else chunk
         if is_last:
             sent += relay.finish()
-        await self._call.asettle()
+        if self._call.is_due:
+            await self._call.asettle()
         if self._start is not None and (sent or is_last):
             start, self._start = self._start, None
             if is_last and relay.is_whole:

@@ -167,7 +167,8 @@ class Call:
         try:
             for chunk in chunks:
                 sent = relay.push(chunk)
-                self.settle()
+                if self.is_due:
+                    self.settle()
                 if sent:
                     yield sent
             sent = relay.finish()
@@ -196,7 +197,8 @@ class Call:
         try:
             async for chunk in chunks:
                 sent = relay.push(chunk)
-                await self.asettle()
+                if self.is_due:
+                    await self.asettle()
                 if sent:
                     yield sent
             sent = relay.finish()
@@ -223,6 +225,12 @@ class Call:
         sent: bytes = relay.push(body) + relay.finish()
         await self.asettle()
         return sent
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `settle` has anything to do."""
+        relay = self._relay
+        return not (relay is None or self._is_settled) and (relay.is_over or relay.is_complete)
 
     def settle(self) -> None:
         """Record the answer once it has come whole, or say why it is not recorded. Never raises."""
@@ -254,7 +262,7 @@ class Call:
     def _due(self) -> Relay | None:
         """The answer that is to be recorded now; never the same twice."""
         relay = self._relay
-        if relay is None or self._is_settled or not (relay.is_over or relay.is_complete):
+        if relay is None or not self.is_due:
             return None
         self._is_settled = True
         if self.estimate is None:

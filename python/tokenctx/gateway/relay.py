@@ -80,7 +80,7 @@ class Relay:
     @property
     def is_complete(self) -> bool:
         """Whether all that is recorded has come, though the answer may go on."""
-        return self.missed is None and self.reader.reason is None
+        return self.missed is None and self.reader.is_complete
 
     def push(self, chunk: Any) -> Any:
         """What can be sent after `chunk` has come; the same object where nothing is changed."""
