@@ -1,5 +1,5 @@
 //! What an engine asks of a store that several processes share, and what it takes from one.
-use super::{Engine, Known, Reading};
+use super::{CachedPrefix, Call, Engine, Known, Reading};
 use crate::known::Boundary;
 use crate::known::digest::Digest;
 use crate::known::sealed::Entry;
@@ -12,7 +12,8 @@ const MAX_AGE_SECONDS: u64 = 2 * 365 * 24 * 3600;
 pub struct Wanted {
     /// What all requests of the conversation share.
     pub root: Digest,
-    /// Prefixes at which another process may know a total, the deepest last.
+    /// Prefixes at which another process may know a total, the deepest last; behind them, if the call wants
+    /// them, points of which it may know that they are cached.
     pub prefixes: Vec<Digest>,
 }
 
@@ -38,6 +39,7 @@ impl Engine {
         &self,
         reading: &Reading<'_>,
         known: &Known,
+        call: &Call<'_>,
         limit: usize,
     ) -> Option<Wanted> {
         let messages = &reading.request.messages;
@@ -55,6 +57,10 @@ impl Engine {
             .map(|end| reading.prefixes[end])
             .collect();
         prefixes.reverse();
+        if call.wants_cache_points {
+            let points = self.points(reading, call);
+            prefixes.extend(points.iter().map(|point| point.digest));
+        }
         Some(Wanted {
             root: reading.root(),
             prefixes,
@@ -96,6 +102,9 @@ impl Engine {
         let Some(entry) = self.sealer.open(digest, sealed) else {
             return false;
         };
+        if CachedPrefix::of_entry(&entry).is_some() {
+            return false;
+        }
         let age_seconds = unix_seconds.saturating_sub(entry.recorded_seconds);
         #[allow(clippy::cast_precision_loss)] // two years
         let age_seconds = age_seconds.min(MAX_AGE_SECONDS) as f64;
