@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+if TYPE_CHECKING:
+    from tokenctx._cache.forecast import CacheForecast
 
 MAX_TOKENS: Final = 2**40
 """What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
@@ -141,6 +144,8 @@ class Estimate(Result):
             output that a profile of yours says comes first.
         requested_output_tokens: The most output that the body asks for, by whatever name; None if
             it does not say.
+        cache: What of it the provider has probably cached, of an estimator with `caching`; None
+            otherwise.
     """
 
     tokens: int
@@ -157,6 +162,7 @@ class Estimate(Result):
     profile: str
     limits: ModelLimits
     requested_output_tokens: int | None
+    cache: CacheForecast | None = None
 
     @property
     def context_window_tokens(self) -> int | None:
