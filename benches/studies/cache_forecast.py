@@ -52,7 +52,9 @@ class Row:
         is_priced = billed.cache_write_tokens > 0 or cache.write_tokens > 0
         write = WRITE if is_priced else UNCACHED
         cost = (
-            READ * read + write * billed.cache_write_tokens + UNCACHED * billed.uncached_input_tokens
+            READ * read
+            + write * billed.cache_write_tokens
+            + UNCACHED * billed.uncached_input_tokens
         )
         guess = (
             READ * cache.read_tokens + write * cache.write_tokens + UNCACHED * cache.uncached_tokens
@@ -92,7 +94,10 @@ def main() -> None:
     rows: dict[tuple[str, str], Row] = defaultdict(Row)
     for path in options.files:
         replayed(path, rows)
-    print("| Provider | Calls | read exact | within 2 % | bounds held | width, median | cost off, p50 / p90 / mean | without the split |")
+    print(
+        "| Provider | Calls | read exact | within 2 % | bounds held | width, median "
+        "| cost off, p50 / p90 / mean | without the split |"
+    )
     print("| --- | --: | --: | --: | --: | --: | --: | --: |")
     for (provider, kind), row in sorted(rows.items()):
         if row.calls < options.least:
@@ -103,7 +108,8 @@ def main() -> None:
             row.calls,
             *(f"{100 * part / row.calls:.1f} %" for part in (row.exact, row.within_2, row.covered)),
             f"{quantile(row.widths, 0.5):.0f} %",
-            f"{quantile(errors, 0.5):.2f} / {quantile(errors, 0.9):.2f} / {sum(errors) / len(errors):.1f} %",
+            f"{quantile(errors, 0.5):.2f} / {quantile(errors, 0.9):.2f} / "
+            f"{sum(errors) / len(errors):.1f} %",
             f"{quantile(row.plain_errors, 0.5):.0f} %",
         ]
         print("|", " | ".join(map(str, cells)), "|")

@@ -30,6 +30,7 @@ from tokenctx._models import (
 
 if TYPE_CHECKING:
     from tokenctx import mime
+    from tokenctx._cache.forecast import CacheForecast
     from tokenctx._context.compaction import Compaction
     from tokenctx._context.limits import model_limits
     from tokenctx._context.overflow import ContextOverflow, parse_overflow
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
         ContextUsage,
     )
     from tokenctx._context.window import ContextWindow, ModelFit
+    from tokenctx._cost.cost import Cost
+    from tokenctx._cost.prices import Prices
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._usage.agents import agent_hints
@@ -64,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accuracy",
     "AccuracyEvent",
+    "CacheForecast",
     "CalculationBasis",
     "Compaction",
     "ContextCategory",
@@ -79,6 +83,7 @@ __all__ = [
     "ConversionError",
     "ConversionNote",
     "ConversionOptions",
+    "Cost",
     "Dialect",
     "Encoding",
     "Error",
@@ -91,6 +96,7 @@ __all__ = [
     "ModelLimits",
     "NotRecorded",
     "PrefixStore",
+    "Prices",
     "PrunePlan",
     "RedisPrefixStore",
     "RequestCount",
@@ -125,6 +131,7 @@ __all__ = [
 _LOADED_WHEN_USED = {
     "Accuracy": "_estimate.accuracy",
     "AccuracyEvent": "_estimate.accuracy",
+    "CacheForecast": "_cache.forecast",
     "CalculationBasis": "_context.usage",
     "Compaction": "_context.compaction",
     "ContextCategory": "_context.usage",
@@ -138,10 +145,12 @@ _LOADED_WHEN_USED = {
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
+    "Cost": "_cost.cost",
     "Metrics": "_estimate.metrics",
     "ModelFit": "_context.window",
     "NotRecorded": "_estimate.accuracy",
     "PrefixStore": "stores.protocol",
+    "Prices": "_cost.prices",
     "PrunePlan": "_context.plans",
     "RedisPrefixStore": "stores.redis",
     "RetentionPlan": "_context.plans",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from tokenctx._cache.rules import minimum_tokens, rule_of
-from tokenctx._models import Result
+from tokenctx._results import Result
 
 if TYPE_CHECKING:
     from tokenctx._cache.rules import Rule

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
     from tokenctx._models import Dialect, Reason, RequestCount, TextCounter
+    from tokenctx._usage.normal import Usage
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
 
