@@ -12,7 +12,7 @@ import argparse
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tokenctx import HybridTokenEstimator
 from tokenctx._evaluation.recordings import read_recording
@@ -20,7 +20,6 @@ from tokenctx._evaluation.replay import quantile
 
 if TYPE_CHECKING:
     from tokenctx import Estimate, Usage
-    from tokenctx._evaluation.recordings import Turn
 
 READ, WRITE, UNCACHED = 0.1, 1.25, 1.0
 """Parts of the price of input, of the commonest models: what a wrong split costs."""
@@ -71,19 +70,23 @@ def replayed(path: Path, rows: dict[tuple[str, str], Row]) -> None:
         for turn in conversation.turns:
             if turn.billed.input_tokens == 0:
                 continue
-            names = {"model": turn.model, "dialect": turn.dialect, "provider": turn.provider}
+            names: dict[str, Any] = {
+                "model": turn.model,
+                "dialect": turn.dialect,
+                "provider": turn.provider,
+            }
             if turn.known is not None:
                 body, tokens = turn.known
                 estimator.record(body, tokens, **names)
             estimate = estimator.estimate(turn.body, **names)
             kind = "continued" if turn.relation == "extends" and turn.model in seen else "other"
             rows[conversation.provider, kind].add(estimate, turn.billed)
-            estimator.record(turn.body, _usage(turn), reply=turn.reply, **names)
+            estimator.record(turn.body, turn.billed, reply=turn.reply, **names)
             seen.add(turn.model)
 
 
-def _usage(turn: Turn) -> Usage:
-    return turn.billed
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def main() -> None:
@@ -103,13 +106,13 @@ def main() -> None:
         if row.calls < options.least:
             continue
         errors = row.cost_errors
+        mean = f"{sum(errors) / len(errors):.1f} %"
         cells = [
             f"{provider} {kind}",
             row.calls,
             *(f"{100 * part / row.calls:.1f} %" for part in (row.exact, row.within_2, row.covered)),
             f"{quantile(row.widths, 0.5):.0f} %",
-            f"{quantile(errors, 0.5):.2f} / {quantile(errors, 0.9):.2f} / "
-            f"{sum(errors) / len(errors):.1f} %",
+            " / ".join((_number(quantile(errors, 0.5)), _number(quantile(errors, 0.9)), mean)),
             f"{quantile(row.plain_errors, 0.5):.0f} %",
         ]
         print("|", " | ".join(map(str, cells)), "|")

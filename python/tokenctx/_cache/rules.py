@@ -77,16 +77,16 @@ def rules() -> tuple[Rule, ...]:
     """All rules, the first that applies counts."""
     names = Rule.__dataclass_fields__
     rows = _table()["rules"]
-    return tuple(
-        Rule(
-            **{
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in {**_DEFAULT, **row}.items()
-                if name in names
-            }
-        )
-        for row in rows
-    )
+
+    def rule(row: dict[str, Any]) -> Rule:
+        fields: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in {**_DEFAULT, **row}.items()
+            if name in names
+        }
+        return Rule(**fields)
+
+    return tuple(map(rule, rows))
 
 
 @lru_cache(maxsize=1024)

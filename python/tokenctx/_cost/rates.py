@@ -1,4 +1,4 @@
-"""Prices of one model: for each kind of token a number, by length of the input where it has tiers."""
+"""Prices of one model: a number for each kind of token, in tiers where the length counts."""
 
 from __future__ import annotations
 
