@@ -30,8 +30,8 @@ MAKERS: Final = (
 ABOUT: Final = (
     "Prices in dollars per million tokens, and of a million requests, by provider and model, of "
     "the package in sources; makers come first. A list is a price and its tiers, [above so many "
-    "input tokens, price]; a list of rows has periods, `from` a day and `between` two times of the day "
-    "(UTC), the last that holds counts. Made by dev.py limits."
+    "input tokens, price]; a list of rows has periods, `from` a day and `between` two times of the "
+    "day (UTC), the last that holds counts. Made by dev.py limits."
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from tokenctx.budgets.store import Balance, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
 
     from tokenctx.budgets.store import Step
 
@@ -88,10 +88,17 @@ class RedisBudgetStore:
     cluster, sync or async; it stays the caller's. Give it a socket timeout: a step waits as long.
     Windows and leases go by the clock of the server, so that those of the workers do not matter.
     All keys of one `prefix` have one hash tag, since a step takes its budgets together: a cluster
-    keeps them on one node, and another prefix on another. Raises TypeError for any other client.
+    keeps them on one node, and another prefix on another. `clock` gives seconds since 1970 in place
+    of the server, for a replay. Raises TypeError for any other client.
     """
 
-    def __init__(self, client: Any, *, prefix: str = "tokenctx-budget") -> None:
+    def __init__(
+        self,
+        client: Any,
+        *,
+        prefix: str = "tokenctx-budget",
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         modules = [base.__module__ for base in type(client).__mro__]
         known = [it for it in modules if it.partition(".")[0] in ("redis", "valkey")]
         if not known:
@@ -102,7 +109,7 @@ class RedisBudgetStore:
         self._client = client
         self._is_async = ".asyncio" in known[0]
         self._prefix = f"{{{prefix}}}"
-        self._now = -1.0
+        self._clock = clock
 
     @property
     def is_async(self) -> bool:
@@ -112,7 +119,8 @@ class RedisBudgetStore:
     def apply(self, step: Step) -> Outcome | Awaitable[Outcome]:
         """Do one step: EVALSHA, and EVAL where the server does not know the script yet."""
         keys = [f"{self._prefix}{it.key}{end}" for it in step.claims for end in ("", ":l")]
-        words: list[Any] = [step.kind[0], step.id, step.lease_seconds, self._now]
+        now = -1.0 if self._clock is None else self._clock()
+        words: list[Any] = [step.kind[0], step.id, step.lease_seconds, now]
         for claim in step.claims:
             words += [claim.limit, claim.seconds, claim.amount, claim.window]
         call = (len(keys), *keys, *words)
