@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
 import threading
@@ -10,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tokenctx.budgets.store import Balance, Outcome
+from tokenctx.budgets.store import RETRY_SECONDS, Balance, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,28 +22,27 @@ LOOKED_THROUGH: Final = 100_000
 
 @dataclass(slots=True)
 class _Ledger:
-    """One budget of one key."""
+    """One budget of one key. What is held or settled stands in the order in which it ends."""
 
     seconds: int
     window: int = -1
     used: int = 0
-    held: int = 0
-    amounts: dict[str, int | None] = field(default_factory=dict)
-    """Reserved by id; None once settled."""
-    leases: list[tuple[float, str]] = field(default_factory=list)
+    taken: int = 0
+    held: dict[str, tuple[float, int]] = field(default_factory=dict)
+    settled: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def turn(self, window: int) -> None:
         """Begin a window, if it is a later one."""
         if window > self.window:
-            self.window, self.used, self.held = window, 0, 0
-            self.amounts.clear()
-            self.leases.clear()
+            self.window, self.used, self.taken = window, 0, 0
+            self.held.clear()
+            self.settled.clear()
 
     def expire(self, now: float) -> None:
         """Give back what dead callers have reserved."""
-        while self.leases and self.leases[0][0] <= now:
-            _, name = heapq.heappop(self.leases)
-            self.held -= self.amounts.pop(name, None) or 0
+        for entries in (self.held, self.settled):
+            while entries and entries[name := next(iter(entries))][0] <= now:
+                self.taken -= entries.pop(name)[1]
 
 
 class MemoryBudgetStore:
@@ -78,33 +76,25 @@ class MemoryBudgetStore:
         ledgers = [self._ledger(claim, now) for claim in step.claims]
         pairs = list(zip(step.claims, ledgers, strict=True))
         full = (
-            nth
-            for nth, (claim, it) in enumerate(pairs)
-            if it.used + it.held + claim.amount > claim.limit
+            nth for nth, (claim, it) in enumerate(pairs) if it.taken + claim.amount > claim.limit
         )
         refused = next(full, None)
         if refused is None:
             for claim, ledger in pairs:
-                if step.id not in ledger.amounts:
-                    ledger.amounts[step.id] = claim.amount
-                    ledger.held += claim.amount
-                    heapq.heappush(ledger.leases, (now + step.lease_seconds, step.id))
+                if step.id not in ledger.held:
+                    ledger.held[step.id] = now + step.lease_seconds, claim.amount
+                    ledger.taken += claim.amount
         return Outcome(refused, [_balance(claim, it, now) for claim, it in pairs])
 
     def _settle(self, step: Step, now: float) -> Outcome:
         pairs = [(claim, self._ledger(claim, now)) for claim in step.claims]
         for claim, ledger in pairs:
-            if claim.window != ledger.window:  # of a window that is over
-                continue
-            if step.id in ledger.amounts:
-                reserved = ledger.amounts[step.id]
-                if reserved is None:
-                    continue
-                ledger.held -= reserved
-            else:  # its lease was over
-                heapq.heappush(ledger.leases, (now + step.lease_seconds, step.id))
-            ledger.amounts[step.id] = None
+            if claim.window != ledger.window or step.id in ledger.settled:
+                continue  # of a window that is over, or a retry
+            _, reserved = ledger.held.pop(step.id, (0.0, 0))  # none if its lease was over
+            ledger.taken += claim.amount - reserved
             ledger.used += claim.amount
+            ledger.settled[step.id] = now + RETRY_SECONDS, 0
         return Outcome(None, [_balance(claim, it, now) for claim, it in pairs])
 
     def _ledger(self, claim: Claim, now: float) -> _Ledger:
@@ -122,11 +112,11 @@ class MemoryBudgetStore:
         for key, ledger in list(self._ledgers.items()):
             ledger.expire(now)
             is_over = ledger.seconds and math.floor(now / ledger.seconds) > ledger.window
-            if is_over or (ledger.used == 0 and not ledger.amounts):
+            if is_over or (ledger.used == 0 and not ledger.held):
                 del self._ledgers[key]
         self._most = max(LOOKED_THROUGH, 2 * len(self._ledgers))
 
 
 def _balance(claim: Claim, ledger: _Ledger, now: float) -> Balance:
     reset = (ledger.window + 1) * claim.seconds - now if claim.seconds else 0.0
-    return Balance(ledger.used + ledger.held, ledger.window, max(0.0, reset))
+    return Balance(ledger.taken, ledger.window, max(0.0, reset))

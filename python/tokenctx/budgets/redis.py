@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenctx.budgets.store import Balance, Outcome
+from tokenctx.budgets.store import RETRY_SECONDS, Balance, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SCRIPT: Final = """
 -- KEYS: of each budget a hash (w window, u used, h held, a:ID amount, s if settled) and its leases.
--- ARGV: r or s, id, lease, time or -1; of each budget limit, seconds, amount, window.
+-- ARGV: r or s, id, seconds to keep it, time or -1; of each budget limit, seconds, amount, window.
 local now = tonumber(ARGV[4])
 if now < 0 then
   local time = redis.call('TIME')
@@ -50,7 +50,7 @@ for i = 1, count do
   local hash, leases, at = KEYS[2 * i - 1], KEYS[2 * i], 4 * i
   local seconds = tonumber(ARGV[at + 2])
   local known = redis.call('HGET', hash, field)
-  local is_new = false
+  local is_new = false  -- what is settled is kept for a while, so that a retry does nothing
   if kind == 'r' then
     is_new = refused == 0 and not known
     if is_new then
@@ -58,7 +58,7 @@ for i = 1, count do
       redis.call('HSET', hash, field, whole(amounts[i]))
     end
   elseif tonumber(ARGV[at + 4]) == windows[i] and known ~= 's' then
-    is_new = not known
+    is_new = true
     if known then held[i] = held[i] - tonumber(known) end
     used[i] = used[i] + amounts[i]
     redis.call('HSET', hash, field, 's')
@@ -120,7 +120,8 @@ class RedisBudgetStore:
         """Do one step: EVALSHA, and EVAL where the server does not know the script yet."""
         keys = [f"{self._prefix}{it.key}{end}" for it in step.claims for end in ("", ":l")]
         now = -1.0 if self._clock is None else self._clock()
-        words: list[Any] = [step.kind[0], step.id, step.lease_seconds, now]
+        kept = step.lease_seconds if step.kind == "reserve" else RETRY_SECONDS
+        words: list[Any] = [step.kind[0], step.id, kept, now]
         for claim in step.claims:
             words += [claim.limit, claim.seconds, claim.amount, claim.window]
         call = (len(keys), *keys, *words)

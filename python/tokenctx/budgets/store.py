@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-LEASE_SECONDS = 600.0
+LEASE_SECONDS: Final = 600.0
+RETRY_SECONDS: Final = 30.0
+"""For so long a second settle is known to be one."""
 
 
 class Claim(NamedTuple):
@@ -59,7 +61,7 @@ class Outcome(NamedTuple):
 
 
 class BudgetStore(Protocol):
-    """Where budgets are kept. Each step is atomic; a second `settle` of an id does nothing."""
+    """Where budgets are kept. Each step is atomic; a retry of a `settle` does nothing."""
 
     @property
     def is_async(self) -> bool:
