@@ -85,7 +85,8 @@ def storm(port: int, reservations: int, folder: Path) -> dict[str, Any]:
     client = redis.Redis(port=port)
     client.flushall()
     chance = random.Random(7)
-    seed, running, over, looks = 0, {}, 0, 0
+    running: dict[int, subprocess.Popen[bytes]] = {}
+    seed = over = looks = 0
     batches = reservations // BATCH
     killed = 0
     began = time.monotonic()

@@ -12,9 +12,10 @@ const MAX_AGE_SECONDS: u64 = 2 * 365 * 24 * 3600;
 pub struct Wanted {
     /// What all requests of the conversation share.
     pub root: Digest,
-    /// Prefixes at which another process may know a total, the deepest last; behind them, if the call wants
-    /// them, points of which it may know that they are cached.
+    /// Prefixes at which another process may know a total, the deepest last.
     pub prefixes: Vec<Digest>,
+    /// Points of which it may know that a provider has cached them, if the call wants to know.
+    pub points: Vec<Digest>,
 }
 
 /// A known total as another process takes it over.
@@ -57,13 +58,11 @@ impl Engine {
             .map(|end| reading.prefixes[end])
             .collect();
         prefixes.reverse();
-        if call.wants_cache_points {
-            let points = self.points(reading, call);
-            prefixes.extend(points.iter().map(|point| point.digest));
-        }
+        let points = self.points(reading, call);
         Some(Wanted {
             root: reading.root(),
             prefixes,
+            points: points.iter().map(|point| point.digest).collect(),
         })
     }
 

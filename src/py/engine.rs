@@ -128,8 +128,15 @@ impl PyEngine {
             }
             Answer::Wanted(wanted) => {
                 let all = std::iter::once(wanted.root).chain(wanted.prefixes);
-                let all: Vec<_> = all.map(|digest| PyBytes::new(py, &digest.0)).collect();
-                all.into_bound_py_any(py)
+                let bytes = |digest: Digest| PyBytes::new(py, &digest.0);
+                let all: Vec<_> = all.map(bytes).collect();
+                match wants_cache_points {
+                    true => {
+                        let points: Vec<_> = wanted.points.into_iter().map(bytes).collect();
+                        vec![all, points].into_bound_py_any(py)
+                    }
+                    false => all.into_bound_py_any(py),
+                }
             }
         }
     }

@@ -135,6 +135,12 @@ class CacheKnowledge:
         except KeyError:  # another thread was quicker
             pass
 
+    def put_newer(self, digest: bytes, cached: Cached) -> None:
+        """As `put`, unless what is known was used later."""
+        known = self._cached.get(digest)
+        if known is None or known.used_seconds < cached.used_seconds:
+            self.put(digest, cached)
+
     def forecast(self, points: Points, tokens: int, profile: str, now: float) -> CacheForecast:
         """What a call of `tokens` input tokens will read and write, seen at `now`."""
         rule = rule_of(points.model, points.vendor, points.provider)

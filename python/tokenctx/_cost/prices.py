@@ -44,7 +44,8 @@ class Prices:
 
     `rows` are yours: the path of a JSON file, or a mapping, with `updated` (the day that they are
     of) and `models`: for each name, as `gpt-4o` or `azure/gpt-4o`, prices in dollars per million
-    tokens by `input`, `cache_read`, `cache_write`, `cache_write_1h` and `output`, as decimal text.
+    tokens by `input`, `cache_read`, `cache_write`, `cache_write_1h` and `output`, and of a million
+    calls by `request`, as decimal text.
     `["2.5", [272000, "5"]]` is a price that doubles for calls of more than 272,000 input tokens. A
     list of such rows has periods: `from` a day, `between` two times of the day (UTC). A name is
     that of all dated versions of the model. `package` is where other prices are from:
@@ -135,7 +136,8 @@ class _Table:
         key = next((key for key in self._keys(model, provider) if key in self._rows), None)
         if key is None:
             return None
-        host, _, name = key.rpartition("/")
+        host, slash, name = key.partition("/")
+        host, name = (host, name) if slash else ("", key)
         rates = rates_at(self._periods(key), at)
         return Priced(rates, name, host, self._source, self.date)
 

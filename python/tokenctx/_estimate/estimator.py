@@ -28,6 +28,7 @@ from tokenctx._models import Estimate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tokenctx._cache.advice import CacheFinding
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
@@ -448,6 +449,34 @@ class HybridTokenEstimator:
         count: RequestCount = self._engine.count(body, model, dialect, provider)
         return count
 
+    def cache_advice(
+        self,
+        body: object,
+        previous: object | None = None,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+    ) -> tuple[CacheFinding, ...]:
+        """What can be done so that more of `body` is read from the provider's cache.
+
+        `previous` is the body of the call before, if you have it: then the first place in which
+        they differ is named, with the byte, and no text. Counts the whole of `body`; raises as
+        `estimate`.
+        """
+        from tokenctx._cache.advice import findings
+        from tokenctx._cache.forecast import Points
+        from tokenctx._cache.rules import rule_of
+
+        count = self.count_request(body, model=model, dialect=dialect, provider=provider)
+        _, told = self._engine.estimate(
+            body, model, dialect, provider, None, self._clock(), wants_cache_points=True
+        )
+        points = Points._make(told)
+        rule = rule_of(points.model, points.vendor, points.provider)
+        parts = count.context_tokens, count.message_tokens
+        return findings(body, previous, points, rule, *parts)
+
     def calibrate(
         self, actual_input_tokens: int, message_count: int, estimated_tokens: int
     ) -> float:
@@ -575,7 +604,11 @@ class HybridTokenEstimator:
         from tokenctx.stores.shared import Question
 
         *_, tenant = request
-        return Question(found[0], found[1:], functools.partial(self._insert, tenant))
+        points: list[bytes] = []
+        if self._cache is not None:
+            found, points = found
+        insert = functools.partial(self._insert, tenant)
+        return Question(found[0], found[1:], insert, points, self._insert_cached)
 
     def _local(self, *request: Any) -> Estimate:
         if self._cache is None:
@@ -615,15 +648,21 @@ class HybridTokenEstimator:
     def _insert(self, tenant: bytes | None, digest: bytes, sealed: bytes) -> bool:
         """Whether `sealed` is the total of `digest`, which is known from now on."""
         now = self._clock(), int(time.time())
-        if self._cache is not None and (found := self._engine.open_cached(digest, sealed)):
-            from tokenctx._cache.forecast import Cached
-
-            tokens, tail_tokens, lifetime_seconds, used = found
-            age = max(0, now[1] - used)
-            self._cache.put(digest, Cached(tokens, tail_tokens, now[0] - age, lifetime_seconds))
-            return True
         is_taken: bool = self._engine.insert(digest, sealed, tenant, *now)
         return is_taken
+
+    def _insert_cached(self, digest: bytes, sealed: bytes) -> bool:
+        """Whether `sealed` says that a provider has cached the prefix `digest`."""
+        from tokenctx._cache.forecast import Cached
+
+        knowledge: Any = self._cache
+        found = self._engine.open_cached(digest, sealed)
+        if found is None:
+            return False
+        tokens, tail_tokens, lifetime_seconds, used = found
+        used_seconds = self._clock() - max(0, int(time.time()) - used)
+        knowledge.put_newer(digest, Cached(tokens, tail_tokens, used_seconds, lifetime_seconds))
+        return True
 
 
 async def _here(work: Callable[..., T], *arguments: Any) -> T:
