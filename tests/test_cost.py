@@ -77,23 +77,17 @@ def test_costs_are_those_of_genai_prices(package: str) -> None:
             output_tokens=usage.output_tokens,
         )
         expected = model.calc_price(theirs, provider, genai_request_timestamp=NOON)
-        try:
-            found, _ = genai_prices.data_snapshot.get_snapshot().find_provider_model(
-                model.id, None, provider.id, None
-            )
-        except LookupError:  # its own rules do not find it by its own name
-            found = None
         cost = prices.cost(usage, model=model.id, provider=provider.id, at=NOON)
         if cost is None:
             other_units.add(model.id)
             continue
         told = cost.provider, cost.model.lower()
-        if found is None or told != (provider.id, model.id.lower()):
+        if told != (provider.id, model.id.lower()):  # their own rules do not find it by its name
             unlike += 1
             continue
         assert cost.total == expected.total_price, (provider.id, model.id)
         assert cost.input == expected.input_price
-    assert unlike < 300
+    assert unlike < 250
     assert len(other_units) < 150
 
 
@@ -205,7 +199,8 @@ def test_yours_come_first_then_the_package() -> None:
     usage = Usage(uncached_input_tokens=10**6)
     own = Prices(rows).cost(usage, model="openai/gpt-4o-2024-11-20", at=NOON)
     assert own is not None
-    assert (own.total, own.source, own.is_stale) == (1, "caller", True)
+    assert (own.source, own.is_stale) == ("caller", True)
+    assert own.total == 1
     other = Prices(rows, package="table").cost(usage, model="gpt-4.1")
     assert other is not None
     assert other.source.startswith("table of genai-prices")

@@ -27,10 +27,10 @@ from tokenctx._models import (
     ModelLimits,
     RequestCount,
 )
+from tokenctx._results import CacheForecast, Cost
 
 if TYPE_CHECKING:
     from tokenctx import mime
-    from tokenctx._cache.forecast import CacheForecast
     from tokenctx._context.compaction import Compaction
     from tokenctx._context.limits import model_limits
     from tokenctx._context.overflow import ContextOverflow, parse_overflow
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         ContextUsage,
     )
     from tokenctx._context.window import ContextWindow, ModelFit
-    from tokenctx._cost.cost import Cost
     from tokenctx._cost.prices import Prices
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
     from tokenctx._estimate.metrics import Metrics
@@ -131,7 +130,6 @@ __all__ = [
 _LOADED_WHEN_USED = {
     "Accuracy": "_estimate.accuracy",
     "AccuracyEvent": "_estimate.accuracy",
-    "CacheForecast": "_cache.forecast",
     "CalculationBasis": "_context.usage",
     "Compaction": "_context.compaction",
     "ContextCategory": "_context.usage",
@@ -145,7 +143,6 @@ _LOADED_WHEN_USED = {
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
-    "Cost": "_cost.cost",
     "Metrics": "_estimate.metrics",
     "ModelFit": "_context.window",
     "NotRecorded": "_estimate.accuracy",

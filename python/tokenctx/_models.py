@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from importlib import import_module
+from typing import Final, Literal, Protocol
 
-from tokenctx._results import LookedUp, Result
-
-if TYPE_CHECKING:
-    from tokenctx._cache.forecast import CacheForecast
-    from tokenctx._cost.cost import Cost
+from tokenctx._results import CacheForecast, Cost, LookedUp, Result
 
 MAX_TOKENS: Final = 2**40
 """What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
@@ -164,9 +161,12 @@ class Estimate(Result):
         The output is the most that the request asks for; `Prices.cost` takes another, other prices,
         or who answers, where the model's name does not say it.
         """
-        from tokenctx._cost.prices import default_prices
-
-        return default_prices().cost(self) if self.model else None
+        if not self.model:
+            return None
+        # By name, since results know nothing of what makes them: prices are loaded when asked for.
+        prices = import_module("tokenctx._cost.prices")
+        cost: Cost | None = prices.default_prices().cost(self)
+        return cost
 
     @property
     def method(self) -> Literal["actual", "hybrid", "estimated"]:

@@ -14,10 +14,10 @@ from tokenctx._results import Result
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tokenctx._cost.cost import Cost
     from tokenctx._cost.prices import Prices
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._models import Dialect, Estimate
+    from tokenctx._results import Cost
 
 __all__ = ["ModelChoice", "cheapest", "choices", "fitting", "warm"]
 

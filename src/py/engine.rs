@@ -30,12 +30,7 @@ type Entry<'py> = (
 
 /// The estimate before a record, why its reply was not used, what was recorded, and what a provider may
 /// have cached of it.
-type Event<'py> = (
-    Bound<'py, PyAny>,
-    Option<&'static str>,
-    Vec<Entry<'py>>,
-    Option<Bound<'py, PyTuple>>,
-);
+type Event<'py> = Bound<'py, PyTuple>;
 
 #[pymethods]
 impl PyEngine {
@@ -375,8 +370,11 @@ fn event(py: Python<'_>, mut record: Record) -> PyResult<Event<'_>> {
         let (root, prefix) = (bytes(&entry.root.0), bytes(&entry.prefix.0));
         (root, prefix, bytes(&entry.sealed))
     });
-    let entries = entries.collect();
+    let entries: Vec<Entry<'_>> = entries.collect();
     let expected = estimate(py, record.expected)?;
     let fault = record.reply_fault.map(ReplyFault::name);
-    Ok((expected, fault, entries, points))
+    match points {
+        Some(points) => (expected, fault, entries, points).into_pyobject(py),
+        None => (expected, fault, entries).into_pyobject(py),
+    }
 }

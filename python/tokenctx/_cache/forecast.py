@@ -8,28 +8,15 @@ of its tokens are cached is what that call was billed for, not a count.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tokenctx._cache.rules import minimum_tokens, rule_of
-from tokenctx._results import Result
+from tokenctx._results import CacheForecast
 
 if TYPE_CHECKING:
     from tokenctx._cache.rules import Rule
+    from tokenctx._results import CacheLabel, CacheReason
     from tokenctx._usage.normal import Usage
-
-CacheLabel = Literal["expected", "possible", "none", "unknown"]
-CacheReason = Literal[
-    "warm",
-    "best_effort",
-    "expired",
-    "nothing_known",
-    "no_marks",
-    "below_minimum",
-    "beyond_lookback",
-    "cached_content",
-    "no_rule",
-]
 
 CACHED_BYTES: Final = 384
 """What one known prefix of a provider's cache is charged with, its digest and place included."""
@@ -71,39 +58,6 @@ class Cached(NamedTuple):
     tail_tokens: int
     used_seconds: float
     lifetime_seconds: int
-
-
-@dataclass(frozen=True, slots=True)
-class CacheForecast(Result):
-    """What a call will read from the provider's cache and write to it, before it is sent.
-
-    `read_tokens`, `write_tokens` and `uncached_tokens` are the tokens of the estimate, parted.
-
-    Attributes:
-        label: Of the read: `expected`, `possible` (the provider promises nothing, or its time may
-            have passed), `none`, or `unknown` (nothing is known about this provider's cache).
-        read_tokens: Tokens read from the cache; 0 unless a read is more likely than not.
-        write_tokens: Tokens written to it at a price of their own; 0 where writing is free.
-        uncached_tokens: All other tokens.
-        low: Lower bound of `read_tokens`.
-        high: Upper bound of `read_tokens`.
-        lifetime_seconds: How long what is written is kept after its last use; None if unknown.
-        rule: The provider's rule, a name of `data/caching.json`; empty if none is known.
-        reason: Why: `warm`, `best_effort`, `expired`, `nothing_known` (no call that ended in this
-            prefix was recorded), `no_marks`, `below_minimum`, `beyond_lookback` (more blocks lie
-            between a mark and the warm prefix than the provider looks back), `cached_content` (the
-            request names a cache that was made before), `no_rule`.
-    """
-
-    label: CacheLabel
-    read_tokens: int
-    write_tokens: int
-    uncached_tokens: int
-    low: int
-    high: int
-    lifetime_seconds: int | None
-    rule: str
-    reason: CacheReason
 
 
 class CacheKnowledge:

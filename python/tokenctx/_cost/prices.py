@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import model_name
-from tokenctx._cost.cost import Cost, Split, cost_of
+from tokenctx._cost.cost import Priced, Split, cost_of
 from tokenctx._cost.rates import Rates, Tier, rates_at, read_periods
 from tokenctx._tables import DASHES, read_table
 
@@ -21,22 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tokenctx._cost.rates import Period
+    from tokenctx._results import Cost
 
-STALE_DAYS: Final = 90
-"""Prices that are older may have changed more than once."""
 PROVIDERS: Final = {"bedrock": "aws", "vertex": "google", "moonshot": "moonshotai", "xai": "x-ai"}
 """Who answers, in the words of the table of prices."""
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)(?:-v\d+)?$|-v\d+$")
-
-
-class Priced(NamedTuple):
-    """Rates that were found, and what of."""
-
-    rates: Rates
-    model: str
-    provider: str
-    source: str
-    date: str
 
 
 class Prices:

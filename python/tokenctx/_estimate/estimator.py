@@ -329,8 +329,9 @@ class HybridTokenEstimator:
         if recorded is None:
             why: Reason = "no_messages" if billed.input_tokens else "no_input"
             return self._refused(NotRecorded(why)), []
-        estimate, reply_fault, entries, points = recorded
+        estimate, reply_fault, entries, *told = recorded
         if self._cache is not None:
+            [points] = told
             estimate = self._with_cache(estimate, points)
             entries += self._cached(entries, points, billed, estimate.profile, unix)
         reason = answer.reply_reason or (reply_fault if answer.is_reply_given else None)

@@ -11,9 +11,9 @@ from tokenctx._usage.reading import Reading, attribute, member, number_of, numbe
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tokenctx._cost.cost import Cost
     from tokenctx._cost.prices import Prices
     from tokenctx._models import Dialect
+    from tokenctx._results import Cost
 
 _CACHE_BESIDE_IN_AI_SDK_5: Final = frozenset({"anthropic", "bedrock-converse"})
 """AI SDK 5 passes on the input of these APIs, which is without what was cached."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,11 +12,22 @@ if TYPE_CHECKING:
     from tokenctx._models import Estimate
     from tokenctx._usage.normal import Usage
     from tokenctx.budgets.budget import Budget
-    from tokenctx.budgets.budgets import Budgets
     from tokenctx.budgets.refusal import BudgetRefusal
     from tokenctx.budgets.store import Claim
 
 ReservationLabel = Literal["granted", "refused", "unlimited"]
+
+
+class Settler(Protocol):
+    """Who has made a reservation."""
+
+    def settle(self, reservation: Reservation, usage: Usage | None, /) -> None:
+        """Settle it, or give it back."""
+        ...
+
+    async def asettle(self, reservation: Reservation, usage: Usage | None, /) -> None:
+        """As `settle`, without holding the loop."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +45,7 @@ class Reservation:
         headers: The vendor's rate-limit headers, of the budget of tokens that has the least left.
     """
 
-    owner: Budgets
+    owner: Settler
     name: str
     label: ReservationLabel
     tenant: str
