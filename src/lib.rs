@@ -76,8 +76,9 @@ pub use bpe::{Ranked, SplitRule};
 pub use encoding::Encoding;
 #[doc(inline)]
 pub use engine::{
-    About, Alone, Answer, Billed, Body, Call, Engine, Estimate, Host, Method, Record, ReplyFault,
-    RequestCount, Settings, SharedEntry, Source, Statistics, UNRECORDED, Wanted,
+    About, Alone, Answer, Billed, Body, CachePoint, CachePoints, CachedPrefix, Call, Engine,
+    Estimate, Host, Method, Record, ReplyFault, RequestCount, Settings, SharedEntry, Source,
+    Statistics, UNRECORDED, Wanted,
 };
 pub use error::{Error, Items};
 #[doc(inline)]
@@ -85,7 +86,7 @@ pub use known::digest::Digest;
 #[doc(inline)]
 pub use profile::Quality;
 #[doc(inline)]
-pub use request::{Assumptions, Dialect};
+pub use request::{Assumptions, CacheMark, Dialect};
 #[doc(inline)]
 pub use usage::scale::{Rounding, Scale};
 #[doc(inline)]

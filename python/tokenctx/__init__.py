@@ -27,6 +27,7 @@ from tokenctx._models import (
     ModelLimits,
     RequestCount,
 )
+from tokenctx._results import CacheForecast, Cost
 
 if TYPE_CHECKING:
     from tokenctx import mime
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         ContextUsage,
     )
     from tokenctx._context.window import ContextWindow, ModelFit
+    from tokenctx._cost.prices import Prices
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._usage.agents import agent_hints
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accuracy",
     "AccuracyEvent",
+    "CacheForecast",
     "CalculationBasis",
     "Compaction",
     "ContextCategory",
@@ -79,6 +82,7 @@ __all__ = [
     "ConversionError",
     "ConversionNote",
     "ConversionOptions",
+    "Cost",
     "Dialect",
     "Encoding",
     "Error",
@@ -91,6 +95,7 @@ __all__ = [
     "ModelLimits",
     "NotRecorded",
     "PrefixStore",
+    "Prices",
     "PrunePlan",
     "RedisPrefixStore",
     "RequestCount",
@@ -142,6 +147,7 @@ _LOADED_WHEN_USED = {
     "ModelFit": "_context.window",
     "NotRecorded": "_estimate.accuracy",
     "PrefixStore": "stores.protocol",
+    "Prices": "_cost.prices",
     "PrunePlan": "_context.plans",
     "RedisPrefixStore": "stores.redis",
     "RetentionPlan": "_context.plans",

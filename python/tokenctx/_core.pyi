@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, final, overload
 
 from tokenctx._models import (
     ClaudeFamilyName,
@@ -79,6 +79,7 @@ class Engine:
     ) -> Engine: ...
     def __len__(self) -> int: ...
     def clear(self) -> None: ...
+    @overload
     def estimate(
         self,
         body: object,
@@ -88,7 +89,23 @@ class Engine:
         tenant: bytes | None,
         now_seconds: float,
         wanted: int = 0,
+        *,
+        wants_cache_points: Literal[False] = False,
     ) -> Estimate | list[bytes]: ...
+    @overload
+    def estimate(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+        wanted: int = 0,
+        *,
+        wants_cache_points: Literal[True],
+    ) -> tuple[Estimate, tuple[Any, ...]] | list[list[bytes]]: ...
+    @overload
     def record(
         self,
         body: object,
@@ -102,7 +119,29 @@ class Engine:
         reply: object | None,
         now_seconds: float,
         unix_seconds: int,
+        *,
+        wants_cache_points: Literal[False] = False,
     ) -> tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]]] | None: ...
+    @overload
+    def record(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        input_tokens: int,
+        output_tokens: int,
+        reasoning_tokens: int,
+        reply: object | None,
+        now_seconds: float,
+        unix_seconds: int,
+        *,
+        wants_cache_points: Literal[True],
+    ) -> (
+        tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]], tuple[Any, ...]]
+        | None
+    ): ...
     def note(self, reason: str) -> bool: ...
     def insert(
         self,
@@ -115,6 +154,15 @@ class Engine:
     def count(
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> RequestCount: ...
+    def seal_cached(
+        self,
+        digest: bytes,
+        tokens: int,
+        tail_tokens: int,
+        lifetime_seconds: int,
+        used_seconds: int,
+    ) -> bytes: ...
+    def open_cached(self, digest: bytes, sealed: bytes) -> tuple[int, int, int, int] | None: ...
     def stats(self) -> list[tuple[str, int]]: ...
     def export_known(self, now_seconds: float) -> bytes: ...
     def import_known(self, data: bytes, now_seconds: float) -> int: ...

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, Protocol
+from importlib import import_module
+from typing import Final, Literal, Protocol
+
+from tokenctx._results import CacheForecast, Cost, LookedUp, Result
 
 MAX_TOKENS: Final = 2**40
 """What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
@@ -43,36 +45,6 @@ _METHODS: Final[dict[Source, Literal["actual", "hybrid", "estimated"]]] = {
 }
 _CHARACTERS_CONFIDENCE: Final[dict[Source, float]] = {"exact": 1.0, "delta": 0.85, "estimated": 0.7}
 """Of the characters method: RFC 006."""
-
-
-class Result:
-    """What a call answers: fields, and values that are computed from them."""
-
-    __slots__ = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """All fields and computed values by name, as values that `json.dumps` takes."""
-        kind = type(self)
-        computed = (
-            name
-            for base in kind.__mro__
-            for name, value in vars(base).items()
-            if isinstance(value, property)
-        )
-        names = dict.fromkeys([*kind.__dataclass_fields__, *computed])  # type: ignore[attr-defined]
-        return {name: _as_json(getattr(self, name)) for name in names if name[0] != "_"}
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, Result):
-        return value.as_dict()
-    if isinstance(value, Mapping):
-        return {str(name): _as_json(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_as_json(item) for item in value]
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return value if value is None or isinstance(value, str | int | float) else float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +113,8 @@ class Estimate(Result):
             output that a profile of yours says comes first.
         requested_output_tokens: The most output that the body asks for, by whatever name; None if
             it does not say.
+        cache: What of it the provider has probably cached, of an estimator with `caching`; None
+            otherwise.
     """
 
     tokens: int
@@ -157,6 +131,7 @@ class Estimate(Result):
     profile: str
     limits: ModelLimits
     requested_output_tokens: int | None
+    cache: CacheForecast | None = None
 
     @property
     def context_window_tokens(self) -> int | None:
@@ -178,6 +153,20 @@ class Estimate(Result):
         wanted = self.requested_output_tokens if output_tokens is None else output_tokens
         missing = self.limits.missing_tokens(getattr(self, by), wanted or 0)
         return None if missing is None else missing == 0
+
+    @LookedUp
+    def cost(self) -> Cost | None:
+        """What the call will cost by the prices that are installed; None if nobody knows them.
+
+        The output is the most that the request asks for; `Prices.cost` takes another, other prices,
+        or who answers, where the model's name does not say it.
+        """
+        if not self.model:
+            return None
+        # By name, since results know nothing of what makes them: prices are loaded when asked for.
+        prices = import_module("tokenctx._cost.prices")
+        cost: Cost | None = prices.default_prices().cost(self)
+        return cost
 
     @property
     def method(self) -> Literal["actual", "hybrid", "estimated"]:

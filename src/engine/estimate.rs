@@ -1,6 +1,7 @@
 //! What is answered: tokens, where they come from, how good they are.
 use crate::count::{Counter, Tally};
 use crate::engine::bounds::{Bounds, Scope, Stratum};
+use crate::engine::cache_points::CachePoints;
 use crate::engine::learn::Features;
 use crate::engine::reading::Reading;
 use crate::known::KnownTotal;
@@ -107,6 +108,8 @@ pub struct Estimate {
     pub assumptions: Assumptions,
     /// What was read.
     pub about: About,
+    /// What the provider may have cached, if the call wants it.
+    pub cache_points: Option<Box<CachePoints>>,
 }
 
 /// A request counted here part by part.
@@ -237,6 +240,7 @@ pub(super) fn estimate(
         high,
         assumptions,
         about: About::of(reading),
+        cache_points: None,
     }
 }
 

@@ -80,6 +80,8 @@ pub struct Call<'c> {
     pub now_seconds: f64,
     /// The time since 1970, which other processes have in common.
     pub unix_seconds: u64,
+    /// Whether the estimate is to say what the provider may have cached: [`super::CachePoints`].
+    pub wants_cache_points: bool,
 }
 
 /// What runs an engine.

@@ -10,6 +10,7 @@
 //! locks are taken and long work is done ([`Host`]).
 mod answer;
 pub mod bounds;
+mod cache_points;
 mod difference;
 mod edited;
 pub mod estimate;
@@ -26,6 +27,7 @@ pub mod shape;
 mod shared;
 mod statistics;
 
+pub use cache_points::{CachePoint, CachePoints, CachedPrefix};
 pub use estimate::{About, Estimate, RequestCount, Source};
 pub use input::{Alone, Body, Call, Host};
 pub use lesson::Billed;
@@ -204,10 +206,10 @@ impl Engine {
                     let reading = self.read(document, call, &tenant)?;
                     // 3. The deepest prefix whose total is known here, or what to ask others for.
                     let known = H::locked(|| self.known(&reading, call.now_seconds));
-                    Ok(match self.wanted(&reading, &known, wanted) {
+                    Ok(match self.wanted(&reading, &known, call, wanted) {
                         Some(wanted) => Answer::Wanted(wanted),
                         // 4. The known total, and a count of what is beyond it.
-                        None => Answer::Estimate(self.answer(&reading, &known)),
+                        None => Answer::Estimate(self.told(&reading, &known, call)),
                     })
                 })
             })?,
@@ -247,10 +249,15 @@ impl Engine {
                 let ranges = message_ranges(body);
                 let reading = self.read_begun(document, call, &tenant, begun.as_ref(), &ranges)?;
                 let known = H::locked(|| self.peek_known(&reading, now));
-                let expected = self.answer(&reading, &known);
+                let mut expected = self.told(&reading, &known, call);
                 // 3. What the call tells beyond what was known before: prefixes, shape, lesson.
                 let known = H::locked(|| self.known_before(&reading, now));
                 let lesson = self.lesson_of(&reading, &known, billed, &reply);
+                if let (Some(points), [_, reply]) =
+                    (&mut expected.cache_points, &lesson.boundaries[..])
+                {
+                    points.reply = Some(self.reply_point(&reading, points, reply.digest));
+                }
                 let prefix = self.body_prefix(body, begun, &ranges, &reading);
                 // 4. From here on its total is known.
                 H::locked(|| self.keep(&reading, &lesson.boundaries, now));
@@ -312,9 +319,9 @@ impl Engine {
             let reading = self.read_shortened(&document, call, tenant, prefix)?;
             let known = H::locked(|| self.known(&reading, call.now_seconds));
             known.prefix.filter(|_| known.near.is_empty())?;
-            match self.wanted(&reading, &known, wanted) {
+            match self.wanted(&reading, &known, call, wanted) {
                 Some(_) => None,
-                None => Some(self.answer(&reading, &known)),
+                None => Some(self.told(&reading, &known, call)),
             }
         };
         let found = host.detached(bytes.len(), || prefixes.iter().find_map(estimate))?;
@@ -336,6 +343,15 @@ impl Engine {
         let bytes = body.bytes()?;
         let mut all = self.candidates::<H>(bytes, tenant).into_iter();
         all.find_map(|prefix| prefix.begins(&tenant.digester, bytes))
+    }
+
+    /// The estimate, and what a forecast of the provider's cache goes by if `call` wants it.
+    fn told(&self, reading: &Reading<'_>, known: &Known, call: &Call<'_>) -> Estimate {
+        let mut estimate = self.answer(reading, known);
+        if call.wants_cache_points {
+            estimate.cache_points = Some(Box::new(self.cache_points(reading, call, known)));
+        }
+        estimate
     }
 
     /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.

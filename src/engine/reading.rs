@@ -9,7 +9,7 @@ use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;
 use crate::profile::table::Table;
 use crate::profile::{ModelLimits, Profile};
-use crate::request::{Request, read_request};
+use crate::request::{CacheOptions, Request, read_cache_options, read_request};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -37,6 +37,8 @@ pub(super) struct Reading<'d> {
     /// Identity of what counts depend on.
     pub(super) family: u64,
     pub(super) options: u64,
+    /// What it says about caching, if the call wants to know.
+    pub(super) cache: Option<CacheOptions>,
     /// Reasoning in messages that were left out behind the first one.
     pub(super) left_out_reasoning: u64,
 }
@@ -101,6 +103,9 @@ impl Engine {
             digests,
             family,
             options,
+            cache: call
+                .wants_cache_points
+                .then(|| read_cache_options(document)),
             left_out_reasoning: 0,
         })
     }

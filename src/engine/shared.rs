@@ -1,5 +1,5 @@
 //! What an engine asks of a store that several processes share, and what it takes from one.
-use super::{Engine, Known, Reading};
+use super::{CachedPrefix, Call, Engine, Known, Reading};
 use crate::known::Boundary;
 use crate::known::digest::Digest;
 use crate::known::sealed::Entry;
@@ -28,6 +28,8 @@ pub struct Wanted {
     pub root: Digest,
     /// Prefixes at which another process may know a total, the deepest last.
     pub prefixes: Vec<Digest>,
+    /// Points of which it may know that a provider has cached them, if the call wants to know.
+    pub points: Vec<Digest>,
 }
 
 /// A known total as another process takes it over.
@@ -64,6 +66,7 @@ impl Engine {
         &self,
         reading: &Reading<'_>,
         known: &Known,
+        call: &Call<'_>,
         limit: usize,
     ) -> Option<Wanted> {
         let messages = &reading.request.messages;
@@ -81,9 +84,11 @@ impl Engine {
             .map(|end| reading.prefixes[end])
             .collect();
         prefixes.reverse();
+        let points = self.points(reading, call);
         Some(Wanted {
             root: reading.root(),
             prefixes,
+            points: points.iter().map(|point| point.digest).collect(),
         })
     }
 
@@ -122,6 +127,9 @@ impl Engine {
         let Some(entry) = self.sealer.open(digest, sealed) else {
             return false;
         };
+        if CachedPrefix::of_entry(&entry).is_some() {
+            return false;
+        }
         let age_seconds = unix_seconds.saturating_sub(entry.recorded_seconds);
         #[allow(clippy::cast_precision_loss)] // two years
         let age_seconds = age_seconds.min(MAX_AGE_SECONDS) as f64;

@@ -8,15 +8,15 @@ use super::profile::table;
 use super::request;
 use super::vocabulary::vocabularies;
 use crate::engine::{
-    self, About, Answer, Billed, Call, Engine, Estimate, Method, Record, ReplyFault, Settings,
-    learn,
+    self, About, Answer, Billed, CachePoints, CachedPrefix, Call, Engine, Estimate, Method, Record,
+    ReplyFault, Settings, learn,
 };
 use crate::known::digest::Digest;
 use learn::Learner;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyTuple};
 
 #[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
 pub(super) struct PyEngine(Engine);
@@ -28,8 +28,9 @@ type Entry<'py> = (
     Bound<'py, PyBytes>,
 );
 
-/// The estimate before a record, why its reply was not used, and what was recorded.
-type Event<'py> = (Bound<'py, PyAny>, Option<&'static str>, Vec<Entry<'py>>);
+/// The estimate before a record, why its reply was not used, what was recorded, and what a provider may
+/// have cached of it.
+type Event<'py> = Bound<'py, PyTuple>;
 
 #[pymethods]
 impl PyEngine {
@@ -86,7 +87,7 @@ impl PyEngine {
     /// The estimate; or, if others may know more than this process, at most `wanted` prefixes to
     /// ask them for, behind the root of their conversation.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (body, model, dialect, provider, tenant, now_seconds, wanted=0))]
+    #[pyo3(signature = (body, model, dialect, provider, tenant, now_seconds, wanted=0, *, wants_cache_points=false))]
     fn estimate<'py>(
         &self,
         py: Python<'py>,
@@ -97,6 +98,7 @@ impl PyEngine {
         tenant: Option<&[u8]>,
         now_seconds: f64,
         wanted: usize,
+        wants_cache_points: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let call = Call {
             tenant,
@@ -105,22 +107,38 @@ impl PyEngine {
             provider: text(&provider),
             now_seconds,
             unix_seconds: 0,
+            wants_cache_points,
         };
         let answer = guard(|| {
             body.with(|body| Ok(self.0.estimate(body, &call, wanted, &Interpreter(py))?))
         })?;
         match answer {
-            Answer::Estimate(estimate) => self::estimate(py, estimate),
+            Answer::Estimate(mut estimate) => {
+                let points = estimate.cache_points.take();
+                let estimate = self::estimate(py, estimate)?;
+                match points {
+                    Some(points) => (estimate, cache_points(py, &points)?).into_bound_py_any(py),
+                    None => Ok(estimate),
+                }
+            }
             Answer::Wanted(wanted) => {
                 let all = std::iter::once(wanted.root).chain(wanted.prefixes);
-                let all: Vec<_> = all.map(|digest| PyBytes::new(py, &digest.0)).collect();
-                all.into_bound_py_any(py)
+                let bytes = |digest: Digest| PyBytes::new(py, &digest.0);
+                let all: Vec<_> = all.map(bytes).collect();
+                match wants_cache_points {
+                    true => {
+                        let points: Vec<_> = wanted.points.into_iter().map(bytes).collect();
+                        vec![all, points].into_bound_py_any(py)
+                    }
+                    false => all.into_bound_py_any(py),
+                }
             }
         }
     }
 
     /// The estimate before this call, and more; `None` if it was not recorded.
     #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (body, model, dialect, provider, tenant, input_tokens, output_tokens, reasoning_tokens, reply, now_seconds, unix_seconds, *, wants_cache_points=false))]
     fn record<'py>(
         &self,
         py: Python<'py>,
@@ -135,6 +153,7 @@ impl PyEngine {
         reply: Option<Body<'py>>,
         now_seconds: f64,
         unix_seconds: u64,
+        wants_cache_points: bool,
     ) -> PyResult<Option<Event<'py>>> {
         let call = Call {
             tenant,
@@ -143,6 +162,7 @@ impl PyEngine {
             provider: text(&provider),
             now_seconds,
             unix_seconds,
+            wants_cache_points,
         };
         let billed = Billed {
             input_tokens,
@@ -185,6 +205,37 @@ impl PyEngine {
         let digest = Digest(digest);
         self.0
             .insert(tenant, digest, sealed, now_seconds, unix_seconds)
+    }
+
+    /// What is known of a cached prefix, for other processes.
+    fn seal_cached<'py>(
+        &self,
+        py: Python<'py>,
+        digest: [u8; 16],
+        tokens: u64,
+        tail_tokens: u64,
+        lifetime_seconds: u64,
+        used_seconds: u64,
+    ) -> Bound<'py, PyBytes> {
+        let cached = CachedPrefix {
+            tokens,
+            tail_tokens,
+            lifetime_seconds,
+            used_seconds,
+        };
+        PyBytes::new(py, &self.0.seal_cached(Digest(digest), cached))
+    }
+
+    /// Tokens, tokens behind them, lifetime and time of the last use of what another process has sealed.
+    fn open_cached(&self, digest: [u8; 16], sealed: &[u8]) -> Option<(u64, u64, u64, u64)> {
+        let cached = self.0.open_cached(Digest(digest), sealed)?;
+        let CachedPrefix {
+            tokens,
+            tail_tokens,
+            lifetime_seconds,
+            used_seconds,
+        } = cached;
+        Some((tokens, tail_tokens, lifetime_seconds, used_seconds))
     }
 
     /// Names and numbers: answers by source, those that read only what was new, recorded calls,
@@ -287,13 +338,43 @@ fn estimate(py: Python<'_>, estimate: Estimate) -> PyResult<Bound<'_, PyAny>> {
     models::estimate(py, arguments, &limits, requested_output_tokens)
 }
 
-fn event(py: Python<'_>, record: Record) -> PyResult<Event<'_>> {
+fn cache_points<'py>(py: Python<'py>, points: &CachePoints) -> PyResult<Bound<'py, PyTuple>> {
+    let all = points.points.iter();
+    let all: Vec<_> = all
+        .map(|it| (PyBytes::new(py, &it.digest.0), it.message_count, it.blocks))
+        .collect();
+    let marks = points.marks.iter();
+    let marks: Vec<_> = marks
+        .map(|(it, blocks)| (it.message_count, it.is_at_end, it.lifetime_seconds, *blocks))
+        .collect();
+    let fields = (
+        all,
+        marks,
+        points.tokens_after_mark,
+        points.context_tokens,
+        &*points.model,
+        &*points.vendor,
+        &*points.provider,
+        points.has_cached_content,
+        points.retention_seconds,
+        points.reply.map(|it| PyBytes::new(py, &it.0)),
+    );
+    fields.into_pyobject(py)
+}
+
+fn event(py: Python<'_>, mut record: Record) -> PyResult<Event<'_>> {
+    let points = record.expected.cache_points.take();
+    let points = points.map(|it| cache_points(py, &it)).transpose()?;
     let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
     let entries = record.entries.iter().map(|entry| {
         let (root, prefix) = (bytes(&entry.root.0), bytes(&entry.prefix.0));
         (root, prefix, bytes(&entry.sealed))
     });
-    let entries = entries.collect();
+    let entries: Vec<Entry<'_>> = entries.collect();
     let expected = estimate(py, record.expected)?;
-    Ok((expected, record.reply_fault.map(ReplyFault::name), entries))
+    let fault = record.reply_fault.map(ReplyFault::name);
+    match points {
+        Some(points) => (expected, fault, entries, points).into_pyobject(py),
+        None => (expected, fault, entries).into_pyobject(py),
+    }
 }

@@ -18,6 +18,7 @@
 //! # Ok::<(), tokenctx::Error>(())
 //! ```
 mod bound;
+mod cache;
 mod clearing;
 mod content;
 mod data;
@@ -35,6 +36,7 @@ mod tool;
 mod view;
 
 pub use bound::{MAX_MESSAGES, MAX_PARTS, MAX_TOOLS};
+pub use cache::{CacheMark, CacheOptions, read_cache_options};
 pub use clearing::{clear_thinking, tool_uses};
 pub use content::MAX_NESTING;
 pub use data::Data;

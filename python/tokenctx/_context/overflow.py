@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from tokenctx._models import MAX_TOKENS, Result
+from tokenctx._models import MAX_TOKENS
+from tokenctx._results import Result
 from tokenctx._tables import read_table
 
 MAX_CHARACTERS: Final = 20_000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._context.parts import text_tokens
 from tokenctx._context.placeholders import PLACEHOLDER, cleared
 from tokenctx._context.usage import apportioned
-from tokenctx._models import Result
+from tokenctx._results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any, Final, Literal
 
 from tokenctx._context.limits import plain_name
-from tokenctx._models import ModelLimits, Result
+from tokenctx._models import ModelLimits
+from tokenctx._results import Result
 from tokenctx._tables import read_table
 
 PresetName = Literal[

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._context.thresholds import Threshold, usable_tokens
-from tokenctx._models import Result
+from tokenctx._results import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

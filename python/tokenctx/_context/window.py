@@ -24,7 +24,8 @@ from tokenctx._context.thresholds import (
 from tokenctx._context.usage import ContextCounts, ContextUsage, balanced
 from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx._models import ModelLimits, Result
+from tokenctx._models import ModelLimits
+from tokenctx._results import Result
 from tokenctx._usage.answers import answered
 
 if TYPE_CHECKING:

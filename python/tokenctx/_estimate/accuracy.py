@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from tokenctx._models import Result
+from tokenctx._results import Result
 from tokenctx._usage.callbacks import Callback
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
@@ -27,10 +28,12 @@ from tokenctx._models import Estimate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tokenctx._cache.advice import CacheFinding
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
     from tokenctx._models import Dialect, Reason, RequestCount, TextCounter
+    from tokenctx._usage.normal import Usage
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
 
@@ -81,6 +84,9 @@ class HybridTokenEstimator:
 
     `metrics` counts what this estimator does, for Prometheus or OpenTelemetry: `Metrics()`.
 
+    With `caching`, estimates have `cache`: what of the request the provider has probably cached,
+    told from the calls that were recorded. It costs another eighth of `capacity_bytes` at most.
+
     `secret` keys the digests (any bytes; by default random, so that nothing can be guessed from
     outside). `clock` gives seconds for the expiry.
 
@@ -108,6 +114,7 @@ class HybridTokenEstimator:
         shared: PrefixStore | None = None,
         on_accuracy: Callable[[AccuracyEvent], None] | None = None,
         metrics: Metrics | None = None,
+        caching: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         from tokenctx._estimate.accuracy import AccuracyLog
@@ -138,6 +145,11 @@ class HybridTokenEstimator:
             from tokenctx._estimate.profiles import profile_rows
 
             rows = profile_rows(profiles)
+        self._cache = None
+        if caching:
+            from tokenctx._cache.forecast import CacheKnowledge
+
+            self._cache = CacheKnowledge(capacity_bytes // 8)
         self._shared = None
         if shared is not None:
             from tokenctx.stores.shared import SharedPrefixes
@@ -311,11 +323,17 @@ class HybridTokenEstimator:
             return self._refused(NotRecorded(answer.reason)), []
         tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
         call, now = (*names, tenant_bytes(tenant)), self._clock()
-        recorded = self._engine.record(body, *call, *tokens, answer.reply, now, int(time.time()))
+        wanted = {"wants_cache_points": True} if self._cache is not None else {}
+        unix = int(time.time())
+        recorded = self._engine.record(body, *call, *tokens, answer.reply, now, unix, **wanted)
         if recorded is None:
             why: Reason = "no_messages" if billed.input_tokens else "no_input"
             return self._refused(NotRecorded(why)), []
-        estimate, reply_fault, entries = recorded
+        estimate, reply_fault, entries, *told = recorded
+        if self._cache is not None:
+            [points] = told
+            estimate = self._with_cache(estimate, points)
+            entries += self._cached(entries, points, billed, estimate.profile, unix)
         reason = answer.reply_reason or (reply_fault if answer.is_reply_given else None)
         if reason is not None:
             self._engine.note(reason)
@@ -432,6 +450,34 @@ class HybridTokenEstimator:
         count: RequestCount = self._engine.count(body, model, dialect, provider)
         return count
 
+    def cache_advice(
+        self,
+        body: object,
+        previous: object | None = None,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+    ) -> tuple[CacheFinding, ...]:
+        """What can be done so that more of `body` is read from the provider's cache.
+
+        `previous` is the body of the call before, if you have it: then the first place in which
+        they differ is named, with the byte, and no text. Counts the whole of `body`; raises as
+        `estimate`.
+        """
+        from tokenctx._cache.advice import findings
+        from tokenctx._cache.forecast import Points
+        from tokenctx._cache.rules import rule_of
+
+        count = self.count_request(body, model=model, dialect=dialect, provider=provider)
+        _, told = self._engine.estimate(
+            body, model, dialect, provider, None, self._clock(), wants_cache_points=True
+        )
+        points = Points._make(told)
+        rule = rule_of(points.model, points.vendor, points.provider)
+        parts = count.context_tokens, count.message_tokens
+        return findings(body, previous, points, rule, *parts)
+
     def calibrate(
         self, actual_input_tokens: int, message_count: int, estimated_tokens: int
     ) -> float:
@@ -524,6 +570,8 @@ class HybridTokenEstimator:
     def reset(self) -> None:
         """Forget every known prefix, the correction factor and all that was learned."""
         self._engine.clear()
+        if self._cache is not None:
+            self._cache.clear()
         self.accuracy_log.clear()
         self._calibration = Calibration()
 
@@ -545,25 +593,77 @@ class HybridTokenEstimator:
 
     def _estimate_or_question(self, *request: Any) -> Estimate | Question:
         """The estimate; or what to ask the shared store for, if others may know more than we."""
-        found: Estimate | list[bytes] = self._engine.estimate(
-            *request, self._clock(), WANTED_PREFIXES
-        )
+        now = self._clock()
+        if self._cache is None:
+            found = self._engine.estimate(*request, now, WANTED_PREFIXES)
+        else:
+            found = self._engine.estimate(*request, now, WANTED_PREFIXES, wants_cache_points=True)
+            if isinstance(found, tuple):
+                return self._with_cache(*found)
         if isinstance(found, Estimate):
             return found
         from tokenctx.stores.shared import Question
 
         *_, tenant = request
-        return Question(found[0], found[1:], functools.partial(self._insert, tenant))
+        points: list[bytes] = []
+        if self._cache is not None:
+            found, points = found
+        insert = functools.partial(self._insert, tenant)
+        return Question(found[0], found[1:], insert, points, self._insert_cached)
 
     def _local(self, *request: Any) -> Estimate:
-        estimate: Estimate = self._engine.estimate(*request, self._clock())
-        return estimate
+        if self._cache is None:
+            estimate: Estimate = self._engine.estimate(*request, self._clock())
+            return estimate
+        return self._with_cache(
+            *self._engine.estimate(*request, self._clock(), wants_cache_points=True)
+        )
+
+    def _with_cache(self, estimate: Estimate, points: tuple[Any, ...]) -> Estimate:
+        """The estimate with what the provider has probably cached of it."""
+        from tokenctx._cache.forecast import Points
+
+        knowledge: Any = self._cache
+        cache = knowledge.forecast(
+            Points._make(points), estimate.tokens, estimate.profile, self._clock()
+        )
+        return dataclasses.replace(estimate, cache=cache)
+
+    def _cached(
+        self, entries: list[Any], points: tuple[Any, ...], billed: Usage, profile: str, unix: int
+    ) -> list[Any]:
+        """Learn what is cached since a call; what of that is to be written to a shared store."""
+        from tokenctx._cache.forecast import Points
+
+        knowledge: Any = self._cache
+        cached = knowledge.record(Points._make(points), billed, profile, self._clock())
+        if self._shared is None or not entries:
+            return []
+        [root, *_] = entries[0]
+        seal = self._engine.seal_cached
+        return [
+            (root, digest, seal(digest, it.tokens, it.tail_tokens, it.lifetime_seconds, unix))
+            for digest, it in cached
+        ]
 
     def _insert(self, tenant: bytes | None, digest: bytes, sealed: bytes) -> bool:
         """Whether `sealed` is the total of `digest`, which is known from now on."""
         now = self._clock(), int(time.time())
         is_taken: bool = self._engine.insert(digest, sealed, tenant, *now)
         return is_taken
+
+    def _insert_cached(self, digest: bytes, sealed: bytes) -> bool:
+        """Whether `sealed` says that a provider has cached the prefix `digest`."""
+        from tokenctx._cache.forecast import Cached
+
+        knowledge: Any = self._cache
+        found = self._engine.open_cached(digest, sealed)
+        if found is None:
+            return False
+        tokens, tail_tokens, lifetime_seconds, used = found
+        used_seconds = self._clock() - max(0, int(time.time()) - used)
+        knowledge.put_newer(digest, Cached(tokens, tail_tokens, used_seconds, lifetime_seconds))
+        return True
 
 
 async def _here(work: Callable[..., T], *arguments: Any) -> T:

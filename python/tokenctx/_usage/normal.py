@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._models import Result
+from tokenctx._results import Result
 from tokenctx._usage.reading import Reading, attribute, member, number_of, numbers_in
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tokenctx._cost.prices import Prices
     from tokenctx._models import Dialect
+    from tokenctx._results import Cost
 
 _CACHE_BESIDE_IN_AI_SDK_5: Final = frozenset({"anthropic", "bedrock-converse"})
 """AI SDK 5 passes on the input of these APIs, which is without what was cached."""
@@ -80,6 +84,23 @@ class Usage(Result):
     def total_tokens(self) -> int:
         """Input, tool-use prompt and output; the sum of the parts, whatever was reported."""
         return self.input_tokens + self.tool_use_prompt_tokens + self.output_tokens
+
+    def cost(
+        self,
+        model: str,
+        *,
+        provider: str | None = None,
+        at: datetime | None = None,
+        prices: Prices | None = None,
+    ) -> Cost | None:
+        """What the call of `model` has cost; None if nobody knows its prices.
+
+        `provider` is who answered, where the name does not say it. `at` is when (UTC if it has no
+        zone), by default now. `prices` are those that are installed, unless you have others.
+        """
+        from tokenctx._cost.prices import default_prices
+
+        return (prices or default_prices()).cost(self, model=model, provider=provider, at=at)
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from tokenctx._models import Result
+from tokenctx._results import Result
 
 if TYPE_CHECKING:
     from tokenctx._usage.normal import Usage

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx._models import Result
+from tokenctx._results import Result
 
 if TYPE_CHECKING:
     from tokenctx._models import Dialect, Estimate, ModelLimits

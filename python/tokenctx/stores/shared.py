@@ -58,15 +58,18 @@ class Question:
     """What to ask a store: `digests`, the deepest last, of the conversation with this `root`.
 
     `insert` takes over the sealed value of a digest, or says that it is not what was sealed for it.
+    Of `digests` the deepest that is there is taken; of `points`, by `insert_point`, all.
     """
 
     root: bytes
     digests: Sequence[bytes]
     insert: Callable[[bytes, bytes], bool]
+    points: Sequence[bytes] = ()
+    insert_point: Callable[[bytes, bytes], bool] | None = None
 
     def keys(self) -> list[str]:
-        """What the digests are stored under."""
-        return [_key(self.root, digest) for digest in self.digests]
+        """What the digests are stored under, those of the points behind the others."""
+        return [_key(self.root, digest) for digest in (*self.digests, *self.points)]
 
 
 @dataclass
@@ -398,8 +401,12 @@ class SharedPrefixes:
 
 def _take(state: _State, question: Question, values: Values) -> None:
     """Insert the deepest that is there. Raises what it likes for values that are no answer."""
-    found = list(zip(question.digests, values, strict=True))
+    pairs = list(zip((*question.digests, *question.points), values, strict=True))
+    found, points = pairs[: len(question.digests)], pairs[len(question.digests) :]
     taken = refused = 0
+    for digest, value in points:
+        if value is not None and question.insert_point is not None:
+            refused += not question.insert_point(digest, _sealed(value))
     while found and not taken:
         digest, value = found.pop()
         if value is not None and question.insert(digest, _sealed(value)):

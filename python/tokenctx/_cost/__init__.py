@@ -1,0 +1,1 @@
+"""Money: what a call will cost, and what it has cost."""

@@ -1,0 +1,140 @@
+"""What all results have in common, and what is told of the cache and the money of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+CacheLabel = Literal["expected", "possible", "none", "unknown"]
+CacheReason = Literal[
+    "warm",
+    "best_effort",
+    "expired",
+    "nothing_known",
+    "no_marks",
+    "below_minimum",
+    "beyond_lookback",
+    "cached_content",
+    "no_rule",
+]
+
+
+class Result:
+    """What a call answers: fields, and values that are computed from them."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """All fields and computed values by name, as values that `json.dumps` takes.
+
+        What has to be looked up elsewhere is left out: prices.
+        """
+        kind = type(self)
+        computed = (
+            name
+            for base in kind.__mro__
+            for name, value in vars(base).items()
+            if type(value) is property
+        )
+        names = dict.fromkeys([*kind.__dataclass_fields__, *computed])  # type: ignore[attr-defined]
+        return {name: _as_json(getattr(self, name)) for name in names if name[0] != "_"}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Result):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return {str(name): _as_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_json(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, Decimal):
+        return str(value)
+    return value if value is None or isinstance(value, str | int | float) else float(value)
+
+
+class LookedUp(property):
+    """A computed value that is looked up elsewhere, and so is no part of `as_dict`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheForecast(Result):
+    """What a call will read from the provider's cache and write to it, before it is sent.
+
+    `read_tokens`, `write_tokens` and `uncached_tokens` are the tokens of the estimate, parted.
+
+    Attributes:
+        label: Of the read: `expected`, `possible` (the provider promises nothing, or its time may
+            have passed), `none`, or `unknown` (nothing is known about this provider's cache).
+        read_tokens: Tokens read from the cache; 0 unless a read is more likely than not.
+        write_tokens: Tokens written to it at a price of their own; 0 where writing is free.
+        uncached_tokens: All other tokens.
+        low: Lower bound of `read_tokens`.
+        high: Upper bound of `read_tokens`.
+        lifetime_seconds: How long what is written is kept after its last use; None if unknown.
+        rule: The provider's rule, a name of `data/caching.json`; empty if none is known.
+        reason: Why: `warm`, `best_effort`, `expired`, `nothing_known` (no call that ended in this
+            prefix was recorded), `no_marks`, `below_minimum`, `beyond_lookback` (more blocks lie
+            between a mark and the warm prefix than the provider looks back), `cached_content` (the
+            request names a cache that was made before), `no_rule`.
+    """
+
+    label: CacheLabel
+    read_tokens: int
+    write_tokens: int
+    uncached_tokens: int
+    low: int
+    high: int
+    lifetime_seconds: int | None
+    rule: str
+    reason: CacheReason
+
+
+@dataclass(frozen=True, slots=True)
+class Cost(Result):
+    """What a call costs, in money of `currency`. None is unknown, never 0.
+
+    Attributes:
+        input: All input: `uncached_input`, `cache_read` and `cache_write` together.
+        output: The output: of an estimate, the most that the request asks for.
+        total: Input, output and `request`; None unless they are known.
+        uncached_input: Input that is neither read from the provider's cache nor written to it.
+        cache_read: Input that is read from it.
+        cache_write: Input that is written to it.
+        request: What the call costs whatever its length; 0 for most.
+        low: Lower bound of the total; of an estimate, without output.
+        high: Upper bound of the total; None if the most output is not known.
+        currency: `USD`.
+        tier_above_tokens: The prices are those of calls of more input tokens than this; 0 is all.
+        next_tier_above_tokens: From the next token above this on, all of the call has other prices.
+        tokens_to_next_tier: How many more input tokens still have the same prices.
+        next_tier_factor: What a token of input costs there, in parts of what it costs here.
+        model: The name that the prices were found by.
+        provider: Whose prices they are.
+        source: Where they are from: `caller`, or a package with its version.
+        date: The day that they are of.
+        is_stale: Whether that was more than 90 days before the call.
+    """
+
+    input: Decimal | None
+    output: Decimal | None
+    total: Decimal | None
+    uncached_input: Decimal | None
+    cache_read: Decimal | None
+    cache_write: Decimal | None
+    request: Decimal
+    low: Decimal | None
+    high: Decimal | None
+    currency: str
+    tier_above_tokens: int
+    next_tier_above_tokens: int | None
+    tokens_to_next_tier: int | None
+    next_tier_factor: Decimal | None
+    model: str
+    provider: str
+    source: str
+    date: str
+    is_stale: bool

@@ -1,0 +1,204 @@
+//! What a forecast of the provider's cache goes by: identities of the prefixes that it may hold.
+//!
+//! A provider keeps a prefix for one model under one set of options, so the identity of a point is made of
+//! a prefix digest and of these. Nothing here says what is cached: who keeps times and bills decides.
+use super::{Call, Engine, Known, Reading};
+use crate::known::digest::Digest;
+use crate::known::sealed::Entry;
+use crate::known::{KnownOptions, KnownTotal};
+use crate::profile::table::Table;
+use crate::request::CacheMark;
+
+/// Points of a request that are told, the deepest of all that there are.
+const MAX_POINTS: usize = 24;
+
+/// A prefix that the provider may have cached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CachePoint {
+    /// Identity of prefix, model and options.
+    pub digest: Digest,
+    /// Messages in it; 0: tools and system prompt alone. Of a body that is read from where a known one ends,
+    /// messages in between are left out.
+    pub message_count: usize,
+    /// Blocks of content in it.
+    pub blocks: u64,
+}
+
+/// What a request is to the provider's cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CachePoints {
+    /// Places where an earlier call may have ended, the deepest last.
+    pub points: Vec<CachePoint>,
+    /// Places up to which the request asks to be cached, with the blocks before each.
+    pub marks: Vec<(CacheMark, u64)>,
+    /// Counted behind the last mark; 0 if it is at the end, or if there is none.
+    pub tokens_after_mark: u64,
+    /// Counted as tools and system prompt, where nothing of the request is known.
+    pub context_tokens: Option<u64>,
+    /// The model's own name.
+    pub model: String,
+    /// Who made the model; empty if unknown.
+    pub vendor: String,
+    /// Who answers, if the caller or the name says so.
+    pub provider: String,
+    /// Whether the request points to a cache that was made before.
+    pub has_cached_content: bool,
+    /// For how long it asks to be cached where that is automatic, in seconds.
+    pub retention_seconds: Option<u32>,
+    /// The last message and its reply, for a record.
+    pub reply: Option<Digest>,
+}
+
+impl Engine {
+    /// What the request that was read is to the provider's cache.
+    pub(super) fn cache_points(
+        &self,
+        reading: &Reading<'_>,
+        call: &Call<'_>,
+        known: &Known,
+    ) -> CachePoints {
+        let Some(options) = &reading.cache else {
+            return CachePoints::default();
+        };
+        let (request, (model, provider)) = (&reading.request, names(reading, call));
+        let messages = &request.messages;
+        let after = options
+            .marks
+            .last()
+            .map_or(messages.len(), |it| it.message_count);
+        let tokens_after_mark = match after < messages.len() {
+            true => {
+                self.counted(reading, |it| it.messages(messages, after).sum())
+                    .0
+            }
+            false => 0,
+        };
+        let context = || self.counted(reading, |it| it.context(request)).0;
+        let marks = options.marks.iter();
+        CachePoints {
+            points: self.points(reading, call),
+            marks: marks
+                .map(|it| (*it, options.blocks_before(it.message_count)))
+                .collect(),
+            tokens_after_mark,
+            context_tokens: known.prefix.is_none().then(context),
+            model,
+            vendor: reading.profile.provider.clone(),
+            provider,
+            has_cached_content: options.has_cached_content,
+            retention_seconds: options.retention_seconds,
+            reply: None,
+        }
+    }
+
+    /// Prefixes at whose ends an earlier call may have ended, the deepest last. Linear in the messages.
+    pub(super) fn points(&self, reading: &Reading<'_>, call: &Call<'_>) -> Vec<CachePoint> {
+        let Some(options) = &reading.cache else {
+            return Vec::new();
+        };
+        let (model, provider) = names(reading, call);
+        let [context, all] = self.identities(reading, &model, &provider);
+        let messages = &reading.request.messages;
+        let count = messages.len();
+        let point = |end: usize| {
+            let identity = if end == 0 { context } else { all };
+            CachePoint {
+                digest: reading
+                    .tenant
+                    .digester
+                    .link(reading.prefixes[end], identity),
+                message_count: end,
+                blocks: options.blocks_before(end),
+            }
+        };
+        let is_answer = |index: usize| messages[index].role == "assistant";
+        let is_marked = |end: usize| options.marks.iter().any(|it| it.message_count == end);
+        let is_border = |end: &usize| {
+            *end == count || is_answer(*end) != is_answer(*end - 1) || is_marked(*end)
+        };
+        let ends = (1..=count).rev().filter(is_border);
+        let mut points: Vec<_> = ends.take(MAX_POINTS).map(point).collect();
+        points.push(point(0));
+        points.reverse();
+        points
+    }
+
+    /// The identity of the prefix that ends with the reply, behind `prefix`.
+    pub(super) fn reply_point(
+        &self,
+        reading: &Reading<'_>,
+        points: &CachePoints,
+        prefix: Digest,
+    ) -> Digest {
+        let [_, all] = self.identities(reading, &points.model, &points.provider);
+        reading.tenant.digester.link(prefix, all)
+    }
+
+    /// What a cached prefix belongs to: for what stands before the messages, and for all.
+    fn identities(&self, reading: &Reading<'_>, model: &str, provider: &str) -> [Digest; 2] {
+        let fixed = reading.cache.as_ref().map_or("", |it| &it.fixed);
+        let digester = &reading.tenant.digester;
+        let context = format!("cache\0{model}\0{provider}");
+        let all = format!("{context}\0{:x}\0{fixed}", reading.options);
+        [context, all].map(|it| digester.bytes(it.as_bytes()))
+    }
+
+    /// Packs what is known of a cached prefix for other processes.
+    pub fn seal_cached(&self, digest: Digest, cached: CachedPrefix) -> Vec<u8> {
+        self.sealer.seal(digest, &cached.entry())
+    }
+
+    /// What another process has packed for `digest`; `None` unless it was under the same secret.
+    pub fn open_cached(&self, digest: Digest, sealed: &[u8]) -> Option<CachedPrefix> {
+        CachedPrefix::of_entry(&self.sealer.open(digest, sealed)?)
+    }
+}
+
+/// The model's own name, and who answers.
+fn names(reading: &Reading<'_>, call: &Call<'_>) -> (String, String) {
+    let name = Table::bundled().model_name(&reading.request.model);
+    let provider = call.provider.unwrap_or(&name.provider).to_ascii_lowercase();
+    (name.own, provider)
+}
+
+/// A prefix that a provider has cached, as it is told to other processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CachedPrefix {
+    /// Tokens that are cached.
+    pub tokens: u64,
+    /// Tokens of the call behind them.
+    pub tail_tokens: u64,
+    /// How long it is kept.
+    pub lifetime_seconds: u64,
+    /// When it was last used, in seconds since 1970.
+    pub used_seconds: u64,
+}
+
+/// In place of the digest of options, which has 40 bits: this is no known total.
+const MARK_OF_CACHED: u64 = 1 << 63;
+
+impl CachedPrefix {
+    fn entry(self) -> Entry {
+        Entry {
+            total: KnownTotal {
+                tokens: self.tokens,
+                derived_tokens: self.tail_tokens,
+                options: KnownOptions {
+                    digest: MARK_OF_CACHED | self.lifetime_seconds,
+                    tokens: 0,
+                },
+            },
+            recorded_seconds: self.used_seconds,
+        }
+    }
+
+    pub(super) fn of_entry(entry: &Entry) -> Option<CachedPrefix> {
+        let options = entry.total.options.digest;
+        (options & MARK_OF_CACHED != 0).then_some(CachedPrefix {
+            tokens: entry.total.tokens,
+            tail_tokens: entry.total.derived_tokens,
+            lifetime_seconds: options & !MARK_OF_CACHED,
+            used_seconds: entry.recorded_seconds,
+        })
+    }
+}
