@@ -127,6 +127,24 @@ def test_what_is_too_long_is_refused_before_it_is_sent(provider: Upstream, logge
     assert (len(provider.bodies), logger.counts["refused"]) == (sent, 1)
 
 
+def test_calls_are_reserved_in_budgets_and_settled(provider: Upstream, logger: Any) -> None:
+    from tokenctx.budgets import Budget, Budgets
+
+    logger.budgets = Budgets([Budget("day", tokens=5_000, per="day", by="tenant")])
+    asyncio.run(called(provider, max_tokens=100))
+    assert logger.budgets.stats() == {"granted": 1, "settled": 1}
+    [ledger] = logger.budgets._store._ledgers.values()
+    answer = litellm.token_counter(text=upstream.answer_text(provider.bodies[-1]))
+    assert provider.bills[-1] < ledger.used <= provider.bills[-1] + 2 * answer
+    with pytest.raises((litellm.APIConnectionError, litellm.InternalServerError)):
+        asyncio.run(called(provider, max_tokens=100, api_base="http://127.0.0.1:9/v1"))
+    assert logger.budgets.stats()["released"] == 1
+    sent = len(provider.bodies)
+    with pytest.raises(litellm.RateLimitError, match="budget day"):
+        asyncio.run(called(provider, max_tokens=4_900))
+    assert (len(provider.bodies), logger.counts["limited"]) == (sent, 1)
+
+
 def test_a_most_output_that_does_not_fit_is_lowered_if_that_is_asked(
     provider: Upstream, logger: Any
 ) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tokenctx._cost.prices import Prices
     from tokenctx._models import Estimate
     from tokenctx._usage.normal import Usage
+    from tokenctx.budgets.reservation import Closing
     from tokenctx.budgets.store import BudgetStore, Outcome
 
 DEFAULT_OUTPUT_TOKENS: Final = 1024
@@ -77,12 +78,13 @@ class Budgets:
         self._refuses_unreachable = refuses_unreachable
         self._breaker = Breaker("budgets")
         self._counts: Counter[str] = Counter()
+        self._tasks: set[asyncio.Task[Outcome | None]] = set()
 
     def __repr__(self) -> str:
         return f"<Budgets {', '.join(it.name for it in self._budgets)}>"
 
     def stats(self) -> dict[str, int]:
-        """What became of calls, by name: `granted`, `refused`, `settled`, `released`, and so on."""
+        """What became of calls, by name: `granted`, `refused`, `settled`, and so on."""
         return dict(self._counts)
 
     def reserve(
@@ -117,14 +119,25 @@ class Budgets:
             reservation if step is None else self._judged(reservation, await self._aapplied(step))
         )
 
-    def settle(self, reservation: Reservation, usage: Usage | None) -> None:
-        """Put the bill in the place of what was reserved; without one give all of it back."""
-        if (step := self._settled(reservation, usage)) is not None:
+    def close(self, reservation: Reservation, usage: Usage | None, kind: Closing) -> None:
+        """What `Reservation.settle`, `keep` and `release` do."""
+        step = self._closed(reservation, usage, kind)
+        if step is None:
+            return
+        if not self._store.is_async:
             self._applied(step)
+            return
+        try:
+            task = asyncio.get_running_loop().create_task(self._aapplied(step))
+        except RuntimeError:  # no loop runs, so the lease has to end
+            self._counts["failed_settle"] += 1
+            return
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def asettle(self, reservation: Reservation, usage: Usage | None) -> None:
-        """As `settle`, without holding the loop."""
-        if (step := self._settled(reservation, usage)) is not None:
+    async def aclose(self, reservation: Reservation, usage: Usage | None, kind: Closing) -> None:
+        """As `close`, without holding the loop."""
+        if (step := self._closed(reservation, usage, kind)) is not None:
             await self._aapplied(step)
 
     # ------------------------------------------------------------------------ inside
@@ -164,7 +177,7 @@ class Budgets:
             output_tokens=output_tokens,
             budgets=[it for it, _ in claims],
             claims=[claim for _, claim in claims],
-            is_open=bool(claims),
+            state="open" if claims else "closed",
         )
         if not claims:
             self._counts["unlimited"] += 1
@@ -177,7 +190,7 @@ class Budgets:
         dialect = reservation.estimate.dialect
         if outcome is None:
             self._counts["unreachable"] += 1
-            reservation.is_open = False
+            reservation.state = "closed"
             reservation.label = "refused" if self._refuses_unreachable else "unlimited"
             if self._refuses_unreachable:
                 reservation.refusal = _unreachable(reservation)
@@ -192,33 +205,40 @@ class Budgets:
             self._counts["granted"] += 1
             return reservation
         self._counts["refused"] += 1
-        reservation.label, reservation.is_open = "refused", False
+        reservation.label, reservation.state = "refused", "closed"
         budget, claim = reservation.budgets[outcome.refused], reservation.claims[outcome.refused]
         balance = outcome.balances[outcome.refused]
         reservation.refusal = refusal_of(budget, claim.amount, balance, dialect, headers)
         return reservation
 
-    def _settled(self, reservation: Reservation, usage: Usage | None) -> Step | None:
-        if not reservation.is_open:
-            if usage is not None:
-                self._learn(reservation, usage)
-            return None
-        reservation.is_open = False
-        self._counts["released" if usage is None else "settled"] += 1
-        tokens, money = 0, 0
+    def _closed(self, reservation: Reservation, usage: Usage | None, kind: Closing) -> Step | None:
+        """The step that books what a call has used; None if there is nothing to book."""
         if usage is not None:
             self._learn(reservation, usage)
-            tokens = usage.total_tokens
-            cost = self._cost(usage, reservation)
-            if cost is None and reservation.money is not None:
-                self._counts["unpriced_bills"] += 1
-                cost = reservation.money
-            money = _nano(cost) if cost is not None else 0
+        state = reservation.state
+        if state == "closed" or (state == "released" and usage is None):
+            return None
+        name = reservation.name if state == "open" else f"{reservation.name}+"
+        reservation.state = "released" if kind == "released" else "closed"
+        self._counts[kind] += 1
         claims = [
-            claim._replace(amount=money if budget.is_money else tokens)
-            for budget, claim in zip(reservation.budgets, reservation.claims, strict=True)
+            claim if kind == "kept" else claim._replace(amount=amount)
+            for claim, amount in zip(
+                reservation.claims, self._used(reservation, usage), strict=True
+            )
         ]
-        return Step("settle", reservation.name, claims, self._lease_seconds)
+        return Step("settle", name, claims, self._lease_seconds)
+
+    def _used(self, reservation: Reservation, usage: Usage | None) -> list[int]:
+        """What a bill takes of each budget; nothing without one."""
+        if usage is None:
+            return [0] * len(reservation.claims)
+        cost = self._cost(usage, reservation)
+        if cost is None and reservation.money is not None:
+            self._counts["unpriced_bills"] += 1
+            cost = reservation.money
+        money = 0 if cost is None else _nano(cost)
+        return [money if it.is_money else usage.total_tokens for it in reservation.budgets]
 
     def _learn(self, reservation: Reservation, usage: Usage) -> None:
         self._outputs.add(reservation.tenant, reservation.estimate.model, usage.output_tokens)

@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from tokenctx.budgets.store import Claim
 
 ReservationLabel = Literal["granted", "refused", "unlimited"]
+Closing = Literal["settled", "kept", "released"]
 
 
 class Settler(Protocol):
     """Who has made a reservation."""
 
-    def settle(self, reservation: Reservation, usage: Usage | None, /) -> None:
-        """Settle it, or give it back."""
+    def close(self, reservation: Reservation, usage: Usage | None, kind: Closing, /) -> None:
+        """Settle it, keep it, or give it back."""
         ...
 
-    async def asettle(self, reservation: Reservation, usage: Usage | None, /) -> None:
-        """As `settle`, without holding the loop."""
+    async def aclose(self, reservation: Reservation, usage: Usage | None, kind: Closing, /) -> None:
+        """As `close`, without holding the loop."""
         ...
 
 
@@ -56,7 +57,7 @@ class Reservation:
     output_tokens: int
     budgets: Sequence[Budget]
     claims: Sequence[Claim]
-    is_open: bool
+    state: Literal["open", "released", "closed"]
     refusal: BudgetRefusal | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
@@ -64,17 +65,28 @@ class Reservation:
         return f"<Reservation {self.label}, {self.tokens} tokens>"
 
     def settle(self, usage: Usage) -> None:
-        """Put the bill in the place of what was reserved. Never raises; the second does nothing."""
-        self.owner.settle(self, usage)
+        """Put the bill in the place of what was reserved. Never raises; the second does nothing.
+
+        After `release` the bill is booked all the same: an attempt that failed was made again.
+        """
+        self.owner.close(self, usage, "settled")
 
     async def asettle(self, usage: Usage) -> None:
         """As `settle`, without holding the loop."""
-        await self.owner.asettle(self, usage)
+        await self.owner.aclose(self, usage, "settled")
+
+    def keep(self) -> None:
+        """Book what was reserved, where no bill will come of a call that was answered."""
+        self.owner.close(self, None, "kept")
+
+    async def akeep(self) -> None:
+        """As `keep`, without holding the loop."""
+        await self.owner.aclose(self, None, "kept")
 
     def release(self) -> None:
         """Give all of it back, after a failure. Never raises; after `settle` it does nothing."""
-        self.owner.settle(self, None)
+        self.owner.close(self, None, "released")
 
     async def arelease(self) -> None:
         """As `release`, without holding the loop."""
-        await self.owner.asettle(self, None)
+        await self.owner.aclose(self, None, "released")

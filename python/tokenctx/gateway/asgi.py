@@ -135,7 +135,7 @@ class _Answer:
 
     def end(self) -> None:
         """The application has returned: what has not ended by now is cut."""
-        if self._relay is not None:
+        if self._relay is not None or not self._call.is_relayed:
             self._call.end()
 
     async def _begin(self, message: Message) -> None:

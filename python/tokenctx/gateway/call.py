@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._errors import RequestError
 from tokenctx._estimate.accuracy import NotRecorded
+from tokenctx.gateway.booking import NOT_ANSWERED, Booking
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
 from tokenctx.gateway.headers import estimate_headers
 from tokenctx.gateway.refusals import Refusal, refusal_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.accuracy import AccuracyEvent
     from tokenctx._models import Estimate, ModelLimits
+    from tokenctx.budgets import BudgetRefusal
     from tokenctx.gateway.relay import Headers
     from tokenctx.gateway.settings import Body, Names, Settings
 
@@ -62,7 +64,8 @@ class Call:
         self.is_changed = False
         self.estimate: Estimate | None = None
         self.failure: str | None = None
-        self.refusal: Refusal | None = None
+        self.refusal: Refusal | BudgetRefusal | None = None
+        self._booking = Booking(settings.budgets, names.budget_keys, settings.journal)
         self.event: AccuracyEvent | None = None
         self.reason: str | None = None
 
@@ -88,7 +91,8 @@ class Call:
             if not self.is_counted or self.failure is None:
                 return {}
             return {"x-tokenctx-uncounted": self.failure.rpartition(" ")[2]}
-        return estimate_headers(estimate, self._limits.window_tokens)
+        headers = estimate_headers(estimate, self._limits.window_tokens)
+        return {**headers, **self._booking.headers}
 
     @property
     def accept_encoding(self) -> str:
@@ -106,6 +110,8 @@ class Call:
         try:
             arguments = self._names.as_arguments()
             self._decide(self._settings.estimator.estimate(self._body, **arguments))
+            if self.estimate is not None and self.refusal is None:
+                self.refusal = self._booking.reserve(self.estimate, self._names.provider)
         except Exception as error:
             self._failed("estimate", error)
 
@@ -114,6 +120,8 @@ class Call:
         try:
             arguments = self._names.as_arguments()
             self._decide(await self._settings.estimator.aestimate(self._body, **arguments))
+            if self.estimate is not None and self.refusal is None:
+                self.refusal = await self._booking.areserve(self.estimate, self._names.provider)
         except Exception as error:
             self._failed("estimate", error)
 
@@ -234,15 +242,20 @@ class Call:
 
     def settle(self) -> None:
         """Record the answer once it has come whole, or say why it is not recorded. Never raises."""
+        if not self.is_due:
+            return
         if (relay := self._due()) is not None:
             try:
                 record = self._settings.estimator.record_event
                 self._recorded(record(self._body, relay.reader, **self._names.as_arguments()))
             except Exception as error:
                 self.reason = self._settings.journal.failed("record", error)
+        self._booking.close(None if self.event is None else self.event.usage, self.reason)
 
     async def asettle(self) -> None:
         """As `settle`, without holding the loop."""
+        if not self.is_due:
+            return
         if (relay := self._due()) is not None:
             try:
                 record: Callable[..., Awaitable[AccuracyEvent | NotRecorded]]
@@ -250,12 +263,15 @@ class Call:
                 self._recorded(await record(self._body, relay.reader, **self._names.as_arguments()))
             except Exception as error:
                 self.reason = self._settings.journal.failed("record", error)
+        await self._booking.aclose(None if self.event is None else self.event.usage, self.reason)
 
     def end(self) -> None:
         """Nothing more will come: an answer that has not ended is cut, and not recorded."""
-        if self._relay is not None:
-            self._relay.cut()
-            self.settle()
+        if self._relay is None:
+            self._booking.close(None, NOT_ANSWERED)
+            return
+        self._relay.cut()
+        self.settle()
 
     # ------------------------------------------------------------------------ inside
 

@@ -13,10 +13,13 @@ from tokenctx.gateway.paths import endpoint_of
 from tokenctx.gateway.settings import Names, RefuseBy, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tokenctx._context.limits import Overrides
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._models import Dialect, Estimate, ModelLimits
     from tokenctx._usage.scaler import ContextWindowScaler
+    from tokenctx.budgets import Budgets
     from tokenctx.gateway.settings import Body
 
 
@@ -29,6 +32,8 @@ class Gateway:
     usage where the client did not, and takes that event out again. `assumed_window_tokens` is what
     the agents behind it believe the window to be: usage is told in its measure. `limits` are yours,
     as `model_limits` takes them: by the beginning of a model's name, in place of the table's.
+    `budgets` are what calls are reserved in and settled with; a call for which one has no room is
+    refused with status 429.
 
     One serves all threads and loops of a process. Raises TypeError or ValueError for settings that
     cannot be meant, OSError for a file of limits that cannot be read.
@@ -43,6 +48,7 @@ class Gateway:
         include_usage: bool = True,
         assumed_window_tokens: int | None = None,
         limits: Overrides | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         if not hasattr(estimator, "record_event"):
             raise TypeError(
@@ -65,6 +71,7 @@ class Gateway:
             include_usage,
             self._limits_of,
             self._scaler_of,
+            budgets,
         )
 
     def __repr__(self) -> str:
@@ -84,15 +91,17 @@ class Gateway:
         tenant: str | bytes | None = None,
         model: str | None = None,
         provider: str | None = None,
+        keys: Mapping[str, str | None] | None = None,
     ) -> Call:
         """The call that `body` is: estimated, and with all that is to be sent and answered.
 
         `path` is the one that the client asked for; it tells the dialect, and of Gemini and Bedrock
         the model. Paths that are none of a chat (embeddings, models, files) are not counted, unless
-        a `dialect` is given. Without a path the body tells. Raises TypeError for names that are no
-        text, and nothing else.
+        a `dialect` is given. Without a path the body tells. `keys` say whose call it is, beside the
+        tenant and the model, where budgets are kept by more than these. Raises TypeError for names
+        that are no text, and nothing else.
         """
-        call = self._begun(body, path, Names(model, dialect, provider, tenant))
+        call = self._begun(body, path, Names(model, dialect, provider, tenant, keys))
         if call.is_counted:
             call.estimate_now()
         return call
@@ -106,9 +115,10 @@ class Gateway:
         tenant: str | bytes | None = None,
         model: str | None = None,
         provider: str | None = None,
+        keys: Mapping[str, str | None] | None = None,
     ) -> Call:
         """As `call`, without holding the loop: what is large is counted in a thread."""
-        call = self._begun(body, path, Names(model, dialect, provider, tenant))
+        call = self._begun(body, path, Names(model, dialect, provider, tenant, keys))
         if call.is_counted:
             await call.aestimate_now()
         return call
@@ -141,7 +151,7 @@ class Gateway:
             if endpoint.is_deployment and names.model is None:
                 model = None if BodyFields(given).value("model") else endpoint.model
             dialect = names.dialect or endpoint.dialect
-            names = Names(model, dialect, names.provider, names.tenant)
+            names = Names(model, dialect, names.provider, names.tenant, names.keys)
         if not is_counted:
             self._journal.count("other_paths")
         return Call(self._settings, given, names, is_counted=is_counted)

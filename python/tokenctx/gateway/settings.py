@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._models import Dialect, Estimate, ModelLimits
     from tokenctx._usage.scaler import ContextWindowScaler
+    from tokenctx.budgets import Budgets
     from tokenctx.gateway.journal import Journal
 
 RefuseBy = Literal["tokens", "high"]
@@ -29,6 +30,7 @@ class Settings:
     include_usage: bool
     limits_of: Callable[[Estimate], ModelLimits]
     scaler_of: Callable[[ModelLimits], ContextWindowScaler | None]
+    budgets: Budgets | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,13 @@ class Names:
     dialect: Dialect | None
     provider: str | None
     tenant: str | bytes | None
+    keys: Mapping[str, str | None] | None = None
+
+    @property
+    def budget_keys(self) -> dict[str, str | None]:
+        """Whose call it is, by the names that budgets are kept by."""
+        tenant = self.tenant.decode("latin-1") if isinstance(self.tenant, bytes) else self.tenant
+        return {"tenant": tenant, **(self.keys or {})}
 
     def as_arguments(self) -> dict[str, Any]:
         """Keyword arguments of the estimator."""

@@ -10,7 +10,11 @@ from tokenctx._models import ModelLimits
 from tokenctx.gateway.refusals import Refusal, refusal_of
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable
+
     from tokenctx._models import Dialect, Estimate
+    from tokenctx.budgets import Reservation
 
 Json = dict[str, Any]
 
@@ -32,6 +36,12 @@ FIELDS: Final = tuple(
 )
 """The arguments of a call that are its body."""
 OUTPUT_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+LEAF_HOOKS: Final = (
+    "async_pre_call_hook",
+    "async_post_call_streaming_iterator_hook",
+    "async_post_call_response_headers_hook",
+)
+"""Hooks that litellm looks for in the class of a callback itself, and not in its bases."""
 REDACTED: Final = "redacted-by-litellm"
 
 
@@ -49,6 +59,7 @@ class Call:
     call_type: str
     estimate: Estimate | None = None
     is_sent: bool = False
+    reservation: Reservation | None = None
 
     @property
     def dialect(self) -> Dialect:
@@ -120,6 +131,17 @@ def logged_call(details: Json, tenant: str | None) -> Call | None:
         arguments = {**arguments, "messages": None, "input": details.get("input")}
     model = f"{details.get('custom_llm_provider') or ''}/{details.get('model', '')}".strip("/")
     return read_call(arguments, call_type, model, tenant)
+
+
+def billed(
+    details: Json, tenant_of: Callable[[Json], str | None], counts: Counter[str]
+) -> Call | None:
+    """The call of a success event; None, and counted, if it is not to be recorded."""
+    if details.get("cache_hit") is True or is_redacted(details):
+        counts["cached" if details.get("cache_hit") is True else "redacted"] += 1
+        return None
+    call = details.get(KEY)
+    return call if isinstance(call, Call) else logged_call(details, tenant_of(metadata_of(details)))
 
 
 def keep(arguments: Json, call: Call) -> None:

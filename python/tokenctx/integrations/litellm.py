@@ -1,4 +1,4 @@
-"""litellm, SDK and proxy: a callback that estimates, routes, refuses, clamps and records.
+"""litellm, SDK and proxy: a callback that estimates, routes, refuses, clamps, books and records.
 
 In the proxy it is named, `callbacks: ["tokenctx.integrations.litellm.handler"]`; in the SDK it is
 appended, `litellm.callbacks.append(handler)`.
@@ -10,23 +10,19 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from litellm.exceptions import ContextWindowExceededError
+from litellm.exceptions import ContextWindowExceededError, RateLimitError
 from litellm.integrations.custom_logger import CustomLogger
 
 from tokenctx import HybridTokenEstimator
 from tokenctx.integrations import _litellm_calls as calls
-from tokenctx.integrations._litellm_calls import Call, Json
+from tokenctx.integrations._litellm_budgets import release, reserve, settle
 
 if TYPE_CHECKING:
+    from tokenctx.budgets import Budgets
     from tokenctx.gateway.refusals import Refusal
+    from tokenctx.integrations._litellm_calls import Call, Json
 
 LOG: Final = logging.getLogger("tokenctx")
-LEAF_HOOKS: Final = (
-    "async_pre_call_hook",
-    "async_post_call_streaming_iterator_hook",
-    "async_post_call_response_headers_hook",
-)
-"""Hooks that litellm looks for in the class of a callback itself, and not in its bases."""
 
 
 class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is missing it is Any
@@ -35,15 +31,16 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     `estimator` is yours, for a shared store and the like. With `refuse` a call that is too long for
     every deployment raises litellm's ContextWindowExceededError: the router falls back, or the
     proxy answers 400. With `clamp` a most output that would not fit behind the input is lowered.
+    Asynchronous calls are reserved in `budgets`; without room they raise litellm's RateLimitError.
 
-    `counts` says how many calls were `refused`, `clamped`, `routed` (a deployment was too small)
-    and `recorded`; not recorded since they were `cached` by litellm, `redacted`, or for a reason of
-    the estimator's (`not_recorded`); and how often a hook of ours `failed`, and the call went on.
+    `counts` says how many calls were `refused`, `limited` by a budget, `clamped`, `routed` (a
+    deployment was too small) and `recorded`; not recorded since they were `cached` by litellm,
+    `redacted`, or `not_recorded` by the estimator; and how often a hook of ours `failed`.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in LEAF_HOOKS:
+        for name in calls.LEAF_HOOKS:
             hook = getattr(cls, name)
             if name not in vars(cls) and hook is not getattr(CustomLogger, name):
                 setattr(cls, name, hook)
@@ -54,12 +51,14 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         *,
         refuse: bool = True,
         clamp: bool = False,
+        budgets: Budgets | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.estimator = HybridTokenEstimator() if estimator is None else estimator
         self.refuse = refuse
         self.clamp = clamp
+        self.budgets = budgets
         self.counts: Counter[str] = Counter()
 
     def tenant_of(self, metadata: Json) -> str | None:
@@ -127,6 +126,11 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
             calls.keep(kwargs, call)
             refusal = call.refusal(info, is_clamped=self.clamp)
             changed = call.clamped(kwargs, info) if self.clamp and not refusal else None
+            if not (refusal and self.refuse):
+                await reserve(self.budgets, call, calls.metadata_of(kwargs))
+        except RateLimitError:
+            self.counts["limited"] += 1
+            raise
         except Exception as error:
             self._failed(error)
             return None
@@ -140,19 +144,23 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     ) -> None:
         """Record the bill, of a stream too."""
         try:
-            if call := self._billed(kwargs):
-                estimator = self.estimator
-                is_new = await estimator.arecord(call.body, response_obj, **call.names)
+            if call := calls.billed(kwargs, self.tenant_of, self.counts):
+                is_new = await self.estimator.arecord(call.body, response_obj, **call.names)
+                await settle(call, response_obj)
                 self.counts["recorded" if is_new else "not_recorded"] += 1
         except Exception as error:
             self._failed(error)
+
+    async def async_log_failure_event(self, kwargs: Json, *_: Any, **__: Any) -> None:
+        """Give back what was reserved."""
+        await release(kwargs)
 
     def log_success_event(
         self, kwargs: Json, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         """The same of a synchronous call of the SDK."""
         try:
-            if call := self._billed(kwargs):
+            if call := calls.billed(kwargs, self.tenant_of, self.counts):
                 is_new = self.estimator.record(call.body, response_obj, **call.names)
                 self.counts["recorded" if is_new else "not_recorded"] += 1
         except Exception as error:
@@ -167,8 +175,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         litellm_call_info: Any = None,
     ) -> dict[str, str] | None:
         """The estimate, for the client: `x-tokenctx-input-tokens`, `-source` and others."""
-        call = calls.kept(data)
-        return call.headers() if call is not None else None
+        return call.headers() if (call := calls.kept(data)) is not None else None
 
     async def _estimated(self, arguments: Json, call_type: str, model: str) -> Call | None:
         tenant = self.tenant_of(calls.metadata_of(arguments))
@@ -176,16 +183,6 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         if call is not None:
             call.estimate = await self.estimator.aestimate(call.body, **call.names)
         return call
-
-    def _billed(self, details: Json) -> Call | None:
-        """The call of a success event; None if it is not to be recorded."""
-        reason = "cached" if details.get("cache_hit") is True else "redacted"
-        if reason == "cached" or calls.is_redacted(details):
-            self.counts[reason] += 1
-            return None
-        call = details.get("tokenctx")
-        tenant = self.tenant_of(calls.metadata_of(details))
-        return call if isinstance(call, Call) else calls.logged_call(details, tenant)
 
     def _refused(self, refusal: Refusal, model: str) -> ContextWindowExceededError:
         self.counts["refused"] += 1
