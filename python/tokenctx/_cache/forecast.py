@@ -58,6 +58,8 @@ class Cached(NamedTuple):
     tail_tokens: int
     used_seconds: float
     lifetime_seconds: int
+    is_beyond_marks: bool = False
+    """By the bill, who sends the request on has marked more of it than we see."""
 
 
 class CacheKnowledge:
@@ -130,9 +132,11 @@ class CacheKnowledge:
         elif read + written == 0:
             return []
         else:
-            tail = max(0, usage.uncached_input_tokens - points.tokens_after_mark)
-            end = _end(rule, points)
-            entries = [(end, Cached(read + written, tail, now, lifetime))]
+            behind = points.tokens_after_mark
+            is_beyond = usage.uncached_input_tokens < behind / 2
+            tail = max(0, usage.uncached_input_tokens - (0 if is_beyond else behind))
+            end = points.points[-1][0] if is_beyond else _end(rule, points)
+            entries = [(end, Cached(read + written, tail, now, lifetime, is_beyond))]
             context = points.context_tokens
             if points.marks and points.marks[0][0] == 0 and context is not None:
                 tokens = min(context, read + written)
@@ -153,7 +157,8 @@ class CacheKnowledge:
         if rule.kind == "marked" and not points.marks and found is None:
             return _unread(tokens, "none", "no_marks", rule=rule)
         tail = 0 if found is None else found[1].tail_tokens
-        end = max(0, tokens - points.tokens_after_mark - tail)
+        is_beyond = found is not None and found[1].is_beyond_marks
+        end = max(0, tokens - (0 if is_beyond else points.tokens_after_mark) - tail)
         if end < minimum_tokens(rule, points.model):
             return _unread(tokens, "none", "below_minimum", rule=rule)
         write = end if rule.is_write_billed else 0
@@ -223,13 +228,14 @@ class CacheKnowledge:
         rule = rule_of(points.model, points.vendor, points.provider)
         lookback = rule.lookback_blocks if rule is not None and looks_back else None
         for digest, message_count, blocks in reversed(points.points):
-            if limit is not None and message_count > limit:
-                continue
             cached = self._cached.get(digest)
             if cached is None:
                 continue
+            if limit is not None and message_count > limit and not cached.is_beyond_marks:
+                continue
             if (
                 lookback is None
+                or cached.is_beyond_marks
                 or not points.marks
                 or any(0 <= mark[3] - blocks <= lookback for mark in points.marks)
             ):

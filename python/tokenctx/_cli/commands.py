@@ -124,6 +124,7 @@ def count_command(
     provider: Annotated[str | None, typer.Option(help=PROVIDER)] = None,
     method: Annotated[Method | None, typer.Option(help="How to count. (default: profile)")] = None,
     messages: Annotated[bool, typer.Option("--messages", help="Each message, each line.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="The price, and what is cached.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one per input.")] = False,
 ) -> None:
     """Count the tokens of text files, request bodies, or lines of requests."""
@@ -133,7 +134,7 @@ def count_command(
             "as anything else",
             param_hint="--encoding",
         )
-    options = Options(kind, encoding, model, dialect, method, provider)
+    options = Options(kind, encoding, model, dialect, method, provider, cost)
     results = [_is_counted(name, options, messages=messages, as_json=as_json) for name in files]
     if not all(results):
         raise typer.Exit(1)

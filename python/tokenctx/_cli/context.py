@@ -16,7 +16,8 @@ from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans
 from tokenctx._cli.context_view import screen, view
 from tokenctx._cli.help_texts import DIALECT, PRESET, PROVIDER
-from tokenctx._cli.inputs import STANDARD_INPUT, is_request, read_input
+from tokenctx._cli.inputs import STANDARD_INPUT, is_request, priced, read_input
+from tokenctx._cli.money import cache_line, cost_lines, expected
 from tokenctx._cli.screen import complain, print_line
 from tokenctx._context.limits import model_limits
 from tokenctx._context.thresholds import PresetName  # noqa: TC001
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tokenctx._context.usage import ContextUsage
+    from tokenctx._evaluation.recordings import Turn
+    from tokenctx._models import Estimate
 
 UNREADABLE: Final = (Error, OSError, EOFError, zlib.error, RecordingError)
 MESSAGES: Final = "`messages`, `contents` or `input`"
@@ -82,12 +85,13 @@ def context_command(
         made()
     except (TypeError, ValueError, OSError) as error:
         raise typer.BadParameter(str(error)) from None
+    names = {"model": model, "dialect": dialect, "provider": provider}
     if not watch:
-        if not _is_shown(file, made, html, as_json=as_json):
+        if not _is_shown(file, made, names, html, as_json=as_json):
             raise typer.Exit(1)
         return
     for is_first in _changes(file):
-        _is_shown(file, made, html, as_json=as_json, clears=not is_first)
+        _is_shown(file, made, names, html, as_json=as_json, clears=not is_first)
 
 
 def _limits(window: int, model: str | None) -> ModelLimits:
@@ -109,6 +113,7 @@ def _number(text: str | None) -> float | None:
 def _is_shown(
     file: str,
     made: Callable[[], ContextWindow],
+    names: dict[str, Any],
     html: Path | None,
     *,
     as_json: bool,
@@ -119,7 +124,9 @@ def _is_shown(
     What the screen has is cleared for a new picture only, so the last good one stays.
     """
     try:
-        usage, plans = measured(file, made())
+        window = made()
+        usage, plans, call = measured(file, window, names)
+        cost = priced(call, names["provider"])
         if html is not None:
             html.write_text(page(usage, plans, Path(file).name), "utf-8")
     except BrokenPipeError:
@@ -130,24 +137,35 @@ def _is_shown(
     if clears:
         screen().clear()
     if as_json:
-        print_line(json.dumps({**usage.as_json(), "plans": asdict(plans)}))
+        told = {"cost": cost, "cache": call.cache}
+        money = {name: None if it is None else it.as_dict() for name, it in told.items()}
+        print_line(json.dumps({**usage.as_json(), "plans": asdict(plans), **money}))
     elif html is None:
         console = screen()
-        console.print(view(usage, plans, console))
+        lines = [cache_line(call.cache), *cost_lines(cost)]
+        console.print(view(usage, plans, console, lines))
     return True
 
 
-def measured(file: str, window: ContextWindow) -> tuple[ContextUsage, Plans]:
-    """The usage and the plans of the request in a file, or of the last one of a recording."""
+def measured(
+    file: str, window: ContextWindow, names: dict[str, Any]
+) -> tuple[ContextUsage, Plans, Estimate]:
+    """Usage, plans and estimate of the request in a file, or of the last one of a recording."""
     content = read_input(file)
     body: Any = content
+    before: list[Turn] = []
     if not is_request(content):
-        body = _last_turn(file, content, window)
-    return window.usage(body), Plans(window.prune(body), window.retain(body))
+        *before, last = _last_turns(file, content)
+        body = last.body
+        names = {**names, "model": names["model"] or last.model}
+    for turn in before:
+        window.record(turn.body, turn.billed, reply=turn.reply)
+    plans = Plans(window.prune(body), window.retain(body))
+    return window.usage(body), plans, expected(body, before, names)
 
 
-def _last_turn(file: str, content: bytes, window: ContextWindow) -> bytes:
-    """The last request of the first conversation; the two calls before it are recorded."""
+def _last_turns(file: str, content: bytes) -> list[Turn]:
+    """The last request of the first conversation, behind the two calls before it."""
     try:
         recording = recording_in(Path(file).name, content)
     except RecordingError as error:
@@ -156,9 +174,7 @@ def _last_turn(file: str, content: bytes, window: ContextWindow) -> bytes:
     turns = deque(conversation.turns if conversation is not None else (), maxlen=3)
     if not turns:
         raise RecordingError("no call is in this file")
-    for turn in list(turns)[:-1]:
-        window.record(turn.body, turn.billed, reply=turn.reply)
-    return turns[-1].body
+    return list(turns)
 
 
 def _changes(file: str) -> Iterator[bool]:

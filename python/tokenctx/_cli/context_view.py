@@ -24,7 +24,7 @@ from tokenctx._cli.context_picture import (
 from tokenctx._cli.screen import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
     from rich.text import Text
@@ -45,11 +45,15 @@ def screen() -> Console:
     return Console(highlight=False, width=None if is_terminal else PIPE_COLUMNS)
 
 
-def view(usage: ContextUsage, plans: Plans, console: Console) -> RenderableType:
+def view(
+    usage: ContextUsage, plans: Plans, console: Console, money: Sequence[str] = ()
+) -> RenderableType:
     """Everything there is to see, as wide as `console` allows."""
     width = max(LEAST_COLUMNS, min(console.width, MOST_COLUMNS))
     has_colours = console.color_system is not None and not console.no_color
-    return Group(*_lines(usage, plans, width, has_colours=has_colours))
+    lines = [_wrapped(f"  {line}", width) for line in money]
+    head: list[RenderableType] = [text("Next call", style="bold")] if lines else []
+    return Group(*_lines(usage, plans, width, has_colours=has_colours), *head, *lines)
 
 
 def _lines(

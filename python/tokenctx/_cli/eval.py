@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from tokenctx._cli.eval_tables import document, show, skipped_lines
-from tokenctx._cli.screen import complain, print_document, print_line, progress
+from tokenctx._cli.money import forecast_grid
+from tokenctx._cli.screen import complain, console, print_document, print_line, progress
 from tokenctx._core import Encoding, __version__
 from tokenctx._errors import Error
 from tokenctx._evaluation.evaluation import (
@@ -22,9 +23,10 @@ from tokenctx._evaluation.evaluation import (
     evaluate,
     plain_estimator,
 )
+from tokenctx._evaluation.forecasts import forecasts
 from tokenctx._evaluation.misses import misses
 from tokenctx._evaluation.peers import PEERS, MissingPeerError, Peer
-from tokenctx._evaluation.recordings import RecordingError
+from tokenctx._evaluation.recordings import RecordingError, read_recording
 from tokenctx._evaluation.strata import Stratum  # noqa: TC001  # typer reads annotations at run time
 
 if TYPE_CHECKING:
@@ -54,10 +56,16 @@ def eval_command(
         list[str] | None,
         typer.Option(help="Count text with your tokenizer.json.", metavar="NAME=PATH"),
     ] = None,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Score forecasts of caches and prices instead.")
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="A document.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Score recorded calls: each request estimated with nothing known, beside what was billed."""
+    if cache:
+        _forecasts(file, provider, least, is_markdown=markdown, as_json=as_json)
+        return
     estimator = plain_estimator(_vocabularies(vocabulary or []))
     evaluation = Evaluation(_chosen(by, tuple(ROWS), "--by"), worst, estimator, _peers(compare))
     try:
@@ -74,6 +82,37 @@ def eval_command(
         print_document(document(evaluation, least, _today()))
     else:
         show(evaluation, found, least)
+
+
+def _forecasts(
+    file: Path, provider: str | None, least: int, *, is_markdown: bool, as_json: bool
+) -> None:
+    """Replay the conversations of a file, and show how far forecasts were from the bills."""
+    try:
+        recording = read_recording(file)
+        with progress("conversations", recording.conversation_count) as advance_to:
+            chosen = (
+                conversation
+                for number, conversation in enumerate(recording.conversations, 1)
+                if provider in {None, conversation.provider} and advance_to(number) is None
+            )
+            found = forecasts(chosen)
+    except BrokenPipeError:
+        raise
+    except (RecordingError, OSError, EOFError, zlib.error) as error:
+        complain(str(file), error)
+        raise typer.Exit(1) from None
+    grid = forecast_grid(found, least)
+    if as_json:
+        rows = [
+            {"provider": host, "is_continued": is_continued, **figures.as_json()}
+            for (host, is_continued), figures in sorted(found.items())
+        ]
+        print_line(json.dumps({"file": file.name, "forecasts": rows}))
+    elif is_markdown:
+        print_document(grid.as_markdown())
+    else:
+        console().print(grid.as_table())
 
 
 def _vocabularies(pairs: list[str]) -> dict[str, Encoding]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._core import count_tokens
+from tokenctx._cost.prices import default_prices
 from tokenctx._errors import Error, RequestError
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._evaluation.recordings import read_json
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenctx._estimate.estimator import Method
-    from tokenctx._models import Dialect, EncodingName, Quality
+    from tokenctx._models import Dialect, EncodingName, Estimate, Quality
+    from tokenctx._results import CacheForecast, Cost
 
 Kind = Literal["text", "request", "jsonl"]
 
@@ -37,6 +39,11 @@ class Options:
     dialect: Dialect | None = None
     method: Method | None = None
     provider: str | None = None
+    with_cost: bool = False
+
+    def estimator(self) -> HybridTokenEstimator:
+        """Counts so."""
+        return HybridTokenEstimator(method=self.method or "profile", caching=self.with_cost)
 
     def kind_of(self, name: str, content: bytes) -> tuple[Kind, str]:
         """What was asked for, else what it is; a vocabulary alone asks for text."""
@@ -55,6 +62,8 @@ class Count:
         context_tokens: System prompt, tools and framing.
         message_tokens: Tokens of each message.
         note: What should be known of the way it was read; empty if nothing.
+        cost: What the call costs, if that is asked; None if nobody knows.
+        cache: What of it is cached, if that is asked.
     """
 
     name: str
@@ -72,6 +81,8 @@ class Count:
     context_window_tokens: int | None = None
     assumptions: tuple[str, ...] = ()
     note: str = ""
+    cost: Cost | None = None
+    cache: CacheForecast | None = None
 
     @property
     def window_share(self) -> float | None:
@@ -82,7 +93,12 @@ class Count:
     def as_json(self) -> dict[str, Any]:
         """All fields as JSON values, and the share of the context window."""
         share = self.window_share
-        return {**asdict(self), "window_share": None if share is None else round(share, 6)}
+        values = {**asdict(self), "window_share": None if share is None else round(share, 6)}
+        for name, money in (("cost", self.cost), ("cache", self.cache)):
+            del values[name]
+            if self.cache is not None:
+                values[name] = None if money is None else money.as_dict()
+        return values
 
 
 class InputError(Error):
@@ -160,7 +176,7 @@ def counts(name: str, content: bytes, options: Options) -> Iterator[tuple[Count 
 
 
 def _lines(name: str, content: bytes, options: Options) -> Iterator[tuple[Count | BadLine, int]]:
-    estimator = HybridTokenEstimator(method=options.method or "profile")
+    estimator = options.estimator()
     done = 0
     for number, line in enumerate(content.split(b"\n"), 1):
         done += len(line) + 1
@@ -228,6 +244,13 @@ def _message(text: str, options: Options) -> Count:
     return count_request("", "text", body, options)
 
 
+def priced(estimate: Estimate, provider: str | None) -> Cost | None:
+    """What a call costs; None if nobody knows."""
+    if not estimate.model:
+        return None
+    return default_prices().cost(estimate, provider=provider)
+
+
 def count_request(
     name: str,
     kind: Kind,
@@ -236,7 +259,7 @@ def count_request(
     estimator: HybridTokenEstimator | None = None,
 ) -> Count:
     """Tokens of a request, with nothing known of it."""
-    estimator = estimator or HybridTokenEstimator(method=options.method or "profile")
+    estimator = estimator or options.estimator()
     names: dict[str, Any] = {
         "model": options.model,
         "dialect": options.dialect,
@@ -259,4 +282,6 @@ def count_request(
         count.message_tokens,
         estimate.context_window_tokens,
         estimate.assumptions,
+        cost=priced(estimate, options.provider) if options.with_cost else None,
+        cache=estimate.cache,
     )

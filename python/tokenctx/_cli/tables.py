@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rich import box
 from rich.table import Table
 
+from tokenctx._cli.money import cache_line, cost_lines
 from tokenctx._cli.screen import text
 from tokenctx._evaluation.replay import REASONS, quantile
 from tokenctx._evaluation.steps import WAYS
@@ -113,6 +114,9 @@ def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
         yield "messages", f"{sum(count.message_tokens):,}   in {len(count.message_tokens):,}"
     if count.window_share is not None:
         yield "window", f"{count.window_share:.1%} of {count.context_window_tokens:,}"
+    if count.cache is not None:
+        yield "cache", cache_line(count.cache)
+        yield from (("cost", line) for line in cost_lines(count.cost))
 
 
 def show_lines(screen: Console, name: str, counts: Sequence[Count]) -> None:
