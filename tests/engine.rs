@@ -122,7 +122,7 @@ fn what_one_process_recorded_another_takes_over() {
     let first = body(&[&user("Why is the sky blue?")]);
     let recorded = record(&here, &first, &call).expect("it was billed");
     let next = body(&[&user("Why is the sky blue?"), REPLY, &user("And at noon?")]);
-    let Answer::Wanted(Wanted { root, prefixes }) = answer(&there, &next, &call, 16) else {
+    let Answer::Wanted(Wanted { root, prefixes, .. }) = answer(&there, &next, &call, 16) else {
         panic!("an answer stands behind what is known: others may know more");
     };
     let entry = recorded.entries.last().expect("the prefix with the reply");

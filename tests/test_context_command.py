@@ -137,7 +137,9 @@ def test_the_page_is_one_file_without_scripts_or_text_of_messages(
     out = tmp_path / "page.html"
     assert run(file, "--html", out) == ""
     text = out.read_text("utf-8")
-    assert text == page(*command.measured(str(file), ContextWindow()), file.name)
+    names = {"model": None, "dialect": None, "provider": None}
+    usage, plans, _ = command.measured(str(file), ContextWindow(), names)
+    assert text == page(usage, plans, file.name)
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)" in text
     assert not re.search(r"https?:|src=|@import|url\(", text)

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import tokenctx.budgets
 import tokenctx.gateway
 import tokenctx.gateway.server
 import tokenctx.mime
+import tokenctx.routing
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -59,6 +61,8 @@ PUBLIC = {
     *of_module("tokenctx.gateway.httpx2"),
     *of_module("tokenctx.integrations.metrics"),
     *of_module("tokenctx.mime"),
+    *(f"tokenctx.budgets.{name}" for name in tokenctx.budgets.__all__),
+    *(f"tokenctx.routing.{name}" for name in tokenctx.routing.__all__),
     *classes_of_integrations(),
 }
 

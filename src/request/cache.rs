@@ -37,6 +37,13 @@ const INNER_KEYS: [(&str, &[&str]); 5] = [
 const MAX_MARKS: usize = 8;
 
 /// A place up to which a request asks to be cached.
+///
+/// ```
+/// use tokenctx::CacheMark;
+///
+/// let hour = CacheMark { message_count: 0, is_at_end: true, lifetime_seconds: Some(3600) };
+/// assert_eq!(hour.lifetime_seconds, Some(60 * 60));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheMark {
     /// Messages before its end; 0: it is in the tools or the system prompt.

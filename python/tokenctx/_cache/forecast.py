@@ -15,6 +15,7 @@ from tokenctx._results import CacheForecast
 
 if TYPE_CHECKING:
     from tokenctx._cache.rules import Rule
+    from tokenctx._models import Estimate
     from tokenctx._results import CacheLabel, CacheReason
     from tokenctx._usage.normal import Usage
 
@@ -22,7 +23,7 @@ CACHED_BYTES: Final = 384
 """What one known prefix of a provider's cache is charged with, its digest and place included."""
 SLACK_TOKENS: Final = 64
 SLACK_PART: Final = 50
-"""Bounds of what is read leave a fiftieth and a few tokens."""
+"""The lower bound of what is read leaves a fiftieth and a few tokens."""
 SURE_SHARE: Final = 0.9
 """From this share of hits on, a read is expected and not only possible."""
 PRIOR_CALLS: Final = 4
@@ -97,16 +98,17 @@ class CacheKnowledge:
         if known is None or known.used_seconds < cached.used_seconds:
             self.put(digest, cached)
 
-    def forecast(self, points: Points, tokens: int, profile: str, now: float) -> CacheForecast:
-        """What a call of `tokens` input tokens will read and write, seen at `now`."""
+    def forecast(self, points: Points, estimate: Estimate, now: float) -> CacheForecast:
+        """What a call of this estimate will read and write, seen at `now`."""
+        tokens, most = estimate.tokens, max(estimate.tokens, estimate.high)
         rule = rule_of(points.model, points.vendor, points.provider)
         if rule is None:
-            return _unread(tokens, "unknown", "no_rule", high=tokens)
+            return _unread(tokens, "unknown", "no_rule", high=most)
         if points.has_cached_content:
-            return _unread(tokens, "unknown", "cached_content", rule=rule, high=tokens)
+            return _unread(tokens, "unknown", "cached_content", rule=rule, high=most)
         if rule.kind == "automatic":
-            return self._automatic(rule, points, tokens, profile, now)
-        return self._marked(rule, points, tokens, now)
+            return self._automatic(rule, points, (tokens, most), estimate.profile, now)
+        return self._marked(rule, points, (tokens, most), now)
 
     def record(
         self, points: Points, usage: Usage, profile: str, now: float
@@ -150,7 +152,10 @@ class CacheKnowledge:
             self.put(digest, cached)
         return entries
 
-    def _marked(self, rule: Rule, points: Points, tokens: int, now: float) -> CacheForecast:
+    def _marked(
+        self, rule: Rule, points: Points, sizes: tuple[int, int], now: float
+    ) -> CacheForecast:
+        tokens, most = sizes
         limit = _limit(rule, points)
         found = self._deepest(points, limit)
         lifetime = points.lifetime_seconds(rule)
@@ -159,15 +164,18 @@ class CacheKnowledge:
         tail = 0 if found is None else found[1].tail_tokens
         is_beyond = found is not None and found[1].is_beyond_marks
         end = max(0, tokens - (0 if is_beyond else points.tokens_after_mark) - tail)
-        if end < minimum_tokens(rule, points.model):
-            return _unread(tokens, "none", "below_minimum", rule=rule)
+        end_at_most = end + most - tokens
+        least = minimum_tokens(rule, points.model)
+        if end < least:
+            high = end_at_most if end_at_most >= least else 0
+            return _unread(tokens, "none", "below_minimum", rule=rule, high=high)
         write = end if rule.is_write_billed else 0
         if found is None:
             reason: CacheReason = "nothing_known"
             if self._deepest(points, limit, looks_back=False) is not None:
                 reason = "beyond_lookback"
             return CacheForecast(
-                "none", 0, write, tokens - write, 0, end, lifetime, rule.name, reason
+                "none", 0, write, tokens - write, 0, end_at_most, lifetime, rule.name, reason
             )
         cached = found[1]
         read = min(cached.tokens, end)
@@ -179,7 +187,6 @@ class CacheKnowledge:
         is_sure = age <= cached.lifetime_seconds
         write = end - read if rule.is_write_billed else 0
         low = max(0, read - read // SLACK_PART - SLACK_TOKENS) if is_sure else 0
-        high = min(end, read + read // SLACK_PART + SLACK_TOKENS)
         label: CacheLabel = "expected" if is_sure else "possible"
         if not is_sure:
             read, write = 0, end if rule.is_write_billed else 0
@@ -189,18 +196,19 @@ class CacheKnowledge:
             write,
             tokens - read - write,
             low,
-            high,
+            end_at_most,
             lifetime,
             rule.name,
             "warm" if is_sure else "expired",
         )
 
     def _automatic(
-        self, rule: Rule, points: Points, tokens: int, profile: str, now: float
+        self, rule: Rule, points: Points, sizes: tuple[int, int], profile: str, now: float
     ) -> CacheForecast:
+        tokens, most = sizes
         least = minimum_tokens(rule, points.model)
         lifetime = points.lifetime_seconds(rule)
-        high = _blocks(rule, tokens)
+        high = _blocks(rule, most)
         if high < least:
             return _unread(tokens, "none", "below_minimum", rule=rule)
         found = self._deepest(points, None)

@@ -624,9 +624,7 @@ class HybridTokenEstimator:
         from tokenctx._cache.forecast import Points
 
         knowledge: Any = self._cache
-        cache = knowledge.forecast(
-            Points._make(points), estimate.tokens, estimate.profile, self._clock()
-        )
+        cache = knowledge.forecast(Points._make(points), estimate, self._clock())
         return dataclasses.replace(estimate, cache=cache)
 
     def _cached(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tokenctx._usage.normal import Usage
 
 NEAR: Final = 0.02
+UNDETERMINED: Final = ("server_", "remote_", "unreadable_")
 
 
 @dataclass(slots=True)
@@ -31,6 +32,8 @@ class ForecastFigures:
     """Sums over the calls of one provider.
 
     Attributes:
+        short: Calls of which nothing could be cached; in no other number.
+        undetermined: Calls whose requests do not tell what is billed; likewise.
         exact: Calls whose read was told to the token.
         near: Calls whose read was off by 2 % at most.
         covered: Calls whose read was within the bounds.
@@ -41,6 +44,8 @@ class ForecastFigures:
     """
 
     calls: int = 0
+    short: int = 0
+    undetermined: int = 0
     exact: int = 0
     near: int = 0
     covered: int = 0
@@ -85,6 +90,8 @@ class ForecastFigures:
 
         return {
             "calls": self.calls,
+            "too_short": self.short,
+            "undetermined": self.undetermined,
             "read_exact": self.exact,
             "read_within_2_percent": self.near,
             "read_within_bounds": self.covered,
@@ -95,6 +102,16 @@ class ForecastFigures:
             "input_cost_error_percent": spread(self.cost_errors),
             "unsplit_cost_error_percent": spread(self.unsplit_errors),
         }
+
+
+def is_undetermined(estimate: Estimate) -> bool:
+    """Whether the request does not tell what is billed: vendors' own tools, remote files."""
+    return any(name.startswith(UNDETERMINED) for name in estimate.assumptions)
+
+
+def is_too_short(estimate: Estimate) -> bool:
+    """Whether nothing of a call can be cached, so that a forecast of nothing is no merit."""
+    return estimate.cache is not None and estimate.cache.high == 0
 
 
 def _rounded(number: float | None) -> float | None:
@@ -120,9 +137,14 @@ def forecasts(conversations: Iterable[Conversation]) -> Forecasts:
                 body, tokens = turn.known
                 estimator.record(body, tokens, **names)
             estimate = estimator.estimate(turn.body, **names)
-            is_continued = turn.relation == "extends" and turn.model in seen
-            place = conversation.provider, is_continued
-            found[place].add(estimate, turn.billed, turn.provider)
+            is_continued = turn.relation == "extends" and turn.model in seen and turn.known is None
+            figures = found[conversation.provider, is_continued]
+            if is_undetermined(estimate):
+                figures.undetermined += 1
+            elif is_too_short(estimate) and not turn.billed.cache_read_tokens:
+                figures.short += 1
+            else:
+                figures.add(estimate, turn.billed, turn.provider)
             estimator.record(turn.body, turn.billed, reply=turn.reply, **names)
             seen.add(turn.model)
     return found
