@@ -124,6 +124,11 @@ impl BodyPrefix {
         })
     }
 
+    /// Bytes up to the end of its last message.
+    pub(super) fn len(&self) -> usize {
+        self.end
+    }
+
     /// `body` as one that begins with the same bytes; `None` if it does not.
     pub(super) fn begins(self, digester: &Digester, body: &[u8]) -> Option<Begun> {
         let mut bytes = digester.bytes_in_pieces();
