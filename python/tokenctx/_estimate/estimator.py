@@ -234,8 +234,8 @@ class HybridTokenEstimator:
         """As `estimate`, without holding the loop: what is large is counted in a thread.
 
         A body is large from some 64 KB on that are new; a smaller one takes less than the way to a
-        thread and back would be worth. Cancelled, it ends at once, and the thread with its count. Under
-        another loop than asyncio's it counts where it is, and asks no shared store.
+        thread and back would be worth. Cancelled, it ends at once, and the thread with its count.
+        Under another loop than asyncio's it counts where it is, and asks no shared store.
         """
         require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
         request = (body, model, dialect, provider, tenant_bytes(tenant))
