@@ -193,6 +193,28 @@ def test_what_is_large_is_counted_in_a_thread(form: str, is_large: bool) -> None
     assert (threading.get_ident() not in counter.threads) == is_large
 
 
+def test_a_large_body_of_which_little_is_new_needs_no_thread() -> None:
+    messages = [{"role": "user", "content": f"{number} " * 5_000} for number in range(12)]
+    body: dict[str, Any] = {"model": "gpt-4o", "messages": messages}
+    new, long = {"role": "user", "content": "more"}, {"role": "user", "content": "word " * 20_000}
+    estimator = HybridTokenEstimator()
+
+    async def main() -> None:
+        assert await estimator.arecord(json.dumps(body).encode(), 60_000)
+        loop = asyncio.get_running_loop()
+        await loop.shutdown_default_executor()  # which has no threads any more
+        for more, needs_thread in (([new], False), ([long], True)):
+            text = json.dumps({**body, "messages": [*messages, *more]}).encode()
+            for work in (estimator.aestimate(text), estimator.arecord(text, 60_100)):
+                if needs_thread:
+                    with pytest.raises(RuntimeError, match="shutdown"):
+                        await work
+                else:
+                    assert await work
+
+    asyncio.run(main())
+
+
 def test_a_large_estimate_is_cancelled_at_once() -> None:
     begun, go_on = threading.Event(), threading.Event()
 

@@ -1,9 +1,13 @@
-"""What the middleware costs a gateway: requests per second and lag of the loop, with and without.
+"""What the middleware costs a gateway: requests per second, processor time, lag; with and without.
 
 The gateway relays to a local provider by httpx2, in a process of its own; the provider streams an
 answer of 40 events with usage. 20 clients each go on with a conversation of their own, so that
 most of a body was recorded before; with `--fresh` each body is new. Gateways with and without
 take turns, so that what else the machine does meets both.
+
+At full speed the events come as fast as they can, and the gateway is the bottleneck: requests per
+second tell what a call costs in full. Paced, 100 clients get an event each 20 ms, as of a model:
+the provider is the bottleneck, and the lag tells what the others of a loop notice.
 """
 
 from __future__ import annotations
@@ -23,9 +27,17 @@ from pathlib import Path
 from typing import Any
 
 CLIENTS = 20
+PACED_CLIENTS = 100
+PACE_SECONDS = 0.02
 EVENTS = 40
 TURNS = 30
 LAG_PERIOD_SECONDS = 0.005
+LINES = (
+    ("2 KB", 2_000, False),
+    ("300 KB", 300_000, False),
+    ("2 KB, paced", 2_000, True),
+    ("300 KB, paced", 300_000, True),
+)
 WORDS = "It scatters blue light more than red, since short waves meet small things. "
 
 
@@ -48,6 +60,8 @@ def provider() -> Any:
         headers = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         for _ in range(EVENTS):
+            if scope["path"].startswith("/paced"):
+                await asyncio.sleep(PACE_SECONDS)
             await send({"type": "http.response.body", "body": event, "more_body": True})
         await send({"type": "http.response.body", "body": tail + b"data: [DONE]\n\n"})
 
@@ -79,7 +93,7 @@ def gateway() -> Any:
             app.state.watch = asyncio.create_task(watch())
         kept = sorted(lags) or [0.0]
         lags.clear()
-        return JSONResponse(kept[int(len(kept) * 0.99)])
+        return JSONResponse([kept[int(len(kept) * 0.99)], time.process_time()])
 
     async def relay(request: Any) -> StreamingResponse:
         sent = client.build_request("POST", request.url.path, content=await request.body())
@@ -127,8 +141,8 @@ class Client:
             self._messages += [said, {"role": "user", "content": f"go on {self._turn}"}]
         return json.dumps({"model": "gpt-4o", "stream": True, "messages": self._messages}).encode()
 
-    def ask(self, link: HTTPConnection) -> None:
-        link.request("POST", "/v1/chat/completions", self.body())
+    def ask(self, link: HTTPConnection, path: str) -> None:
+        link.request("POST", path, self.body())
         answer = link.getresponse()
         assert answer.status == 200, answer.read()
         answer.read()
@@ -153,21 +167,24 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def measured(port: int, clients: list[Client], seconds: float) -> tuple[float, float]:
-    """Requests per second, and the 99th percentile of the lag in seconds."""
-    lag = HTTPConnection("127.0.0.1", port)
+def measured(
+    port: int, clients: list[Client], seconds: float, path: str
+) -> tuple[float, float, float]:
+    """Requests per second, the 99th percentile of the lag and processor time a call in seconds."""
 
-    def told() -> float:
-        lag.request("GET", "/lag")
-        return float(lag.getresponse().read())
+    def told() -> tuple[float, float]:
+        link = HTTPConnection("127.0.0.1", port)
+        link.request("GET", "/lag")
+        lag, used = json.loads(link.getresponse().read())
+        return lag, used
 
-    told()
+    used_before = told()[1]
     counts, end = [0] * len(clients), time.perf_counter() + seconds
 
     def work(number: int) -> None:
         link = HTTPConnection("127.0.0.1", port)
         while time.perf_counter() < end:
-            clients[number].ask(link)
+            clients[number].ask(link, path)
             counts[number] += 1
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(clients))]
@@ -175,7 +192,8 @@ def measured(port: int, clients: list[Client], seconds: float) -> tuple[float, f
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(counts) / seconds, told()
+    lag, used = told()
+    return sum(counts) / seconds, lag, (used - used_before) / sum(counts)
 
 
 def main() -> None:
@@ -192,22 +210,27 @@ def main() -> None:
             ports[name] = free_port()
             url = f"http://127.0.0.1:{port}"
             running.append(served("gateway", ports[name], PROVIDER=url, WITH=name))
-        print(f"{'body':>8} {'without /s':>11} {'with /s':>9} {'ratio':>6} {'lag p99 ratio':>14}")
-        for title, byte_count in (("2 KB", 2_000), ("300 KB", 300_000)):
+        print(f"{'body':>15} {'without /s':>11} {'with /s':>8} {'ratio':>6}", end=" ")
+        print(f"{'lag p99 ratio':>14} {'ms a call':>15}")
+        for title, byte_count, is_paced in LINES:
+            path = "/paced/v1/chat/completions" if is_paced else "/v1/chat/completions"
             rounds = []
             for number in range(options.rounds + 1):
                 row = {}
                 for name in sorted(ports, reverse=bool(number % 2)):
                     clients = [
-                        Client(it, byte_count, is_fresh=options.fresh) for it in range(CLIENTS)
+                        Client(it, byte_count, is_fresh=options.fresh)
+                        for it in range(PACED_CLIENTS if is_paced else CLIENTS)
                     ]
-                    row[name] = measured(ports[name], clients, options.seconds)
+                    row[name] = measured(ports[name], clients, options.seconds, path)
                 if number:  # the first warms up
                     rounds.append(row)
             without, within = (statistics.median(it[name][0] for it in rounds) for name in "01")
             ratio = statistics.median(it["1"][0] / it["0"][0] for it in rounds)
             lag = statistics.median(it["1"][1] / max(it["0"][1], 1e-6) for it in rounds)
-            print(f"{title:>8} {without:11.1f} {within:9.1f} {ratio:6.2f} {lag:14.2f}", flush=True)
+            used = [1000 * statistics.median(it[name][2] for it in rounds) for name in "01"]
+            print(f"{title:>15} {without:11.1f} {within:8.1f} {ratio:6.2f}", end=" ")
+            print(f"{lag:14.2f} {used[0]:7.2f} {used[1]:7.2f}", flush=True)
     finally:
         for process in running:
             process.terminate()

@@ -329,7 +329,14 @@ impl Engine {
         Some(found)
     }
 
-    /// The recorded beginnings that `body` may have.
+    /// How many bytes of `body` go beyond the longest recorded one that it may begin with: all, if there is
+    /// none. It reads little of `body`, so it may be mistaken.
+    pub fn new_byte_count<H: Host>(&self, body: &[u8], tenant: Option<&[u8]>) -> usize {
+        let candidates = self.candidates::<H>(body, &self.tenant(tenant));
+        body.len() - candidates.first().map_or(0, BodyPrefix::len)
+    }
+
+    /// The recorded beginnings that `body` may have, the longest first.
     fn candidates<H: Host>(&self, body: &[u8], tenant: &Tenant) -> Vec<BodyPrefix> {
         let keys = resume::keys(&tenant.digester, body);
         match keys.is_empty() {

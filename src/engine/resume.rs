@@ -31,6 +31,9 @@ const HEAD_BYTES: usize = 1 << 10;
 /// Samples end at so many places from a power of two to the next.
 const SAMPLES_PER_OCTAVE: usize = 4;
 
+/// A recorded body that is shorter than one in so many of the new one is not looked for.
+const MAX_GROWTH: usize = 4;
+
 /// Bytes of a sample.
 const SAMPLE_BYTES: usize = 32;
 
@@ -124,6 +127,11 @@ impl BodyPrefix {
         })
     }
 
+    /// Bytes up to the end of its last message.
+    pub(super) fn len(&self) -> usize {
+        self.end
+    }
+
     /// `body` as one that begins with the same bytes; `None` if it does not.
     pub(super) fn begins(self, digester: &Digester, body: &[u8]) -> Option<Begun> {
         let mut bytes = digester.bytes_in_pieces();
@@ -209,7 +217,7 @@ fn weight(known: &[BodyPrefix]) -> usize {
     usize::from(!known.is_empty()) * KEY_BYTES + size_of::<Digest>() * digests
 }
 
-/// What `body` is looked up by, up to each place of a sample in it, from the first on.
+/// What `body` is looked up by, up to each of the last places of a sample in it, in their order.
 pub(super) fn keys(digester: &Digester, body: &[u8]) -> Vec<Digest> {
     if body.len() < MIN_BYTES {
         return Vec::new();
@@ -223,7 +231,7 @@ pub(super) fn keys(digester: &Digester, body: &[u8]) -> Vec<Digest> {
     let mut keys = Vec::new();
     for end in ends.take_while(|end| *end <= body.len()) {
         bytes.push(&body[end - SAMPLE_BYTES..end]);
-        if end >= MIN_BYTES {
+        if end >= MIN_BYTES.max(body.len() / MAX_GROWTH) {
             keys.push(bytes.digest());
         }
     }

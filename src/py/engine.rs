@@ -188,6 +188,11 @@ impl PyEngine {
         record.map(|record| event(py, record)).transpose()
     }
 
+    /// Bytes of `body` beyond a recorded one that it may begin with.
+    fn new_byte_count(&self, body: &[u8], tenant: Option<&[u8]>) -> usize {
+        self.0.new_byte_count::<Interpreter<'_>>(body, tenant)
+    }
+
     /// Counts what was not recorded, or without what; `False` if there is no number of this name.
     fn note(&self, reason: &str) -> bool {
         self.0.note(reason)

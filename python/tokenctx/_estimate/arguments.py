@@ -8,6 +8,8 @@ from typing import Final
 MIN_SECRET_BYTES: Final = 16
 LARGE_BYTES: Final = 1 << 16
 """What is counted in a thread where a loop runs: a millisecond or two, the first time."""
+LARGE_KNOWN_BYTES: Final = 1 << 20
+"""What is read in half a millisecond, if all but `LARGE_BYTES` of it is known."""
 MESSAGE_BYTES: Final = 256
 """What reading a message or a part takes beside its text, in bytes of text."""
 

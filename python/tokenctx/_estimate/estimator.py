@@ -12,6 +12,8 @@ from weakref import WeakValueDictionary
 
 from tokenctx._core import Engine
 from tokenctx._estimate.arguments import (
+    LARGE_BYTES,
+    LARGE_KNOWN_BYTES,
     is_large,
     milli,
     model_name,
@@ -231,13 +233,13 @@ class HybridTokenEstimator:
     ) -> Estimate:
         """As `estimate`, without holding the loop: what is large is counted in a thread.
 
-        A body is large from some 64 KB on; a smaller one takes less than the way to a thread and
-        back would be worth. Cancelled, it ends at once, and the thread with its count. Under
-        another loop than asyncio's it counts where it is, and asks no shared store.
+        A body is large from some 64 KB on that are new; a smaller one takes less than the way to a
+        thread and back would be worth. Cancelled, it ends at once, and the thread with its count.
+        Under another loop than asyncio's it counts where it is, and asks no shared store.
         """
         require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
         request = (body, model, dialect, provider, tenant_bytes(tenant))
-        run = _in_thread if is_large(body) else _here
+        run = _in_thread if self._is_large(body, tenant) else _here
         began = 0.0 if self.metrics is None else time.perf_counter()
         if self._shared is not None and self._shared.is_asked():
             found = await run(self._estimate_or_question, *request)
@@ -389,7 +391,8 @@ class HybridTokenEstimator:
         `on_accuracy` may then be called in the thread.
         """
         require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
-        run = _in_thread if is_large(body) or is_large(usage) or is_large(reply) else _here
+        is_long = self._is_large(body, tenant) or is_large(usage) or is_large(reply)
+        run = _in_thread if is_long else _here
         names = (model, dialect, provider)
         event, entries = await run(self._recorded, body, usage, reply, names, tenant)
         if self._shared is not None and entries:
@@ -574,6 +577,13 @@ class HybridTokenEstimator:
             self._cache.clear()
         self.accuracy_log.clear()
         self._calibration = Calibration()
+
+    def _is_large(self, body: object, tenant: str | bytes | None) -> bool:
+        """Whether reading `body` may take longer than a loop should be held."""
+        if not isinstance(body, bytes) or not LARGE_BYTES <= len(body) < LARGE_KNOWN_BYTES:
+            return is_large(body)
+        new_byte_count: int = self._engine.new_byte_count(body, tenant_bytes(tenant))
+        return new_byte_count >= LARGE_BYTES
 
     def _answer(self, estimate: Estimate, began: float) -> Estimate:
         """The estimate as it is given away, and counted."""

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 _CACHE_BESIDE_IN_AI_SDK_5: Final = frozenset({"anthropic", "bedrock-converse"})
 """AI SDK 5 passes on the input of these APIs, which is without what was cached."""
 _TTLS: Final = ("5m", "1h", "30m", "12h")
-_PARTS: Final = (
-    *(f"cache_write_{ttl}" for ttl in _TTLS),
-    "tool_use_prompt",
-    *("input_audio", "input_image", "output_audio", "output_image"),
-)
-"""Fields whose numbers are taken as they are."""
+_PARTS: Final = {
+    name: f"{name}_tokens"
+    for name in (
+        *(f"cache_write_{ttl}" for ttl in _TTLS),
+        "tool_use_prompt",
+        *("input_audio", "input_image", "output_audio", "output_image"),
+    )
+}
+"""Fields whose numbers are taken as they are, and what they are called here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,11 +176,13 @@ def normalize_usage(obj: object, dialect: Dialect | None = None) -> Usage | None
 
 def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, object]:
     """As `normalize_usage`, and the object that has the numbers: `obj`, or one in it."""
-    if isinstance(obj, Usage):
+    if type(obj) is dict:
+        pass
+    elif isinstance(obj, Usage):
         return obj, obj
-    if isinstance(own := attribute(obj, "normal_usage"), Usage):
+    elif isinstance(own := attribute(obj, "normal_usage"), Usage):
         return own, obj
-    if isinstance(obj, (int, float)):
+    elif isinstance(obj, (int, float)):
         number = number_of(obj)
         return (None if number is None else Usage(uncached_input_tokens=number)), obj
     numbers = numbers_in(obj)
@@ -197,9 +202,8 @@ def _normal(reading: Reading) -> Usage:
     if not reading.is_cache_beside:
         cache_read = min(cache_read, reading.input_tokens)
         cache_write = min(cache_write, reading.input_tokens - cache_read)
-    parts: dict[str, Any] = {
-        f"{name}_tokens": reading.of(name) for name in _PARTS if name in reading.counts
-    }
+    counts = reading.counts
+    parts: dict[str, Any] = {_PARTS[name]: counts[name] for name in counts.keys() & _PARTS.keys()}
     input_tokens = reading.all_input_tokens
     if reading.lists:
         inputs, outputs = reading.by_modality("input"), reading.by_modality("output")

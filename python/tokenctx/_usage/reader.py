@@ -53,6 +53,8 @@ class UsageReader:
         self._documents = Documents()
         self._documents.join(NO_REPLY)
         self._inflater: Inflater | None = None
+        self._is_plain = False
+        self._normal_usage: Usage | None = None
         self._head: bytes | None = b""
         self._line: str | None = None
         self._model = ""
@@ -62,8 +64,9 @@ class UsageReader:
 
         Linear in the bytes.
         """
-        if type(data) is bytes and self._head is None and self._inflater is None:
-            self._plain(data)
+        if self._is_plain and type(data) is bytes:
+            if (document := self._documents.push(data)) is not None:
+                self._read(document)
             return
         if isinstance(data, str):
             data = self._with_line_end(data).encode("utf-8", "replace")
@@ -97,8 +100,11 @@ class UsageReader:
     def usage(self) -> Usage:
         """The best known usage, in normal form; `is_partial` unless the stream has ended well."""
         self._read_kept()
-        usage = normalize_usage({"usage": self._usage}, self._dialect) or Usage()
-        return replace(usage, is_partial=self.is_partial)
+        usage = self._normal_usage
+        if usage is None:
+            usage = normalize_usage({"usage": self._usage}, self._dialect) or Usage()
+            self._normal_usage = usage
+        return replace(usage, is_partial=True) if self.is_partial else usage
 
     @property
     def is_partial(self) -> bool:
@@ -190,13 +196,14 @@ class UsageReader:
             self._head = None
             if data.startswith(MAGIC):
                 self._inflater = Inflater()
+            self._is_plain = self._inflater is None
         pieces = (data,) if self._inflater is None else self._inflater.push(data)
         for piece in pieces:
-            self._plain(piece)
+            self._read(self._documents.push(piece))
         self._is_broken |= self._inflater is not None and self._inflater.is_broken
 
-    def _plain(self, data: bytes) -> None:
-        document = self._documents.push(data)
+    def _read(self, document: str | None) -> None:
+        """Take `document` and those behind it that came with it."""
         while document is not None:
             self._document(document)
             document = self._documents.next()
@@ -245,6 +252,7 @@ class UsageReader:
         usage = find_usage(event)
         if usage is None:
             return
+        self._normal_usage = None
         if reply is not None and reply.has_usage_deltas:
             self._usage = _added(self._usage, fields(usage))
         else:

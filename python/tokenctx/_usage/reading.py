@@ -78,24 +78,18 @@ class Numbers:
         return path
 
     def _collect(self, obj: object, names: dict[str, _Name]) -> None:
+        counts, ranks = self.counts, self._ranks
         for key, value in _members(obj, names):
             name = names[key]
             number = number_of(value)
             if number is not None:
-                if name.field and self._is_first(name.field, name.rank):
-                    self.counts[name.field] = number
+                if (field := name.field) and name.rank < ranks.get(field, MAX_TOKENS):
+                    counts[field], ranks[field] = number, name.rank
             elif isinstance(value, (list, tuple)):
-                if name.list and self._is_first(name.list, name.rank):
-                    self.lists[name.list] = list(value)
+                if (field := name.list) and name.rank < ranks.get(field, MAX_TOKENS):
+                    self.lists[field], ranks[field] = list(value), name.rank
             elif name.members and is_object(value):
                 self._collect(value, name.members)
-
-    def _is_first(self, field: str, rank: int) -> bool:
-        """Whether no path before this one had it."""
-        is_first = rank < self._ranks.get(field, rank + 1)
-        if is_first:
-            self._ranks[field] = rank
-        return is_first
 
 
 def numbers_in(obj: object) -> Numbers | None:
@@ -151,13 +145,14 @@ class Reading:
 
     def __init__(self, numbers: Numbers) -> None:
         self.counts, self.lists = numbers.counts, numbers.lists
-        self.input_tokens, self.output_tokens = self.of("input"), self.of("output")
-        self.cache_read = self.of("cache_read_beside") or self.of("cache_read")
-        self.cache_write = self.of("cache_write_beside") or self.of("cache_write")
-        self.reasoning = self.of("reasoning_beside") or self.of("reasoning")
+        of = self.counts.get
+        self.input_tokens, self.output_tokens = of("input", 0), of("output", 0)
+        self.cache_read = of("cache_read_beside", 0) or of("cache_read", 0)
+        self.cache_write = of("cache_write_beside", 0) or of("cache_write", 0)
+        self.reasoning = of("reasoning_beside", 0) or of("reasoning", 0)
         if "input" not in numbers.counts and "uncached" in numbers.counts:
             self.input_tokens = self.of("uncached") + self.cache_read + self.cache_write
-        has_beside = self.of("cache_read_beside") or self.of("cache_write_beside")
+        has_beside = of("cache_read_beside") or of("cache_write_beside")
         self.is_cache_beside = bool(has_beside) and numbers.path("input") != _OPENAI_INPUT
         self.audio_beside = 0
         has_total = {"input", "output", "total"} <= numbers.counts.keys()

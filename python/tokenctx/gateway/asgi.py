@@ -126,12 +126,26 @@ class _Answer:
         await self._send({"type": "http.response.body", "body": refusal.body})
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            await self._begin(message)
-        elif message["type"] == "http.response.body" and self._relay is not None:
-            await self._part(message, self._relay)
-        else:
+        relay = self._relay
+        if relay is None or message["type"] != "http.response.body":
+            is_start = message["type"] == "http.response.start"
+            await (self._begin(message) if is_start else self._send(message))
+            return
+        chunk, is_last = message.get("body", b""), not message.get("more_body")
+        sent = relay.push(chunk) if chunk else chunk
+        if is_last:
+            sent += relay.finish()
+        if self._call.is_due:
+            await self._call.asettle()
+        if self._start is not None and (sent or is_last):
+            start, self._start = self._start, None
+            if is_last and relay.is_whole:
+                start["headers"] = _with_length(start["headers"], len(sent))
+            await self._send(start)
+        if sent is chunk:
             await self._send(message)
+        elif sent or is_last:
+            await self._send({**message, "body": sent})
 
     def end(self) -> None:
         """The application has returned: what has not ended by now is cut."""
@@ -149,23 +163,6 @@ class _Answer:
         if self._relay is not None and self._relay.is_rewritten:
             start["headers"] = [it for it in start["headers"] if it[0].lower() != b"content-length"]
         await self._send(start)
-
-    async def _part(self, message: Message, relay: Relay) -> None:
-        chunk, is_last = message.get("body", b""), not message.get("more_body")
-        sent = relay.push(chunk) if chunk else chunk
-        if is_last:
-            sent += relay.finish()
-        if self._call.is_due:
-            await self._call.asettle()
-        if self._start is not None and (sent or is_last):
-            start, self._start = self._start, None
-            if is_last and relay.is_whole:
-                start["headers"] = _with_length(start["headers"], len(sent))
-            await self._send(start)
-        if sent is chunk:
-            await self._send(message)
-        elif sent or is_last:
-            await self._send({**message, "body": sent})
 
     def _own_headers(self) -> Pairs:
         return _encoded(self._call.headers) if self._adds_headers else []

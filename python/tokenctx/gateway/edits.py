@@ -59,16 +59,16 @@ class BodyFields:
         """The body as bytes, with other values, or new members at its beginning."""
         if not isinstance(self._body, bytes):
             return json.dumps({**self._body, **changes}).encode()
-        parts, at = [], self._body.index(b"{") + 1
+        body, at = memoryview(self._body), self._body.index(b"{") + 1  # a body is copied once
         new = {name: value for name, value in changes.items() if name not in self._places}
-        parts.append(self._body[:at])
+        parts: list[bytes | memoryview] = [body[:at]]
         if new:
             inner = json.dumps(new)[1:-1].encode()
             parts.append(inner + b", " if self._places else inner)
         for (start, end), name in sorted((self._places[it], it) for it in changes.keys() - new):
-            parts += [self._body[at:start], json.dumps(changes[name]).encode()]
+            parts += [body[at:start], json.dumps(changes[name]).encode()]
             at = end
-        return b"".join([*parts, self._body[at:]])
+        return b"".join([*parts, body[at:]])
 
 
 def usage_wanted(body: BodyFields) -> Json:
