@@ -313,7 +313,7 @@ def workflows(_: argparse.Namespace) -> None:
 def docs(_: argparse.Namespace) -> None:
     """Build the site of the documents in target/site; a warning or a broken link fails."""
     setup("test", "docs", profile=QUICK)
-    run("docs", PYTHON, "docs/site/build.py", imports=str(ROOT / "benches"))
+    run("docs", PYTHON, "docs/site/make_site.py", imports=str(ROOT / "benches"))
 
 
 def ci(_: argparse.Namespace) -> None:

@@ -50,7 +50,7 @@ CALL_PYTHON: Final = Path(__file__).with_name("call_python.py")
 
 def crate_folders() -> list[Path]:
     """Sources of the pinned crates, as cargo has unpacked them."""
-    command = ("cargo", "metadata", "--locked", "--format-version", "1")
+    command = ("cargo", "metadata", "--locked", "--format-version=1", "--all-features")
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
     packages = json.loads(done.stdout)["packages"]
     found = {package["name"]: Path(package["manifest_path"]).parent for package in packages}

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site; `build.py` stages its pages and runs it."""
+"""How Sphinx makes the site; `make_site.py` stages its pages and runs it."""
 
 import __future__
 
@@ -36,7 +36,7 @@ pygments_dark_style = "monokai"
 html_title = "tokenctx"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_copy_source = False  # build.py puts the pages beside the site as Markdown
+html_copy_source = False  # make_site.py puts the pages beside the site as Markdown
 html_show_copyright = False
 html_show_sphinx = False
 templates_path: list[str] = []

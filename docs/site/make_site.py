@@ -1,6 +1,6 @@
 """The site of the documents, made from the tree: `python3 dev.py docs` runs it.
 
-    python docs/site/build.py [--out target/site]
+    python docs/site/make_site.py [--out target/site]
 
 The pages are those of `docs/` with the changes, the design and the like from the root. They are
 copied, links between them are turned to the copies, the reference gets its docstrings and the
@@ -19,8 +19,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
-
-from sphinx.cmd.build import build_main
 
 import figures
 
@@ -45,11 +43,6 @@ def pages() -> dict[str, str]:
     return {**names, "docs/README.md": "index.md", **OF_THE_ROOT}
 
 
-def outside_of_code(text: str) -> list[str]:
-    """The text in parts, of which every second is a fenced block or a span of code."""
-    return re.split(r"(^```.*?^```$|`[^`\n]+`)", text, flags=re.MULTILINE | re.DOTALL)
-
-
 def turned(text: str, page: str, names: dict[str, str]) -> str:
     """The text with its links as they are on the site; what is not there becomes its words."""
 
@@ -65,7 +58,6 @@ def turned(text: str, page: str, names: dict[str, str]) -> str:
         away = os.path.relpath(name, Path(names[page]).parent).replace(os.sep, "/")
         return f"{mark}[{words}]({away}{'#' * bool(anchor)}{anchor})"
 
-    # A link may hold code, so links are turned in whole lines, and fenced blocks are left alone.
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
 
@@ -192,6 +184,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=ROOT / "target/site")
     options = parser.parse_args()
+    from sphinx.cmd.build import build_main  # what stands above is tested without Sphinx
+
     site: Path = options.out.resolve()
     source = site.with_name(f"{site.name}-source")
     plain = stage(source)
