@@ -184,7 +184,7 @@ def crate(_: argparse.Namespace) -> None:
     source = copy_sources(ROOT)
     target = ("--target-dir", str(ROOT / "target"))
     run("cargo package", "cargo", "package", "--locked", *target, folder=source, quiet=True)
-    denied = {"RUSTDOCFLAGS": "-D warnings"}
+    denied = {"RUSTDOCFLAGS": "-D warnings -A rustdoc::private_intra_doc_links"}
     words = ("cargo", "doc", "--locked", "--no-deps", *target)
     run("cargo doc", *words, folder=source, variables=denied, quiet=True)
     say("the crate was built from its package, and its pages without a warning")
