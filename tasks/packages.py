@@ -90,8 +90,8 @@ def audit_tag(built: Path) -> None:
     if "musllinux" in built.name:  # auditwheel would look for musl's own library on this machine
         with zipfile.ZipFile(built) as wheel, tempfile.TemporaryDirectory() as folder:
             [name] = [name for name in wheel.namelist() if name.endswith(".so")]
-            words = (PYTHON, "-c", NEEDED, wheel.extract(name, folder))
-            needed = subprocess.check_output(words, text=True).split()
+            look = (PYTHON, "-c", NEEDED, wheel.extract(name, folder))
+            needed = subprocess.check_output(look, text=True).split()
         if needed != ["libc.so"]:
             raise StepError(f"{built.name} needs {needed}, and musl has libc.so alone")
         say(f"{built.name} needs libc.so alone")
