@@ -14,10 +14,10 @@ from pathlib import Path
 from tasks.build import OLDEST_DATE, build, copy_sources, links
 from tasks.steps import (
     BIN,
-    CARGO_TOML,
     FAST,
     PYTHON,
     ROOT,
+    VERSION,
     MissingError,
     StepError,
     host_target,
@@ -200,16 +200,15 @@ def without_network() -> tuple[str, ...]:
 
 def release(options: argparse.Namespace) -> None:
     """Check --tag against Cargo.toml and CHANGELOG.md, and the addresses; write dist/notes.md."""
-    [version] = re.findall(r'^version = "(.+)"', CARGO_TOML, re.MULTILINE)
-    if options.tag != f"v{version}":
-        raise StepError(f"release: the tag is {options.tag!r}, and Cargo.toml says v{version}")
+    if options.tag != f"v{VERSION}":
+        raise StepError(f"release: the tag is {options.tag!r}, and Cargo.toml says v{VERSION}")
     missing = [name for name in ADDRESSES if name not in links()]
     if missing:
         raise StepError(f"release: [project.urls] of pyproject.toml lacks {', '.join(missing)}")
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    found = re.search(rf"^## {re.escape(version)}\b.*?\n(.*?)(?=^## |\Z)", changes, re.M | re.S)
+    found = re.search(rf"^## {re.escape(VERSION)}\b.*?\n(.*?)(?=^## |\Z)", changes, re.M | re.S)
     if found is None:
-        raise StepError(f"release: CHANGELOG.md has no heading '## {version}'")
+        raise StepError(f"release: CHANGELOG.md has no heading '## {VERSION}'")
     notes = DIST / "notes.md"
     notes.parent.mkdir(exist_ok=True)
     notes.write_text(found[1].strip() + "\n", "utf-8")
