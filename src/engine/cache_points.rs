@@ -13,6 +13,19 @@ use crate::request::CacheMark;
 const MAX_POINTS: usize = 24;
 
 /// A prefix that the provider may have cached.
+///
+/// ```
+/// # use tokenctx::{Alone, Answer, Body, Call, Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let call = Call { wants_cache_points: true, ..Call::default() };
+/// let Answer::Estimate(estimate) = engine.estimate(&body, &call, 0, &Alone)? else {
+///     unreachable!("no store is asked")
+/// };
+/// let cached = estimate.cache_points.expect("they were wanted");
+/// assert!(cached.points.iter().all(|point| point.message_count <= 1));
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachePoint {
     /// Identity of prefix, model and options.
@@ -25,6 +38,19 @@ pub struct CachePoint {
 }
 
 /// What a request is to the provider's cache.
+///
+/// ```
+/// # use tokenctx::{Alone, Answer, Body, Call, Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let call = Call { wants_cache_points: true, ..Call::default() };
+/// let Answer::Estimate(estimate) = engine.estimate(&body, &call, 0, &Alone)? else {
+///     unreachable!("no store is asked")
+/// };
+/// let cached = estimate.cache_points.expect("they were wanted");
+/// assert_eq!(cached.vendor, "openai");
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CachePoints {
     /// Places where an earlier call may have ended, the deepest last.
@@ -162,6 +188,15 @@ fn names(reading: &Reading<'_>, call: &Call<'_>) -> (String, String) {
 }
 
 /// A prefix that a provider has cached, as it is told to other processes.
+///
+/// ```
+/// # use tokenctx::{CachedPrefix, Digest, Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// let cached = CachedPrefix { tokens: 2_048, tail_tokens: 9, lifetime_seconds: 300, used_seconds: 0 };
+/// let sealed = engine.seal_cached(Digest([7; 16]), cached);
+/// assert_eq!(engine.open_cached(Digest([7; 16]), &sealed), Some(cached));
+/// assert_eq!(engine.open_cached(Digest([8; 16]), &sealed), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CachedPrefix {
     /// Tokens that are cached.

@@ -37,6 +37,14 @@ const INNER_KEYS: [(&str, &[&str]); 5] = [
 const MAX_MARKS: usize = 8;
 
 /// A place up to which a request asks to be cached.
+///
+/// ```
+/// use tokenctx::CacheMark;
+///
+/// // {"cache_control": {"type": "ephemeral", "ttl": "1h"}} on the last block of the first message
+/// let mark = CacheMark { message_count: 1, is_at_end: true, lifetime_seconds: Some(3_600) };
+/// assert_ne!(mark, CacheMark { lifetime_seconds: None, ..mark });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheMark {
     /// Messages before its end; 0: it is in the tools or the system prompt.
