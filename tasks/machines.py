@@ -134,8 +134,9 @@ def test_in(root: Path, python: str, machine: str) -> None:
         ignored = shutil.ignore_patterns("node_modules", "__pycache__")
         shutil.copytree(ROOT / name, root / "work" / name, ignore=ignored, dirs_exist_ok=True)
     shutil.copy2(ROOT / "pyproject.toml", root / "work")
-    if (recorded := ROOT.parent / "shared/data").is_dir():
-        shutil.copytree(recorded, root / "shared/data", dirs_exist_ok=True)
+    for name in ("data", "reference"):  # recorded calls, where they are beside the checkout
+        if (recorded := ROOT.parent / "shared" / name).is_dir():
+            shutil.copytree(recorded, root / "shared" / name, dirs_exist_ok=True)
     version = python.removeprefix("python")
     place = root / f"usr/local/lib/python{version}/dist-packages"
     platforms = [f"--platform=manylinux{tag}_{machine}" for tag in ("2014", "_2_28", "_2_34")]
