@@ -17,6 +17,7 @@ from tasks.steps import (
     PYPROJECT,
     PYTHON,
     ROOT,
+    VERSION,
     host_target,
     listed,
     pip,
@@ -109,8 +110,8 @@ def links() -> dict[str, str]:
 
 
 def with_addresses(page: str, repository: str) -> str:
-    """The page with the addresses of the files that it links to, as on a package index."""
-    return LINK.sub(rf"{repository}/blob/main/\1", page)
+    """The page with the addresses of the files that it links to, as they were in this version."""
+    return LINK.sub(rf"{repository}/blob/v{VERSION}/\1", page)
 
 
 def remapped(source: Path) -> str:

@@ -12,7 +12,7 @@ from tasks.build import build, copy_sources
 from tasks.environment import built_wheel
 from tasks.musl import musl_root
 from tasks.packages import TEN_LINES, TEST_TOOLS, add_target, inspect, try_out
-from tasks.roots import emulated, inside, require, unpacked
+from tasks.roots import ROOTS, emulated, inside, require, unpacked
 from tasks.steps import (
     BIN,
     FAST,
@@ -30,12 +30,12 @@ from tasks.steps import (
     say,
 )
 
-NEWEST = ("sid", ("3.14", "3.15"))  # the Debian suite that has Pythons before their release
-STABLE = "bookworm"
+NEWEST = ("sid", "python3.14", "python3.15")  # Debian's suite with the newest Pythons
+STABLE = ("bookworm", "python3.11")
 ARM = "aarch64-unknown-linux-gnu"
 MUSL = "x86_64-unknown-linux-musl"
-# Of the Python tests, those that need no framework and no server, and are quick under qemu.
-ARM_TESTS = ("import", "recorded", "usage", "vectors")
+# The Python tests that need no framework and no server, and are quick under qemu.
+TESTS = ("import", "recorded", "usage", "vectors")
 # Cargo's fat LTO takes a minute, on one core, and proves nothing here.
 SOON = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
 BUILT = (  # by --nightly, beside what is run
@@ -51,7 +51,7 @@ def wheels(options: argparse.Namespace) -> None:
     require_cargo()
     make_venv()
     stages = (on_every_python, in_a_slim_root, on_new_pythons, on_arm, rust_on_arm)
-    nightly = (on_musl, rust_on_musl, every_target, twice) if options.nightly else ()
+    nightly = (exact_on_arm, on_musl, rust_on_musl, every_target, twice) if options.nightly else ()
     for stage in (*stages, *nightly):
         say(f"== {(stage.__doc__ or '').splitlines()[0]}")
         if_possible(stage)
@@ -104,16 +104,17 @@ def install(root: Path, wheel: Path, python: str) -> None:
 
 def in_a_slim_root() -> None:
     """In a root without a compiler the wheel of this machine installs and runs README's lines."""
-    root = slim(STABLE, "amd64", released(), "python3")
-    install(root, released(), "python3")
+    root = slim(STABLE[0], "amd64", released(), STABLE[1])
+    install(root, released(), STABLE[1])
 
 
 def on_new_pythons() -> None:
-    """The same on Pythons that are newer than those here."""
-    suite, versions = NEWEST
-    root = slim(suite, "amd64", released(), *(f"python{version}" for version in versions))
-    for version in versions:
-        install(root, released(), f"python{version}")
+    """The same on Pythons that are newer than those here, and tests that need no framework."""
+    suite, *pythons = NEWEST
+    root = slim(suite, "amd64", released(), *pythons)
+    for python in pythons:
+        install(root, released(), python)
+        test_in(root, python, "x86_64")
 
 
 def on_arm() -> None:
@@ -122,19 +123,28 @@ def on_arm() -> None:
     wheel = released(ARM)
     inspect(wheel, ARM)
     with emulated("aarch64"):
-        root = slim(STABLE, "arm64", wheel, "python3")
-        install(root, wheel, "python3")
-        for name in ("tests", "benches", "licenses", "src/claude", "python/tokenctx/data"):
-            ignored = shutil.ignore_patterns("node_modules", "__pycache__")
-            shutil.copytree(ROOT / name, root / "work" / name, ignore=ignored)
-        shutil.copy2(ROOT / "pyproject.toml", root / "work")
-        platforms = [f"--platform=manylinux{tag}_aarch64" for tag in ("2014", "_2_28", "_2_34")]
-        place = root / "usr/local/lib/python3.11/dist-packages"
-        flags = ("--target", place, "--python-version=3.11", "--only-binary=:all:")
-        pip("install the tools of tests for aarch64", PYTHON, *flags, *platforms, *TEST_TOOLS)
-        tests = [f"tests/test_{name}.py" for name in ARM_TESTS]
-        words = ("python3", "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider")
-        inside(root, "tests on aarch64", *words, *tests)
+        root = slim(STABLE[0], "arm64", wheel, STABLE[1])
+        install(root, wheel, STABLE[1])
+        test_in(root, STABLE[1], "aarch64")
+
+
+def test_in(root: Path, python: str, machine: str) -> None:
+    """Run tests of the wheel in a root; what they need is unpacked from here, as wheels."""
+    for name in ("tests", "benches", "licenses", "src/claude", "python/tokenctx/data"):
+        ignored = shutil.ignore_patterns("node_modules", "__pycache__")
+        shutil.copytree(ROOT / name, root / "work" / name, ignore=ignored, dirs_exist_ok=True)
+    shutil.copy2(ROOT / "pyproject.toml", root / "work")
+    for name in ("data", "reference"):  # recorded calls, where they are beside the checkout
+        if (recorded := ROOT.parent / "shared" / name).is_dir():
+            shutil.copytree(recorded, root / "shared" / name, dirs_exist_ok=True)
+    version = python.removeprefix("python")
+    place = root / f"usr/local/lib/python{version}/dist-packages"
+    platforms = [f"--platform=manylinux{tag}_{machine}" for tag in ("2014", "_2_28", "_2_34")]
+    flags = (f"--python-version={version}", "--only-binary=:all:", *platforms, *TEST_TOOLS)
+    pip(f"install what tests need on {machine}, {version}", PYTHON, "--target", place, *flags)
+    words = (python, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider")
+    tests = [f"tests/test_{name}.py" for name in TESTS]
+    inside(root, f"tests on {machine}, {version}", *words, *tests)
 
 
 def zig_cargo(
@@ -157,10 +167,21 @@ def lint_arm() -> None:
     zig_cargo(title, ARM, *words, flags=("--", "-D", "warnings"))
 
 
+def exact_on_arm() -> None:
+    """Counts of o200k_base on aarch64 are those of tiktoken's own aarch64 wheel."""
+    root = ROOTS / f"{STABLE[0]}-arm64"
+    size = ("--megabytes", "0.2", "--strings", "1000", "--vocabulary-stride", "500")
+    words = ("benches/exactness.py", "--encodings", "o200k_base", "--scalar-stride", "100", *size)
+    with emulated("aarch64"):
+        inside(root, "exactness on aarch64", "env", "PYTHONPATH=tests", STABLE[1], *words)
+
+
 def rust_on_arm() -> None:
     """All Rust tests of the core pass on aarch64."""
     require("qemu-aarch64-static")
-    root = unpacked(STABLE, "arm64", "libc6", "libgcc-s1")
+    root = ROOTS / f"{STABLE[0]}-arm64"  # of the stage before, or a new one
+    if not (root / "lib/ld-linux-aarch64.so.1").exists():
+        root = unpacked(STABLE[0], "arm64", "libc6", "libgcc-s1")
     runner = f"qemu-aarch64-static -L {root}"
     variables = {**SOON, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER": runner}
     zig_cargo("Rust tests on aarch64", ARM, "test", "--release", variables=variables)

@@ -14,10 +14,10 @@ from pathlib import Path
 from tasks.build import OLDEST_DATE, build, copy_sources, links
 from tasks.steps import (
     BIN,
-    CARGO_TOML,
     FAST,
     PYTHON,
     ROOT,
+    VERSION,
     MissingError,
     StepError,
     host_target,
@@ -90,8 +90,8 @@ def audit_tag(built: Path) -> None:
     if "musllinux" in built.name:  # auditwheel would look for musl's own library on this machine
         with zipfile.ZipFile(built) as wheel, tempfile.TemporaryDirectory() as folder:
             [name] = [name for name in wheel.namelist() if name.endswith(".so")]
-            words = (PYTHON, "-c", NEEDED, wheel.extract(name, folder))
-            needed = subprocess.check_output(words, text=True).split()
+            look = (PYTHON, "-c", NEEDED, wheel.extract(name, folder))
+            needed = subprocess.check_output(look, text=True).split()
         if needed != ["libc.so"]:
             raise StepError(f"{built.name} needs {needed}, and musl has libc.so alone")
         say(f"{built.name} needs libc.so alone")
@@ -184,7 +184,7 @@ def crate(_: argparse.Namespace) -> None:
     source = copy_sources(ROOT)
     target = ("--target-dir", str(ROOT / "target"))
     run("cargo package", "cargo", "package", "--locked", *target, folder=source, quiet=True)
-    denied = {"RUSTDOCFLAGS": "-D warnings"}
+    denied = {"RUSTDOCFLAGS": "-D warnings -A rustdoc::private_intra_doc_links"}
     words = ("cargo", "doc", "--locked", "--no-deps", *target)
     run("cargo doc", *words, folder=source, variables=denied, quiet=True)
     say("the crate was built from its package, and its pages without a warning")
@@ -200,16 +200,15 @@ def without_network() -> tuple[str, ...]:
 
 def release(options: argparse.Namespace) -> None:
     """Check --tag against Cargo.toml and CHANGELOG.md, and the addresses; write dist/notes.md."""
-    [version] = re.findall(r'^version = "(.+)"', CARGO_TOML, re.MULTILINE)
-    if options.tag != f"v{version}":
-        raise StepError(f"release: the tag is {options.tag!r}, and Cargo.toml says v{version}")
+    if options.tag != f"v{VERSION}":
+        raise StepError(f"release: the tag is {options.tag!r}, and Cargo.toml says v{VERSION}")
     missing = [name for name in ADDRESSES if name not in links()]
     if missing:
         raise StepError(f"release: [project.urls] of pyproject.toml lacks {', '.join(missing)}")
     changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    found = re.search(rf"^## {re.escape(version)}\b.*?\n(.*?)(?=^## |\Z)", changes, re.M | re.S)
+    found = re.search(rf"^## {re.escape(VERSION)}\b.*?\n(.*?)(?=^## |\Z)", changes, re.M | re.S)
     if found is None:
-        raise StepError(f"release: CHANGELOG.md has no heading '## {version}'")
+        raise StepError(f"release: CHANGELOG.md has no heading '## {VERSION}'")
     notes = DIST / "notes.md"
     notes.parent.mkdir(exist_ok=True)
     notes.write_text(found[1].strip() + "\n", "utf-8")

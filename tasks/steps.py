@@ -24,6 +24,7 @@ PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
 LOG_PERIOD_SECONDS = 20
 CARGO_TOML = (ROOT / "Cargo.toml").read_text("utf-8")
+[VERSION] = re.findall(r'^version = "(.+)"', CARGO_TOML, re.MULTILINE)
 [LEAST_RUST] = re.findall(r'^rust-version = "(.+)"', CARGO_TOML, re.MULTILINE)
 ADVICE = {  # what to do when a program is missing or fails
     "cargo": f"Install Rust {LEAST_RUST} or later from https://rustup.rs and open a new shell.",

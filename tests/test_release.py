@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import tasks.packages
 from tasks.build import LINK, settled_bill, with_addresses
-from tasks.steps import LEAST_RUST, StepError, requirements
+from tasks.steps import LEAST_RUST, VERSION, StepError, requirements
 from tasks.ten_lines import differences
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +48,7 @@ def test_links_of_the_readme_lead_into_the_repository_where_it_has_an_address() 
     page = (ROOT / "README.md").read_text("utf-8")
     assert LINK.findall(page)
     elsewhere = with_addresses(page, "https://example.org/tokenctx")
-    assert "](https://example.org/tokenctx/blob/main/DESIGN.md)" in elsewhere
+    assert f"](https://example.org/tokenctx/blob/v{VERSION}/DESIGN.md)" in elsewhere
     assert not LINK.findall(elsewhere)
     assert with_addresses("[a](#b) [c](https://d.org)", "x") == "[a](#b) [c](https://d.org)"
 

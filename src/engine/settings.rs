@@ -32,7 +32,7 @@ pub enum Method {
     },
 }
 
-/// How an [`Engine`] counts.
+/// How an [`Engine`](crate::Engine) counts.
 ///
 /// ```
 /// use tokenctx::Settings;
