@@ -192,7 +192,8 @@ def main() -> int:
     shutil.rmtree(site, ignore_errors=True)
     doctrees = site.with_name(f"{site.name}-doctrees")
     flags = ("-q", "-E", "-W", "--keep-going", "-j", "auto", "-d", str(doctrees))
-    if code := build_main(["-b", "html", *flags, str(source), str(site)]):
+    code: int = build_main(["-b", "html", *flags, str(source), str(site)])
+    if code:
         return code
     write_for_models(site, plain)
     broken = broken_links(site)
