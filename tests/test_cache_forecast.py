@@ -205,7 +205,13 @@ def test_automatic_caches_are_a_probability() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"prompt_cache_key": "other"}, {"reasoning_effort": "low"}, {"verbosity": "low"}]
+    "change",
+    [
+        {"prompt_cache_key": "other"},
+        {"reasoning_effort": "low"},
+        {"verbosity": "low"},
+        {"response_format": {"type": "json_object"}},
+    ],
 )
 def test_options_that_make_an_automatic_cache_cold(change: dict[str, Any]) -> None:
     estimator = HybridTokenEstimator(caching=True)

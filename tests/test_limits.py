@@ -181,3 +181,18 @@ def test_no_name_of_a_model_raises(model: str) -> None:
     assert estimator.record(HELLO, 9, model=model)
     assert estimator.estimate(HELLO, model=model).source == "exact"
     assert estimator.count_request(HELLO, model=model).tokens > 0
+
+
+def test_limits_of_a_day_tell_it(tmp_path: Path) -> None:
+    path = tmp_path / "limits.json"
+    rows = {"gpt-4o": 100_000, "our-model": {"window_tokens": 50_000, "max_output_tokens": 1_000}}
+    path.write_text(json.dumps({"updated": "2999-01-01", "models": rows}))
+    found = model_limits("gpt-4o-2024-11-20", path)
+    assert (found.window_tokens, found.source) == (100_000, "caller, 2999-01-01")
+    path.write_text(json.dumps({"updated": "2020-01-01", "models": rows}))
+    assert model_limits("our-model", path).source == "caller, 2020-01-01, stale"
+    assert model_limits("gpt-4.1", path) == model_limits("gpt-4.1")
+    with pytest.raises(ValueError, match="updated is 'today'"):
+        model_limits("our-model", {"updated": "today", "models": rows})
+    with pytest.raises(TypeError, match="models holds a list"):
+        model_limits("our-model", {"updated": "2020-01-01", "models": []})

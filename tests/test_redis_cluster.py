@@ -9,7 +9,8 @@ import pytest
 
 import redis_rig as rig
 from redis_worker import CONVERSATIONS, SECRET, TURNS, billed, conversation, share
-from tokenctx import HybridTokenEstimator, RedisPrefixStore
+from tokenctx import HybridTokenEstimator, RedisPrefixStore, Usage
+from tokenctx.budgets import Budget, Budgets, RedisBudgetStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,3 +73,35 @@ def test_four_processes_share_ten_thousand_conversations(nodes: list[rig.Server]
     for node in nodes:
         node.said(b"FLUSHALL\r\n")
     assert share(nodes[0].port, "RedisCluster") == CONVERSATIONS * TURNS
+
+
+@pytest.mark.parametrize("name", ["redis", "redis.asyncio"])
+def test_budgets_of_a_cluster_are_one_script_on_one_node(
+    nodes: list[rig.Server], name: str
+) -> None:
+    budgets = [Budget(key, tokens=100_000, per="day", by="tenant") for key in ("one", "two")]
+    estimate = HybridTokenEstimator().estimate(conversation(0, 1))
+
+    async def book(client: Any) -> dict[str, int]:
+        kept = Budgets(budgets, store=RedisBudgetStore(client, prefix=f"cluster {name}"))
+        for nth in range(LOOKUPS):
+            reservation = await kept.areserve(estimate, {"tenant": f"tenant {nth}"})
+            await reservation.asettle(Usage(uncached_input_tokens=9))
+        return kept.stats()
+
+    async def main() -> None:
+        before = [calls(node, "evalsha") + calls(node, "eval") for node in nodes]
+        port = nodes[0].port
+        if name in rig.SYNC:
+            with rig.sync_client(name, port, is_cluster=True) as client:
+                stats = await book(client)
+        else:
+            async with rig.async_client(name, port, is_cluster=True) as client:
+                stats = await book(client)
+        assert stats == {"granted": LOOKUPS, "settled": LOOKUPS}
+        now = [calls(node, "evalsha") + calls(node, "eval") for node in nodes]
+        made = sorted(after - count for after, count in zip(now, before, strict=True))
+        assert made[:2] == [0, 0], "all keys are on one node"
+        assert 2 * LOOKUPS <= made[2] <= 2 * LOOKUPS + 3, "one call a step"
+
+    asyncio.run(main())

@@ -25,7 +25,8 @@ const KEYS: [&str; 6] = [
 ];
 
 /// Options inside of an option, likewise.
-const INNER_KEYS: [(&str, &[&str]); 5] = [
+const INNER_KEYS: [(&str, &[&str]); 6] = [
+    ("response_format", &["type"]),
     ("reasoning", &["effort", "mode"]),
     ("text", &["verbosity"]),
     ("thinking", &["type", "budget_tokens"]),
