@@ -197,4 +197,8 @@ class Laws:
         assert estimate.tokens == estimate.known_tokens + estimate.estimated_tokens
         new = len(count.message_tokens) - estimate.new_message_count
         if estimate.source == "delta":
-            assert estimate.estimated_tokens == sum(count.message_tokens[new:])
+            counted = sum(count.message_tokens[new:])
+            if "builtin_tool" in estimate.assumptions:  # what the vendor's own tools took may go
+                assert estimate.estimated_tokens <= counted
+            else:
+                assert estimate.estimated_tokens == counted
