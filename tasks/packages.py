@@ -15,6 +15,7 @@ from tasks.build import OLDEST_DATE, build, copy_sources, links
 from tasks.steps import (
     BIN,
     FAST,
+    NETWORK_SECONDS,
     PYTHON,
     ROOT,
     VERSION,
@@ -70,7 +71,8 @@ def add_target(target: str) -> None:
     if target == host_target() or target in subprocess.check_output(there, text=True).split():
         return
     try:
-        run(f"rustup target add {target}", "rustup", "target", "add", target, quiet=True)
+        words = ("rustup", "target", "add", target)
+        run(f"rustup target add {target}", *words, quiet=True, seconds=NETWORK_SECONDS)
     except StepError as error:
         raise MissingError(f"the standard library of Rust for {target}: {error}") from None
 

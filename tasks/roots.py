@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tasks.steps import ROOT, MissingError, StepError, run, say
+from tasks.steps import NETWORK_SECONDS, ROOT, MissingError, StepError, run, say
 
 ROOTS = ROOT / "target" / "roots"
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
@@ -41,7 +41,11 @@ def unpacked(suite: str, architecture: str, *packages: str) -> Path:
     flags = ("--foreign", "--variant=minbase", f"--arch={architecture}")
     wanted = f"--include={','.join(packages)}"
     # Unpacked is enough, and takes half of the time: nothing is set up, which would run programs.
-    run(f"fetch {folder.name}", "debootstrap", *flags, wanted, suite, folder, quiet=True)
+    words = ("debootstrap", *flags, wanted, suite, folder)
+    try:
+        run(f"fetch {folder.name}", *words, quiet=True, seconds=NETWORK_SECONDS)
+    except StepError as error:
+        raise MissingError(f"packages of Debian {suite}: {error}") from None
     for package in sorted((folder / "var/cache/apt/archives").glob("*.deb")):
         subprocess.run(("dpkg", "-x", package, folder), check=True)
     compilers = [name for name in ("cc", "gcc", "rustc") if (folder / "usr/bin" / name).exists()]
