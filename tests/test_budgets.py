@@ -146,6 +146,7 @@ def test_memory_does_what_the_plain_model_does(actions: list[Any]) -> None:
     _as_plain_says(MemoryBudgetStore(clock=lambda: clock[0]), clock, actions)
 
 
+@pytest.mark.slow
 @given(actions=ACTIONS)
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -337,6 +338,7 @@ def test_refusals_are_worded_as_the_vendor_words_them(
     assert "retry-after" not in never.headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refuses", [False, True])
 def test_a_store_that_is_down_breaks_nothing(*, refuses: bool) -> None:
     client = redis.Redis(port=rig.free_port(), socket_timeout=0.1, socket_connect_timeout=0.1)

@@ -45,6 +45,7 @@ def test_recorded_counts_hold(implementation: Any, family: Any) -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=400)
 @given(text=texts)
@@ -52,6 +53,7 @@ def test_the_core_equals_the_reference(family: Any, text: str) -> None:
     assert tokenctx.count_tokens(text, encoding=family) == count_tokens(text, encoding=family)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pieces_of_a_long_text_are_remembered_far_enough(implementation: Any, family: Any) -> None:
     # A piece of 128 bytes is the longest; the text is longer than what the core keeps of it.

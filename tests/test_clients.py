@@ -229,6 +229,7 @@ def litellm(monkeypatch: pytest.MonkeyPatch) -> Any:
     return pytest.importorskip("litellm", exc_type=ImportError)
 
 
+@pytest.mark.slow
 def test_litellm_of_openai(litellm: Any, server: str) -> None:
     chunks = litellm.completion(
         model="openai/openai-chat", api_base=f"{server}/v1", api_key="none", stream=True, **CHAT

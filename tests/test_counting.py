@@ -125,6 +125,7 @@ def test_generated_texts_are_encoded_as_by_tiktoken(
     assert compared >= COUNT
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(text=reference_texts)
 def test_the_reference_encodes_alike(encoding: Any, text: str) -> None:

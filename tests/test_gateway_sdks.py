@@ -228,6 +228,7 @@ def by_hand(upstream: Upstream, sdk: str) -> int:
     return estimator.estimate(bodies[1], dialect=dialect, model=model).tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("tools", [False, True], ids=["text", "tools"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 from pathlib import Path
@@ -88,17 +89,24 @@ def python_arrows(folder: Path) -> Arrows:
     }
     arrows: Arrows = {}
     for name, path in files.items():
-        named = set()
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                named |= {f"{node.module}.{alias.name}" for alias in node.names}
-            elif isinstance(node, ast.Import):
-                named |= {alias.name for alias in node.names}
+        named = imported(path.read_text("utf-8"))
         own = {it.removeprefix(f"{package}.") for it in named if it.startswith(f"{package}.")}
         ends = {it if it in files else it.rpartition(".")[0] for it in own}
         arrows[name] = (ends & files.keys()) - {name}
     arrows.pop("__init__", None)  # it imports everything
     return arrows
+
+
+@functools.cache
+def imported(source: str) -> frozenset[str]:
+    """The names that a module imports, with those of their modules."""
+    named: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            named |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+    return frozenset(named)
 
 
 def climbing(arrows: Arrows, order: list[str]) -> list[str]:

@@ -151,6 +151,7 @@ print("alone")
 """
 
 
+@pytest.mark.slow
 def test_every_public_name_and_module_works_without_the_reference_and_its_packages() -> None:
     command = [sys.executable, "-I", "-W", "error", "-c", ALONE]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -52,6 +52,7 @@ def test_another_text_is_a_fault_and_hides_no_other() -> None:
     assert [fault.partition(":")[0] for fault in faults] == ["bodies", "o200k_base json"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "ci", "code"), [((), "", 0), ((), "true", 1), (("--required",), "", 1)]
 )

@@ -95,6 +95,7 @@ CALLS = (
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signal.setitimer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_a_signal_ends_a_long_call(call: str) -> None:
     command = [sys.executable, "-c", CHILD, call]

@@ -64,6 +64,7 @@ def weather(city: str) -> str:
     return f"rain in {city}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prompt", ["instructions", "system_prompt"])
 @pytest.mark.parametrize("is_stream", [False, True])
 def test_an_agent_of_several_turns_is_known_from_its_second_request_on(

@@ -136,6 +136,7 @@ FORMS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", STREAMS)
 def test_every_cut_of_every_form_gives_the_same(name: str, form: str) -> None:

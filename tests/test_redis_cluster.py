@@ -38,6 +38,7 @@ def estimator(client: Any) -> HybridTokenEstimator:
     return HybridTokenEstimator(secret=SECRET, shared=store, learning=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*rig.SYNC, *rig.ASYNC])
 def test_a_lookup_is_one_mget_of_one_slot(nodes: list[rig.Server], name: str) -> None:
     async def converse(client: Any) -> None:

@@ -19,6 +19,7 @@ def encoded(body: dict[str, Any], *, is_last: bool, indent: int | None = None) -
     return json.dumps({name: body[name] for name in names}, indent=indent).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_last", [True, False])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_growing_conversation_is_resumed_with_equal_answers(shape: str, *, is_last: bool) -> None:
