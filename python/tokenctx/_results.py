@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 CacheLabel = Literal["expected", "possible", "none", "unknown"]
 CacheReason = Literal[
@@ -51,9 +53,9 @@ def _as_json(value: Any) -> Any:
         return [_as_json(item) for item in value]
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, Decimal):
-        return str(value)
-    return value if value is None or isinstance(value, str | int | float) else float(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return str(value) if hasattr(value, "quantize") else float(value)  # money is a Decimal
 
 
 class LookedUp(property):
