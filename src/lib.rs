@@ -76,7 +76,7 @@ pub use bpe::{Ranked, SplitRule};
 pub use encoding::Encoding;
 #[doc(inline)]
 pub use engine::{
-    About, Alone, Answer, Billed, Body, CachePoint, CachePoints, CachedPrefix, Call, Engine,
+    About, Alone, Answer, Billed, Body, CachePoint, CachePoints, CachedPrefix, Call, Drift, Engine,
     Estimate, Host, Method, Record, ReplyFault, RequestCount, Settings, SharedEntry, Source,
     Statistics, UNRECORDED, Wanted,
 };

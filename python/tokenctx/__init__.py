@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
     from tokenctx._context.window import ContextWindow, ModelFit
     from tokenctx._cost.prices import Prices
-    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
+    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._usage.agents import agent_hints
     from tokenctx._usage.normal import SessionUsage, Usage, normalize_usage
@@ -84,6 +84,7 @@ __all__ = [
     "ConversionOptions",
     "Cost",
     "Dialect",
+    "Drift",
     "Encoding",
     "Error",
     "Estimate",
@@ -143,6 +144,7 @@ _LOADED_WHEN_USED = {
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
+    "Drift": "_estimate.accuracy",
     "Metrics": "_estimate.metrics",
     "ModelFit": "_context.window",
     "NotRecorded": "_estimate.accuracy",

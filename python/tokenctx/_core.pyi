@@ -53,6 +53,9 @@ __all__ = [
     "split_pattern",
 ]
 
+_Told = tuple[str, str, int, int, int, int, int]
+"""Profile, host, since when and when told, tokens, permille, and bills of a change."""
+
 __version__: Final[str]
 """Version of the crate, which is the version of the package."""
 
@@ -121,7 +124,7 @@ class Engine:
         unix_seconds: int,
         *,
         wants_cache_points: Literal[False] = False,
-    ) -> tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]]] | None: ...
+    ) -> tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]], _Told | None] | None: ...
     @overload
     def record(
         self,
@@ -139,7 +142,13 @@ class Engine:
         *,
         wants_cache_points: Literal[True],
     ) -> (
-        tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]], tuple[Any, ...]]
+        tuple[
+            Estimate,
+            ReplyReason | None,
+            list[tuple[bytes, bytes, bytes]],
+            _Told | None,
+            tuple[Any, ...],
+        ]
         | None
     ): ...
     def new_byte_count(self, body: bytes, tenant: bytes | None) -> int: ...
@@ -167,6 +176,7 @@ class Engine:
     def stats(self) -> list[tuple[str, int]]: ...
     def export_known(self, now_seconds: float) -> bytes: ...
     def import_known(self, data: bytes, now_seconds: float) -> int: ...
+    def drifts(self) -> list[_Told]: ...
     def learned(self) -> list[tuple[str, int, list[float]]]: ...
     def set_learned(self, model: str, wins: int, numbers: list[float]) -> bool: ...
 

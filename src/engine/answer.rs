@@ -42,10 +42,24 @@ impl Engine {
         if count.has_other_options {
             estimate.assumptions.insert("changed_options");
         }
+        if source != Source::Exact {
+            self.widen_unsettled(reading, &mut estimate);
+        }
         if let Some(edited) = reading.edited.as_ref().filter(|_| source != Source::Exact) {
             widen(edited, &mut estimate);
         }
         estimate
+    }
+
+    /// Tells by `estimate` that its provider has lately begun to count otherwise.
+    fn widen_unsettled(&self, reading: &Reading<'_>, estimate: &mut Estimate) {
+        let (profile, counted) = (&reading.profile.name, estimate.estimated_tokens);
+        let tokens = self.unsettled_tokens(profile, &reading.host, counted);
+        if tokens > 0 {
+            estimate.assumptions.insert("changed_provider");
+            estimate.low = estimate.low.saturating_sub(tokens);
+            estimate.high = estimate.high.saturating_add(tokens);
+        }
     }
 
     /// What is beyond `prefix`, counted: all, if there is none. Linear in what it counts.

@@ -205,6 +205,15 @@ impl Learners {
         learner.learn(lesson);
     }
 
+    /// Lets all models of `profile` learn quickly again, since their provider has changed.
+    pub fn reopen(&mut self, profile: &str) {
+        let is_its = |model: &str| model.split('/').next() == Some(profile);
+        for (_, learner) in self.0.iter_mut().filter(|(model, _)| is_its(model)) {
+            learner.covariance = prior();
+            learner.wins = learner.wins.max(0);
+        }
+    }
+
     /// Sets the learner of `model`.
     pub fn set(&mut self, model: String, learner: Learner) {
         self.0.put(model, learner);

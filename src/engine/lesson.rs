@@ -1,8 +1,9 @@
 //! What a billed call tells: known prefixes, the shape of the conversation, a lesson about its model.
-use super::{Engine, Known, Reading};
+use super::{Call, Engine, Known, Reading};
 use crate::count::{Counter, last_user_index};
 use crate::engine::answer::{FAILED_VOCABULARY, signed};
 use crate::engine::bounds::Stratum;
+use crate::engine::drift::{Drift, Observation};
 use crate::engine::estimate::{self, Count};
 use crate::engine::learn::Lesson;
 use crate::engine::shape::{Seen, Shape};
@@ -11,6 +12,7 @@ use crate::known::tenant::Tenant;
 use crate::known::{Boundary, KnownOptions, KnownTotal};
 use crate::profile::{Profile, Quality};
 use crate::request::{Assumptions, Message, Part};
+use std::sync::atomic::Ordering;
 
 /// Beginnings of the assumptions about what the request does not hold.
 const OUTSIDE_PREFIXES: [&str; 3] = ["remote_", "unreadable_", "server_"];
@@ -53,6 +55,8 @@ pub(super) struct CallLesson {
     pub shape: Option<Shape>,
     /// What the call teaches about its model.
     pub lesson: Option<Lesson>,
+    /// What it says of how the provider counts, if nothing was known of the request.
+    pub observation: Option<Observation>,
 }
 
 impl Engine {
@@ -103,8 +107,12 @@ impl Engine {
         let has_guess = Stratum::is_guessed(&assumptions);
         let total = boundaries.last().filter(|_| is_shaped).map(|it| it.total);
         let shape = total.and_then(|it| self.shape(reading, known, &count, has_guess, it, reply));
+        let is_whole = known.prefix.is_none() && !has_guess && !boundaries.is_empty();
+        let is_plain =
+            is_whole && Stratum::of(&reading.request, 0, &assumptions) <= Stratum::Schema;
         let lesson = model.and_then(|it| model_lesson(it, reading, &count, &assumptions, billed));
         CallLesson {
+            observation: is_plain.then(|| observation(reading, count.tokens, billed)),
             boundaries,
             shape,
             lesson,
@@ -231,6 +239,47 @@ impl Engine {
         };
         self.counted(reading, work).0
     }
+
+    /// Remembers the shape of a call, and what it teaches about its model; the change of its provider that
+    /// it shows.
+    pub(super) fn learn_from(&self, lesson: CallLesson, call: &Call<'_>) -> Option<Drift> {
+        if let Some(shape) = lesson.shape {
+            self.with_shapes(|shapes| shapes.record(shape, call.now_seconds));
+        }
+        let drift = lesson.observation.and_then(|it| self.observe(&it, call));
+        if let Some(lesson) = lesson.lesson {
+            self.with_learners(|learners| {
+                if let Some(drift) = &drift {
+                    learners.reopen(&drift.profile);
+                }
+                learners.learn(&lesson);
+            });
+        }
+        drift
+    }
+
+    fn observe(&self, observation: &Observation, call: &Call<'_>) -> Option<Drift> {
+        self.with_watch(|watch| {
+            let drift = watch.observe(observation, call.unix_seconds);
+            self.is_unsettled
+                .store(watch.is_unsettled(), Ordering::Relaxed);
+            drift
+        })
+    }
+
+    /// How many tokens a provider has lately begun to bill more or less for a request that is counted with
+    /// `profile`; 0 if it has not.
+    pub(super) fn unsettled_tokens(&self, profile: &str, host: &str, counted: u64) -> u64 {
+        match self.is_unsettled.load(Ordering::Relaxed) {
+            true => self.with_watch(|watch| watch.unsettled_tokens(profile, host, counted)),
+            false => 0,
+        }
+    }
+
+    /// The last change in how it counts of each provider that has shown one.
+    pub fn drifts(&self) -> Vec<Drift> {
+        self.with_watch(|watch| watch.drifts().cloned().collect())
+    }
 }
 
 /// Whether a message of a reply is one. What is no message is read as data of the user, or as nothing.
@@ -267,6 +316,27 @@ fn model_lesson(
             _ => 0,
         },
     })
+}
+
+/// What the bill of a request of which nothing was known says of its provider.
+fn observation(reading: &Reading<'_>, counted: u64, billed: Billed) -> Observation {
+    let request = &reading.request;
+    let context = reading.prefixes[0].word();
+    let names = request.tools.iter().flat_map(|tool| [&*tool.name, "\n"]);
+    let tools = match request.tools.is_empty() {
+        true => context,
+        false => {
+            let names: String = names.collect();
+            reading.tenant.digester.bytes(names.as_bytes()).word()
+        }
+    };
+    Observation {
+        profile: reading.profile.name.clone(),
+        host: reading.host.clone(),
+        contexts: [context, tools],
+        counted,
+        billed: billed.input_tokens,
+    }
 }
 
 /// What an answer costs as input: the output, less the reasoning that does not come back.

@@ -12,6 +12,7 @@ mod answer;
 pub mod bounds;
 mod cache_points;
 mod difference;
+mod drift;
 mod edited;
 pub mod estimate;
 mod half_bill;
@@ -28,6 +29,7 @@ mod shared;
 mod statistics;
 
 pub use cache_points::{CachePoint, CachePoints, CachedPrefix};
+pub use drift::Drift;
 pub use estimate::{About, Estimate, RequestCount, Source};
 pub use input::{Alone, Body, Call, Host};
 pub use lesson::Billed;
@@ -45,8 +47,9 @@ use crate::known::tenant::Tenant;
 use crate::known::{Boundary, PrefixStore};
 use crate::profile::table::Table;
 use crate::request::{Message, read_reply};
+use drift::Watch;
 use learn::{Learner, Learners};
-use lesson::{CallLesson, Reply};
+use lesson::Reply;
 use lookup::Known;
 use reading::Reading;
 use resume::{Begun, BodyPrefix, BodyPrefixes};
@@ -54,6 +57,7 @@ use shape::Shapes;
 use statistics::Counters;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Estimates and records. Safe to share between threads.
@@ -82,6 +86,9 @@ pub struct Engine {
     table: Cow<'static, Table>,
     store: PrefixStore,
     learners: Mutex<Learners>,
+    watch: Mutex<Watch>,
+    /// Whether a provider has lately changed how it counts; the watch has which.
+    is_unsettled: AtomicBool,
     body_prefixes: Mutex<BodyPrefixes>,
     shapes: Mutex<Shapes>,
     counters: Counters,
@@ -128,6 +135,8 @@ pub struct Record {
     pub reply_fault: Option<ReplyFault>,
     /// What other processes may take over.
     pub entries: Vec<SharedEntry>,
+    /// The change of the provider that its bill has shown, if it was the one to do so.
+    pub drift: Option<Drift>,
 }
 
 /// Why a call is recorded without its reply.
@@ -178,6 +187,8 @@ impl Engine {
             table: settings.table,
             store: PrefixStore::new(settings.capacity_bytes, ttl),
             learners: Mutex::default(),
+            watch: Mutex::default(),
+            is_unsettled: AtomicBool::new(false),
             body_prefixes: Mutex::new(BodyPrefixes::new(settings.body_prefixes_bytes)),
             shapes: Mutex::new(Shapes::new(shapes_bytes, ttl)),
             counters: Counters::default(),
@@ -267,11 +278,12 @@ impl Engine {
         let is_known = !lesson.boundaries.is_empty();
         let entries = self.shared_entries(root, &lesson.boundaries, call.unix_seconds);
         // 5. What makes later requests quicker to read, and their counts nearer to the bills.
+        let mut drift = None;
         H::locked(|| {
             if let (Some(bytes), Some(prefix), true) = (body.bytes(), prefix, is_known) {
                 self.with_body_prefixes(|all| all.record(&tenant.digester, bytes, prefix));
             }
-            self.learn_from(lesson, now);
+            drift = self.learn_from(lesson, call);
         });
         if !is_known {
             return Ok(None);
@@ -281,6 +293,7 @@ impl Engine {
             expected,
             reply_fault,
             entries,
+            drift,
         }))
     }
 
@@ -396,16 +409,6 @@ impl Engine {
         self.store.record(tenant, prefixes, boundaries, now_seconds);
     }
 
-    /// Remembers the shape of a call, and what it teaches about its model.
-    fn learn_from(&self, lesson: CallLesson, now_seconds: f64) {
-        if let Some(shape) = lesson.shape {
-            self.with_shapes(|shapes| shapes.record(shape, now_seconds));
-        }
-        if let Some(lesson) = lesson.lesson {
-            self.with_learners(|learners| learners.learn(&lesson));
-        }
-    }
-
     /// The tenant of this name; all who name none are one.
     fn tenant(&self, name: Option<&[u8]>) -> Tenant {
         Tenant::new(&self.digester, name)
@@ -427,6 +430,8 @@ impl Engine {
         self.with_shapes(Shapes::clear);
         self.store.clear();
         self.with_learners(Learners::clear);
+        self.with_watch(Watch::clear);
+        self.is_unsettled.store(false, Ordering::Relaxed);
     }
 
     /// Counts what was not recorded, or without what, under one of [`UNRECORDED`]; whether it is one.
@@ -469,6 +474,11 @@ impl Engine {
     /// Runs `action` on what was learned, alone.
     fn with_learners<T>(&self, action: impl FnOnce(&mut Learners) -> T) -> T {
         action(&mut self.learners.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs `action` on what is watched, alone.
+    fn with_watch<T>(&self, action: impl FnOnce(&mut Watch) -> T) -> T {
+        action(&mut self.watch.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Runs `action` on the beginnings of recorded bodies, alone.

@@ -26,6 +26,8 @@ pub(super) struct Reading<'d> {
     /// What it is counted with.
     pub(super) profile: Cow<'d, Profile>,
     pub(super) is_known_model: bool,
+    /// Who answers; empty if that is not known.
+    pub(super) host: String,
     /// Whether the caller names a provider of whom nothing is known.
     pub(super) has_ignored_provider: bool,
     pub(super) limits: ModelLimits,
@@ -96,6 +98,7 @@ impl Engine {
             tenant,
             profile,
             is_known_model,
+            host: resolved.host,
             has_ignored_provider: resolved.has_ignored_provider,
             limits: resolved.limits,
             edited,
@@ -146,7 +149,11 @@ impl Engine {
         let custom = custom.unwrap_or_default();
         let suffix = &reading.tenant.suffix;
         let profile = &reading.profile.name;
-        (self.is_learning && is_name).then(|| format!("{profile}/{name}{custom}{suffix}"))
+        let host = match &*reading.host {
+            "" => String::new(),
+            host => format!(" at {host}"),
+        };
+        (self.is_learning && is_name).then(|| format!("{profile}/{name}{custom}{host}{suffix}"))
     }
 
     fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {

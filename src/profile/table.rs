@@ -76,6 +76,8 @@ pub struct Resolved<'t> {
     pub profile: &'t Profile,
     /// Whether the model's name is known; if not, the nearest family was taken.
     pub is_known_model: bool,
+    /// Who answers, in the words of the table; empty if that is not known.
+    pub host: String,
     /// Whether the caller names a provider of whom nothing is known.
     pub has_ignored_provider: bool,
     /// What the user's profile says, else the table of limits, else the profile of a known model.
@@ -137,6 +139,7 @@ impl Table {
         Resolved {
             profile,
             is_known_model,
+            host: String::from(if is_known_provider { provider } else { "" }),
             has_ignored_provider: !is_known_provider,
             limits: self.limits(&name, profile, is_known_model),
         }

@@ -8,8 +8,8 @@ use super::profile::table;
 use super::request;
 use super::vocabulary::vocabularies;
 use crate::engine::{
-    self, About, Answer, Billed, CachePoints, CachedPrefix, Call, Engine, Estimate, Method, Record,
-    ReplyFault, Settings, learn,
+    self, About, Answer, Billed, CachePoints, CachedPrefix, Call, Drift, Engine, Estimate, Method,
+    Record, ReplyFault, Settings, learn,
 };
 use crate::known::digest::Digest;
 use learn::Learner;
@@ -28,8 +28,8 @@ type Entry<'py> = (
     Bound<'py, PyBytes>,
 );
 
-/// The estimate before a record, why its reply was not used, what was recorded, and what a provider may
-/// have cached of it.
+/// The estimate before a record, why its reply was not used, what was recorded, the change of the provider
+/// that it shows, and what a provider may have cached of it.
 type Event<'py> = Bound<'py, PyTuple>;
 
 #[pymethods]
@@ -270,6 +270,11 @@ impl PyEngine {
         self.0.learned().into_iter().map(row).collect()
     }
 
+    /// The last change in how it counts of each provider that has shown one.
+    fn drifts(&self) -> Vec<Told> {
+        self.0.drifts().into_iter().map(drift).collect()
+    }
+
     /// Sets what was learned about a model; `False` if the numbers cannot be such.
     fn set_learned(&self, model: String, wins: i32, numbers: Vec<f64>) -> bool {
         let learner = Learner::import(wins, &numbers);
@@ -312,6 +317,23 @@ impl PyEngine {
         );
         models::request_count(py, arguments)
     }
+}
+
+/// Profile, host, since when and when told in seconds since 1970, tokens, permille, and bills.
+type Told = (String, String, u64, u64, i64, i64, u32);
+
+fn drift(drift: Drift) -> Told {
+    let times = (drift.since_unix_seconds, drift.told_unix_seconds);
+    let size = (drift.tokens, drift.permille, drift.bills);
+    (
+        drift.profile,
+        drift.host,
+        times.0,
+        times.1,
+        size.0,
+        size.1,
+        size.2,
+    )
 }
 
 fn text(name: &Option<Name>) -> Option<&str> {
@@ -378,8 +400,9 @@ fn event(py: Python<'_>, mut record: Record) -> PyResult<Event<'_>> {
     let entries: Vec<Entry<'_>> = entries.collect();
     let expected = estimate(py, record.expected)?;
     let fault = record.reply_fault.map(ReplyFault::name);
+    let drift = record.drift.map(drift);
     match points {
-        Some(points) => (expected, fault, entries, points).into_pyobject(py),
-        None => (expected, fault, entries).into_pyobject(py),
+        Some(points) => (expected, fault, entries, drift, points).into_pyobject(py),
+        None => (expected, fault, entries, drift).into_pyobject(py),
     }
 }

@@ -2,24 +2,66 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final, Literal
 
 from tokenctx._results import Result
 from tokenctx._usage.callbacks import Callback
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tokenctx._models import Estimate, Reason, ReplyReason, Source
     from tokenctx._usage.normal import Usage
 
 WARNING_PERCENT: Final = 20.0
 """An estimate that is further off is an event: token counting strategy, gemini-cli."""
+_logger = logging.getLogger("tokenctx")
+
 RECENT: Final = 1000
 """Figures are of so many newest calls of a profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift(Result):
+    """A provider has begun to count otherwise, as the bills of its calls have told.
+
+    Attributes:
+        profile: What the models concerned are counted with.
+        provider: Who answers, in the words of the tables; empty if that is not known.
+        since: When the first of the surprising bills came, in seconds since the epoch.
+        told: When there were enough of them.
+        tokens: How much more is billed for a request than before: the median, negative for less.
+        percent: The same of what is counted.
+        bill_count: Bills that have shown it.
+    """
+
+    profile: str
+    provider: str
+    since: int
+    told: int
+    tokens: int
+    percent: float
+    bill_count: int
+
+    @classmethod
+    def of(cls, told: tuple[str, str, int, int, int, int, int]) -> Drift:
+        """What the core says."""
+        *who_and_when, tokens, permille, bill_count = told
+        return cls(*who_and_when, tokens, permille / 10, bill_count)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since, timezone.utc).isoformat(timespec="seconds")
+        where = f"{self.profile} at {self.provider}" if self.provider else self.profile
+        return (
+            f"{where} has been billed otherwise since {since}: {self.tokens:+,} tokens a request, "
+            f"{self.percent:+.1f} %, by {self.bill_count} bills; estimates are corrected as they "
+            "come, and their bounds are wider until then"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +75,7 @@ class AccuracyEvent(Result):
         tenant: As the caller named it.
         reply_reason: Why the reply is not known with the request; None if it is, or if there was
             none. docs/usage.md names the reasons.
+        drift: The change in how the provider counts that this bill, the last of several, has shown.
         is_warning: It was off by more than 20 %.
     """
 
@@ -44,6 +87,7 @@ class AccuracyEvent(Result):
     usage: Usage | None = None
     tenant: str | bytes | None = None
     reply_reason: ReplyReason | None = None
+    drift: Drift | None = None
 
     @property
     def error_tokens(self) -> int:
@@ -86,6 +130,7 @@ class Accuracy(Result):
         warning_count: Calls that were off by more than 20 %.
         false_compactions: Calls before which a `ContextWindow` said to compact, and need not have.
         missed_compactions: Calls before which it did not, and should have.
+        drifts: The last change in how it counts of each provider that answers with this profile.
     """
 
     profile: str
@@ -97,6 +142,7 @@ class Accuracy(Result):
     warning_count: int
     false_compactions: int
     missed_compactions: int
+    drifts: tuple[Drift, ...] = ()
 
 
 class _Recent:
@@ -134,6 +180,8 @@ class AccuracyLog:
     def note(self, event: AccuracyEvent) -> bool:
         """Count `event` in, then call the hook; whether that did not raise."""
         self._of(event.profile).calls.append((event.estimated_tokens, event.billed_tokens))
+        if event.drift is not None:
+            _logger.warning("%s", event.drift)
         return self._hook(event)
 
     def note_compaction(self, profile: str, *, was_said: bool, was_due: bool) -> None:
@@ -141,9 +189,15 @@ class AccuracyLog:
         if was_said != was_due:
             self._of(profile).wrong_decisions.append("false" if was_said else "missed")
 
-    def figures(self) -> dict[str, Accuracy]:
-        """By profile."""
-        return {name: recent.figures(name) for name, recent in self._profiles.copy().items()}
+    def figures(self, drifts: Iterable[Drift] = ()) -> dict[str, Accuracy]:
+        """By profile, with what has changed there."""
+        changes = list(drifts)
+        return {
+            name: replace(
+                recent.figures(name), drifts=tuple(it for it in changes if it.profile == name)
+            )
+            for name, recent in self._profiles.copy().items()
+        }
 
     def clear(self) -> None:
         """Forget all figures."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._cache.advice import CacheFinding
-    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, NotRecorded
+    from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
     from tokenctx._models import Dialect, Reason, RequestCount, TextCounter
@@ -316,7 +316,7 @@ class HybridTokenEstimator:
         names: tuple[str | None, Dialect | None, str | None],
         tenant: str | bytes | None,
     ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
-        from tokenctx._estimate.accuracy import AccuracyEvent, NotRecorded
+        from tokenctx._estimate.accuracy import AccuracyEvent, Drift, NotRecorded
         from tokenctx._usage.answers import answered
 
         answer = answered(usage, reply, names[1])
@@ -331,7 +331,7 @@ class HybridTokenEstimator:
         if recorded is None:
             why: Reason = "no_messages" if billed.input_tokens else "no_input"
             return self._refused(NotRecorded(why)), []
-        estimate, reply_fault, entries, *told = recorded
+        estimate, reply_fault, entries, drift, *told = recorded
         if self._cache is not None:
             [points] = told
             estimate = self._with_cache(estimate, points)
@@ -348,6 +348,7 @@ class HybridTokenEstimator:
             billed,
             tenant,
             reason,
+            None if drift is None else Drift.of(drift),
         )
         if not self.accuracy_log.note(event):
             self._engine.note("failed_callbacks")
@@ -412,8 +413,21 @@ class HybridTokenEstimator:
         return self._shared is None or await self._shared.aflush(timeout_seconds)
 
     def accuracy(self) -> dict[str, Accuracy]:
-        """How near estimates were to the recorded bills, by profile; forgotten by `reset`."""
-        return self.accuracy_log.figures()
+        """How near estimates were to the recorded bills, by profile; forgotten by `reset`.
+
+        `drifts` of a profile says since when, and by how much, a provider counts otherwise.
+        """
+        return self.accuracy_log.figures(self.drifts())
+
+    def drifts(self) -> tuple[Drift, ...]:
+        """The last change in how it counts of each provider whose bills have shown one.
+
+        It is told once by a warning in the log `tokenctx`, and as `drift` of the event that
+        `on_accuracy` is called with. Until 200 more conversations have begun, bounds are wider.
+        """
+        from tokenctx._estimate.accuracy import Drift
+
+        return tuple(map(Drift.of, self._engine.drifts()))
 
     def estimate_conversation(self, messages: object, model: object) -> Estimate:
         """The input tokens of a list of messages, without system prompt and tools (RFC 029).

@@ -1,0 +1,161 @@
+"""How soon a change of a provider is told, and how often one is that did not happen.
+
+    python3 dev.py study drift calls.jsonl.gz --bills 200000
+
+Recorded calls are drawn again and again, each as the first of a conversation: programs (calls of one
+project with one system prompt and one set of tools) keep their own share of the traffic, and a program's
+calls come in bursts. First nothing changes, and each alarm is false. Then bills of one profile change half
+way, by a hidden prompt or another tokenizer, and the bills until the alarm are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx import HybridTokenEstimator
+from tokenctx._evaluation.evaluation import Unusable, numbered_lines, read_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tokenctx._evaluation.evaluation import Call
+
+LEAST_CALLS: Final = 40
+"""Of a profile, so that there is something to draw from."""
+BURST: Final = 8
+USUAL_BILLS: Final = 1500
+MOST_BILLS: Final = 600
+CHANGES: Final[dict[str, Callable[[int], int]]] = {
+    "hidden prompt of 20 tokens": lambda billed: billed + 20,
+    "hidden prompt of 200 tokens": lambda billed: billed + 200,
+    "5 % more": lambda billed: billed * 105 // 100,
+    "30 % more": lambda billed: billed * 130 // 100,
+    "10 % less": lambda billed: billed * 90 // 100,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """A recorded call as an estimator gets it."""
+
+    program: tuple[str, str]
+    names: dict[str, Any]
+    body: Any
+    billed_tokens: int
+
+
+def bills(paths: Iterable[Path]) -> dict[str, list[Bill]]:
+    """What is watched, by profile: calls of text, tools and schemas that their request determines."""
+    counter, found = HybridTokenEstimator(), defaultdict(list)
+    for path in paths:
+        for number, line, _ in numbered_lines(path):
+            with suppress(Unusable):
+                call = read_call(number, line)
+                if call.stratum in {"text", "tools", "structured output"}:
+                    profile = counter.count_request(call.body, **call.names).profile
+                    found[profile].append(bill(call))
+    return {profile: all_ for profile, all_ in found.items() if len(all_) >= LEAST_CALLS}
+
+
+def bill(call: Call) -> Bill:
+    system = [
+        message
+        for message in call.body.get("messages") or ()
+        if isinstance(message, dict) and message.get("role") == "system"
+    ]
+    context = repr((system, call.body.get("system"), call.body.get("tools")))
+    return Bill((call.group, context), call.names, call.body, call.billed_tokens)
+
+
+def traffic(random_: random.Random, all_: list[Bill]) -> Iterator[Bill]:
+    """Endless calls, in bursts of one program each."""
+    programs: dict[tuple[str, str], list[Bill]] = defaultdict(list)
+    for one in all_:
+        programs[one.program].append(one)
+    listed = list(programs.values())
+    weights = [len(program) for program in listed]
+    while True:
+        [program] = random_.choices(listed, weights)
+        for _ in range(random_.randrange(1, BURST)):
+            yield random_.choice(program)
+
+
+def estimator() -> HybridTokenEstimator:
+    """One that knows next to no conversation, so that each call is the first of one."""
+    return HybridTokenEstimator(capacity_bytes=0, clock=lambda: 0.0)
+
+
+def record(into: HybridTokenEstimator, one: Bill, billed_tokens: int) -> bool:
+    """Whether it is an alarm."""
+    before = len(into.drifts())
+    told = [drift.told for drift in into.drifts()]
+    into.record(one.body, billed_tokens, **one.names)
+    return len(into.drifts()) > before or [drift.told for drift in into.drifts()] != told
+
+
+def false_alarms(all_: list[Bill], count: int, random_: random.Random) -> int:
+    alarms: list[object] = []
+    told = HybridTokenEstimator(
+        capacity_bytes=0,
+        clock=lambda: 0.0,
+        on_accuracy=lambda event: alarms.append(event.drift) if event.drift else None,
+    )
+    drawn = traffic(random_, all_)
+    for _ in range(count):
+        one = next(drawn)
+        told.record(one.body, one.billed_tokens, **one.names)
+    return len(alarms)
+
+
+def delays(all_: list[Bill], change: Callable[[int], int], tries: int) -> list[int | None]:
+    found: list[int | None] = []
+    for seed in range(tries):
+        into, drawn = estimator(), traffic(random.Random(seed), all_)
+        for _ in range(USUAL_BILLS):
+            one = next(drawn)
+            into.record(one.body, one.billed_tokens, **one.names)
+        is_told = (
+            record(into, one, max(1, change(one.billed_tokens)))
+            for one, _ in zip(drawn, range(MOST_BILLS), strict=False)
+        )
+        found.append(next((nth for nth, told in enumerate(is_told, 1) if told), None))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("calls", type=Path, nargs="+", help="recorded calls, as `tokenctx eval` reads")
+    parser.add_argument("--bills", type=int, default=200_000, help="without a change, of all profiles")
+    parser.add_argument("--tries", type=int, default=5, help="of each change and profile")
+    options = parser.parse_args()
+    by_profile = bills(options.calls)
+    total, began, alarms = sum(map(len, by_profile.values())), time.monotonic(), {}
+    for profile, all_ in by_profile.items():
+        share = max(2000, options.bills * len(all_) // total)
+        alarms[profile] = (share, false_alarms(all_, share, random.Random(profile)))
+        print(f"\r{time.monotonic() - began:4.0f} s  {profile:24}", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    count, false = (sum(column) for column in zip(*alarms.values(), strict=True))
+    print(f"nothing changed: {count:,} bills of {len(alarms)} profiles, {false} false alarms")
+    for profile, (share, number) in alarms.items():
+        if number:
+            print(f"  {profile}: {number} in {share:,}")
+    print(f"{'changed: bills until told':32}{'median':>8}{'p90':>8}{'not told in ' + str(MOST_BILLS):>22}")
+    for title, change in CHANGES.items():
+        found = [one for all_ in by_profile.values() for one in delays(all_, change, options.tries)]
+        told = sorted(one for one in found if one is not None)
+        middle, most = (told[int(len(told) * share)] for share in (0.5, 0.9)) if told else ("-", "-")
+        missed = f"{len(found) - len(told)} of {len(found)}"
+        print(f"{title:32}{middle:>8}{most:>8}{missed:>22}")
+
+
+if __name__ == "__main__":
+    main()
