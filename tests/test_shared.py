@@ -120,11 +120,11 @@ def test_what_is_shared_is_the_total_sealed_under_the_digest_of_the_prefix(count
         ),
     ]
     seal = Sealer(SECRET).seal
-    assert told[-1] == [
+    assert told[2] == [
         (digests[1], prefix, seal(prefix, total, NOW_UNIX_SECONDS)) for prefix, total in totals
     ]
     other = engine()
-    for _, prefix, sealed in told[-1]:
+    for _, prefix, sealed in told[2]:
         assert other.insert(prefix, sealed, b"t", 0.0, NOW_UNIX_SECONDS)
         assert not other.insert(digests[0], sealed, b"t", 0.0, NOW_UNIX_SECONDS)
     found = other.estimate(turn(count + 1), None, None, None, b"t", 0.0)

@@ -2,15 +2,17 @@
 
     python3 dev.py study drift calls.jsonl.gz --bills 200000
 
-Recorded calls are drawn again and again, each as the first of a conversation: programs (calls of one
-project with one system prompt and one set of tools) keep their own share of the traffic, and a program's
-calls come in bursts. First nothing changes, and each alarm is false. Then bills of one profile change half
-way, by a hidden prompt or another tokenizer, and the bills until the alarm are counted.
+Recorded calls are drawn again and again, each as the first of a conversation: programs (calls of
+one project with one system prompt and one set of tools) keep their own share of the traffic, and a
+program's calls come in bursts. First nothing changes, and each alarm is false. Then bills of one
+profile change half way, by a hidden prompt or another tokenizer, and the bills until the alarm are
+counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import time
@@ -26,6 +28,7 @@ from tokenctx._evaluation.evaluation import Unusable, numbered_lines, read_call
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tokenctx import AccuracyEvent, Drift
     from tokenctx._evaluation.evaluation import Call
 
 LEAST_CALLS: Final = 40
@@ -53,7 +56,7 @@ class Bill:
 
 
 def bills(paths: Iterable[Path]) -> dict[str, list[Bill]]:
-    """What is watched, by profile: calls of text, tools and schemas that their request determines."""
+    """What is watched, by profile: text, tools and schemas that their request determines."""
     counter, found = HybridTokenEstimator(), defaultdict(list)
     for path in paths:
         for number, line, _ in numbered_lines(path):
@@ -88,52 +91,46 @@ def traffic(random_: random.Random, all_: list[Bill]) -> Iterator[Bill]:
             yield random_.choice(program)
 
 
-def estimator() -> HybridTokenEstimator:
+def watched(alarms: list[Drift]) -> HybridTokenEstimator:
     """One that knows next to no conversation, so that each call is the first of one."""
-    return HybridTokenEstimator(capacity_bytes=0, clock=lambda: 0.0)
 
+    def note(event: AccuracyEvent) -> None:
+        if event.drift is not None:
+            alarms.append(event.drift)
 
-def record(into: HybridTokenEstimator, one: Bill, billed_tokens: int) -> bool:
-    """Whether it is an alarm."""
-    before = len(into.drifts())
-    told = [drift.told for drift in into.drifts()]
-    into.record(one.body, billed_tokens, **one.names)
-    return len(into.drifts()) > before or [drift.told for drift in into.drifts()] != told
+    return HybridTokenEstimator(capacity_bytes=0, clock=lambda: 0.0, on_accuracy=note)
 
 
 def false_alarms(all_: list[Bill], count: int, random_: random.Random) -> int:
-    alarms: list[object] = []
-    told = HybridTokenEstimator(
-        capacity_bytes=0,
-        clock=lambda: 0.0,
-        on_accuracy=lambda event: alarms.append(event.drift) if event.drift else None,
-    )
-    drawn = traffic(random_, all_)
-    for _ in range(count):
-        one = next(drawn)
-        told.record(one.body, one.billed_tokens, **one.names)
+    alarms: list[Drift] = []
+    estimator = watched(alarms)
+    for one in itertools.islice(traffic(random_, all_), count):
+        estimator.record(one.body, one.billed_tokens, **one.names)
     return len(alarms)
 
 
-def delays(all_: list[Bill], change: Callable[[int], int], tries: int) -> list[int | None]:
-    found: list[int | None] = []
-    for seed in range(tries):
-        into, drawn = estimator(), traffic(random.Random(seed), all_)
-        for _ in range(USUAL_BILLS):
-            one = next(drawn)
-            into.record(one.body, one.billed_tokens, **one.names)
-        is_told = (
-            record(into, one, max(1, change(one.billed_tokens)))
-            for one, _ in zip(drawn, range(MOST_BILLS), strict=False)
-        )
-        found.append(next((nth for nth, told in enumerate(is_told, 1) if told), None))
-    return found
+def delay(all_: list[Bill], change: Callable[[int], int], random_: random.Random) -> int | None:
+    """Bills until the first alarm after the change; None if there is none."""
+    alarms: list[Drift] = []
+    estimator, drawn = watched(alarms), traffic(random_, all_)
+    for one in itertools.islice(drawn, USUAL_BILLS):
+        estimator.record(one.body, one.billed_tokens, **one.names)
+    alarms.clear()
+    for nth, one in enumerate(itertools.islice(drawn, MOST_BILLS), 1):
+        estimator.record(one.body, max(1, change(one.billed_tokens)), **one.names)
+        if alarms:
+            return nth
+    return None
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("calls", type=Path, nargs="+", help="recorded calls, as `tokenctx eval` reads")
-    parser.add_argument("--bills", type=int, default=200_000, help="without a change, of all profiles")
+    parser.add_argument(
+        "calls", type=Path, nargs="+", help="recorded calls, as `tokenctx eval` reads"
+    )
+    parser.add_argument(
+        "--bills", type=int, default=200_000, help="without a change, of all profiles"
+    )
     parser.add_argument("--tries", type=int, default=5, help="of each change and profile")
     options = parser.parse_args()
     by_profile = bills(options.calls)
@@ -148,11 +145,19 @@ def main() -> None:
     for profile, (share, number) in alarms.items():
         if number:
             print(f"  {profile}: {number} in {share:,}")
-    print(f"{'changed: bills until told':32}{'median':>8}{'p90':>8}{'not told in ' + str(MOST_BILLS):>22}")
+    print(
+        f"{'changed: bills until told':32}{'median':>8}{'p90':>8}{'not told in ' + str(MOST_BILLS):>22}"
+    )
     for title, change in CHANGES.items():
-        found = [one for all_ in by_profile.values() for one in delays(all_, change, options.tries)]
+        found = [
+            delay(all_, change, random.Random(seed))
+            for all_ in by_profile.values()
+            for seed in range(options.tries)
+        ]
         told = sorted(one for one in found if one is not None)
-        middle, most = (told[int(len(told) * share)] for share in (0.5, 0.9)) if told else ("-", "-")
+        middle, most = (
+            (told[int(len(told) * share)] for share in (0.5, 0.9)) if told else ("-", "-")
+        )
         missed = f"{len(found) - len(told)} of {len(found)}"
         print(f"{title:32}{middle:>8}{most:>8}{missed:>22}")
 

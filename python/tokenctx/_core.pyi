@@ -124,7 +124,9 @@ class Engine:
         unix_seconds: int,
         *,
         wants_cache_points: Literal[False] = False,
-    ) -> tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]], _Told | None] | None: ...
+    ) -> (
+        tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]], _Told | None] | None
+    ): ...
     @overload
     def record(
         self,

@@ -27,11 +27,17 @@ const UNCHANGED_SHARE: f64 = 0.45;
 /// Sum of log-likelihoods that is an alarm: one false alarm in e^18 bills, which is a month with 2,000,000 a day.
 const ALARM: f64 = 18.0;
 
+/// An alarm needs surprises of so many contexts, or twice the evidence: one application may change too.
+const LEAST_CONTEXTS: u32 = 3;
+
 /// Surprises of one context after which a further one counts for half.
 const HALF_WEIGHT: f64 = 12.0;
 
 /// What is usual in a context is told by so many bills, before which none is a surprise.
-const MEMORY: usize = 16;
+const MEMORY: usize = 24;
+
+/// One in so many surprises becomes usual: what stays surprising is usual in the end.
+const LEARNED_SURPRISES: u32 = 4;
 
 /// A bill is a surprise that is further off than three of four are, times this.
 const WIDTH: f64 = 2.0;
@@ -92,6 +98,7 @@ struct Usual {
     /// Errors in tokens, and the counts they are of.
     newest: [(f64, f64); MEMORY],
     bills: usize,
+    surprises: u32,
     /// Surprises in the run of this number.
     run: (u64, u32),
 }
@@ -101,8 +108,8 @@ struct Usual {
 struct Series {
     /// More is billed, and less is billed.
     sums: [Sum; 2],
-    /// Changes so far: what was usual before one is forgotten.
-    changes: u64,
+    /// Unlike all others, and another after each change: what was usual before it is forgotten.
+    number: u64,
     last: Option<Drift>,
     bills_since: u32,
 }
@@ -116,6 +123,8 @@ struct Sum {
     run: u64,
     since_unix_seconds: u64,
     bills: u32,
+    /// Contexts whose bills they are.
+    contexts: u32,
     /// The newest surprises: tokens and shares.
     surprises: Vec<(f64, f64)>,
 }
@@ -125,7 +134,8 @@ struct Sum {
 pub(super) struct Watch {
     series: LruCache<(String, String), Series>,
     usual: LruCache<(u64, u64), Usual>,
-    runs: u64,
+    /// The last of the numbers that tell series and runs apart.
+    numbers: u64,
 }
 
 impl Default for Watch {
@@ -133,7 +143,7 @@ impl Default for Watch {
         Watch {
             series: LruCache::new(SERIES),
             usual: LruCache::new(CONTEXTS),
-            runs: 0,
+            numbers: 0,
         }
     }
 }
@@ -142,9 +152,13 @@ impl Watch {
     /// Looks at one bill; the change that it shows to have happened, if it does.
     pub(super) fn observe(&mut self, seen: &Observation, unix_seconds: u64) -> Option<Drift> {
         let key = (seen.profile.clone(), seen.host.clone());
-        let series = self.series.get_or_insert_mut(key, Series::default);
+        let numbers = &mut self.numbers;
+        let series = self.series.get_or_insert_mut(key, || Series {
+            number: next(numbers),
+            ..Series::default()
+        });
         series.bills_since = series.bills_since.saturating_add(1);
-        let [own, tools] = seen.contexts.map(|context| (context, series.changes));
+        let [own, tools] = seen.contexts.map(|context| (context, series.number));
         let has_own = self.usual.peek(&own).is_some_and(Usual::is_known);
         let asked = if has_own { own } else { tools };
         let mut surprise = None;
@@ -154,7 +168,9 @@ impl Watch {
             if key == asked && usual.is_known() {
                 surprise = Some(usual.surprise(seen.counted, seen.billed));
             }
-            if surprise.is_none_or(|it| !it.is_beyond) || key != asked {
+            let is_surprised = key == asked && surprise.is_some_and(|it| it.is_beyond);
+            usual.surprises = usual.surprises.wrapping_add(u32::from(is_surprised));
+            if !is_surprised || usual.surprises % LEARNED_SURPRISES == 0 {
                 usual.learn(seen.counted, seen.billed);
             }
         }
@@ -165,13 +181,13 @@ impl Watch {
             sum.add(
                 is_surprise.then_some(surprise),
                 usual,
-                &mut self.runs,
+                &mut self.numbers,
                 unix_seconds,
             );
-            if sum.evidence >= ALARM {
+            if sum.is_alarm() {
                 let drift = sum.drift(seen, unix_seconds);
                 *series = Series {
-                    changes: series.changes + 1,
+                    number: next(&mut self.numbers),
                     last: Some(drift.clone()),
                     ..Series::default()
                 };
@@ -207,6 +223,11 @@ impl Watch {
     pub(super) fn clear(&mut self) {
         *self = Watch::default();
     }
+}
+
+fn next(numbers: &mut u64) -> u64 {
+    *numbers = numbers.wrapping_add(1);
+    *numbers
 }
 
 /// What a bill has that its context has usually not.
@@ -268,7 +289,17 @@ fn quantile(numbers: impl Iterator<Item = f64>, (part, whole): (usize, usize)) -
 }
 
 impl Sum {
-    fn add(&mut self, surprise: Option<Surprise>, usual: &mut Usual, runs: &mut u64, now: u64) {
+    fn is_alarm(&self) -> bool {
+        self.evidence
+            >= ALARM
+                * if self.contexts < LEAST_CONTEXTS {
+                    2.0
+                } else {
+                    1.0
+                }
+    }
+
+    fn add(&mut self, surprise: Option<Surprise>, usual: &mut Usual, numbers: &mut u64, now: u64) {
         let before = (CAUTION * self.usual_share).clamp(USUAL_SHARE, 0.9);
         let after = 1.0 - UNCHANGED_SHARE * (1.0 - before);
         let is_surprise = f64::from(u8::from(surprise.is_some()));
@@ -278,9 +309,8 @@ impl Sum {
             return;
         };
         if self.evidence == 0.0 {
-            *runs += 1;
             *self = Sum {
-                run: *runs,
+                run: next(numbers),
                 since_unix_seconds: now,
                 usual_share: self.usual_share,
                 ..Sum::default()
@@ -288,6 +318,7 @@ impl Sum {
         }
         if usual.run.0 != self.run {
             usual.run = (self.run, 0);
+            self.contexts = self.contexts.saturating_add(1);
         }
         let weight = HALF_WEIGHT / (HALF_WEIGHT + f64::from(usual.run.1));
         usual.run.1 = usual.run.1.saturating_add(1);

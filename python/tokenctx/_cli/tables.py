@@ -33,6 +33,7 @@ WORDS: Final = {
     "builtin_tool": "a tool that the provider defines: its definition is not in the request",
     "byte_order_mark": "a byte order mark before the body",
     "changed_context": "system prompt or tools differ from those of the recorded call",
+    "changed_provider": "the provider has lately begun to bill otherwise",
     "changed_options": "options differ from those of the recorded call",
     "cleared_thinking": "thinking that the provider is asked to clear is not counted",
     "cleared_tool_uses": "tool results that the provider is asked to clear are not counted",

@@ -51,8 +51,8 @@ class Drift(Result):
     @classmethod
     def of(cls, told: tuple[str, str, int, int, int, int, int]) -> Drift:
         """What the core says."""
-        *who_and_when, tokens, permille, bill_count = told
-        return cls(*who_and_when, tokens, permille / 10, bill_count)  # type: ignore[arg-type]
+        profile, provider, since, told_at, tokens, permille, bill_count = told
+        return cls(profile, provider, since, told_at, tokens, permille / 10, bill_count)
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, timezone.utc).isoformat(timespec="seconds")

@@ -192,6 +192,14 @@ STORE_VALUES: Final = Instrument(
     ("outcome",),
     is_observed=True,
 )
+DRIFT: Final = Instrument(
+    "tokenctx.drift",
+    "gauge",
+    "1",
+    "Last change in how a provider counts, as a share of the count; absent where there was none",
+    ("profile", "provider"),
+    is_observed=True,
+)
 TABLE_AGE: Final = Instrument(
     "tokenctx.table.age",
     "gauge",
@@ -257,6 +265,6 @@ INSTRUMENTS: Final = (
     *(ESTIMATES, ESTIMATE_SECONDS, RECORD_SECONDS, REQUEST_TOKENS, KNOWN_SHARE),
     *(ESTIMATED_TOKENS, BILLED_TOKENS, FORETOLD_TOKENS, ERROR, RECORDS, REPLIES),
     *(REFUSED, FAILURES, KNOWN_PREFIXES, KNOWN_BYTES, CAPACITY_BYTES, LOOKUPS, DROPPED),
-    *(STORE_UP, STORE_STOPPED, STORE_VALUES, TABLE_AGE),
+    *(STORE_UP, STORE_STOPPED, STORE_VALUES, DRIFT, TABLE_AGE),
     *GENAI,
 )

@@ -20,7 +20,7 @@ from tokenctx._usage.callbacks import Callback
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tokenctx._estimate.accuracy import AccuracyEvent, NotRecorded
+    from tokenctx._estimate.accuracy import AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metric_table import Instrument
     from tokenctx._models import Estimate
     from tokenctx._usage.normal import Usage
@@ -47,6 +47,10 @@ class Kept(Protocol):
 
     def shared_state(self) -> dict[str, tuple[float, str]]:
         """As `HybridTokenEstimator.shared_state`."""
+        ...
+
+    def drifts(self) -> Iterable[Drift]:
+        """As `HybridTokenEstimator.drifts`."""
         ...
 
 
@@ -137,6 +141,8 @@ class Metrics:
             for operation, (seconds, reason) in estimator.shared_state().items():
                 yield table.STORE_UP, (operation,), float(not reason)
                 yield table.STORE_STOPPED, (operation, reason), seconds
+            for drift in estimator.drifts():
+                yield table.DRIFT, (drift.profile, drift.provider), drift.percent / 100
         for name, made in _table_days():
             yield table.TABLE_AGE, (name,), max(0.0, time.time() - made)
 
@@ -164,6 +170,8 @@ def merged(instrument: Instrument, one: float, other: float) -> float:
     """One number of two processes or estimators: sums; the worst state of a store."""
     if instrument is table.STORE_UP:
         return min(one, other)
+    if instrument is table.DRIFT:
+        return max(one, other, key=abs)
     return max(one, other) if instrument in (table.STORE_STOPPED, table.TABLE_AGE) else one + other
 
 
