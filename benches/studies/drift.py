@@ -145,9 +145,8 @@ def main() -> None:
     for profile, (share, number) in alarms.items():
         if number:
             print(f"  {profile}: {number} in {share:,}")
-    print(
-        f"{'changed: bills until told':32}{'median':>8}{'p90':>8}{'not told in ' + str(MOST_BILLS):>22}"
-    )
+    missed = f"not told in {MOST_BILLS}"
+    print(f"{'changed: bills until told':32}{'median':>8}{'p90':>8}{missed:>22}")
     for title, change in CHANGES.items():
         found = [
             delay(all_, change, random.Random(seed))
