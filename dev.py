@@ -57,6 +57,7 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
     "bounds": ("cli",),
     "budgets": ("redis",),
     "busy_loop": ("test",),
+    "data_bundle": ("limits",),
     "drift": ("cli",),
     "edits": ("cli",),
     "forecast_cost": (),

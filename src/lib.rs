@@ -46,6 +46,7 @@ pub mod bpe;
 pub mod claude;
 #[doc(hidden)]
 pub mod count;
+mod data;
 #[doc(hidden)]
 pub mod encoding;
 #[doc(hidden)]
@@ -78,7 +79,7 @@ pub use encoding::Encoding;
 pub use engine::{
     About, Alone, Answer, Billed, Body, CachePoint, CachePoints, CachedPrefix, Call, Drift, Engine,
     Estimate, Host, Method, Record, ReplyFault, RequestCount, Settings, SharedEntry, Source,
-    Statistics, UNRECORDED, Wanted,
+    Statistics, UNRECORDED, Wanted, replace_tables,
 };
 pub use error::{Error, Items};
 #[doc(inline)]

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenctx._tables import table_path
+from tokenctx._estimate.data import bundle_of
+from tokenctx._tables import read_table, table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,8 @@ EXAMPLES = {
     "calls.jsonl": (DATA / "recorded-calls.jsonl").read_bytes(),
     "calls.jsonl.gz": gzip.compress((DATA / "recorded-calls.jsonl").read_bytes()),
     "sessions.jsonl.gz": b"",
+    "bundle.json": json.dumps(bundle_of({"limits": read_table("limits")})).encode(),
+    "tokenctx-data.json": b"",
     "tokenizer.json": b"",
     "page.html": b"",
 }

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tokenctx._context.window import ContextWindow, ModelFit
     from tokenctx._cost.prices import Prices
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
+    from tokenctx._estimate.data import load_data
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._usage.agents import agent_hints
     from tokenctx._usage.normal import SessionUsage, Usage, normalize_usage
@@ -121,6 +122,7 @@ __all__ = [
     "image_size",
     "image_tokens",
     "list_encodings",
+    "load_data",
     "mime",
     "model_limits",
     "normalize_usage",
@@ -162,6 +164,7 @@ _LOADED_WHEN_USED = {
     "agent_hints": "_usage.agents",
     "convert_messages": "convert",
     "convert_response": "convert",
+    "load_data": "_estimate.data",
     "mime": "mime",
     "model_limits": "_context.limits",
     "normalize_usage": "_usage.normal",

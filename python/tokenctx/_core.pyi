@@ -50,6 +50,7 @@ __all__ = [
     "profile_of_model",
     "profiles",
     "rank_file",
+    "replace_tables",
     "split_pattern",
 ]
 
@@ -468,6 +469,7 @@ def rank_file(encoding: EncodingName) -> bytes:
 def split_pattern(encoding: EncodingName) -> str:
     """The split rule as the regular expression that its vendor publishes, tiktoken's `pat_str`."""
 
+def replace_tables(tables: dict[str, str]) -> None: ...
 def profiles(rows: str | None = None) -> str:
     """Every profile as a JSON object by name: its layout, its fields, its models and its source.
 

@@ -2,13 +2,15 @@
 //!
 //! The table is `bounds.json`: for each profile and stratum what billed over counted was for nine
 //! of ten recorded calls, made by `benches/studies/bounds.py`. It is read on first use.
+use crate::data::DataTable;
 use crate::json::{Document, Limits, Value};
 use crate::profile::Profile;
 use crate::request::{Assumptions, MediaKind, Message, Part, Request};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-const TABLE: &str = include_str!("../../python/tokenctx/data/bounds.json");
+pub(super) static DATA: DataTable =
+    DataTable::new(include_str!("../../python/tokenctx/data/bounds.json"));
 
 /// Beginnings of the assumptions that make a count undetermined; an unknown model has a row.
 const GUESSES: [&str; 5] = ["builtin_", "remote_", "server_", "unknown_", "unreadable_"];
@@ -174,9 +176,16 @@ type Row = [[Option<Bounds>; Stratum::ALL.len()]; 3];
 fn rows() -> &'static HashMap<String, Row> {
     static ROWS: OnceLock<HashMap<String, Row>> = OnceLock::new();
     ROWS.get_or_init(|| {
-        let document = Document::parse(TABLE, &Limits::default());
+        let document = Document::parse(DATA.text(), &Limits::default());
         document.map_or_else(|_| HashMap::new(), |it| read(it.root()))
     })
+}
+
+/// Why `text` is no table of bounds; `None` if it is one.
+pub(super) fn fault(text: &str) -> Option<String> {
+    let document = Document::parse(text, &Limits::default());
+    let is_table = document.is_ok_and(|it| !read(it.root()).is_empty());
+    (!is_table).then(|| "it has no rows".to_owned())
 }
 
 fn read(root: Value<'_>) -> HashMap<String, Row> {

@@ -27,6 +27,7 @@ mod settings;
 pub mod shape;
 mod shared;
 mod statistics;
+mod tables;
 
 pub use cache_points::{CachePoint, CachePoints, CachedPrefix};
 pub use drift::Drift;
@@ -36,6 +37,7 @@ pub use lesson::Billed;
 pub use settings::{Method, Settings};
 pub use shared::{SharedEntry, Wanted};
 pub use statistics::{Statistics, UNRECORDED};
+pub use tables::replace_tables;
 
 use crate::Error;
 use crate::count::{Counter, Vocabularies};

@@ -1,12 +1,14 @@
 //! Limits of models: how long a context, an input and an output may be.
 //!
 //! The table is `limits.json`, made by `benches/studies/model_limits.py`; it is read on first use.
+use crate::data::DataTable;
 use crate::json::{Document, Limits, Value};
 use crate::profile::model_name::ModelName;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-const TABLE: &str = include_str!("../../python/tokenctx/data/limits.json");
+pub(crate) static DATA: DataTable =
+    DataTable::new(include_str!("../../python/tokenctx/data/limits.json"));
 
 /// A longer name is no model's.
 const MAX_NAME_BYTES: usize = 500;
@@ -45,7 +47,7 @@ impl ModelLimits {
         if name.own.len() > MAX_NAME_BYTES {
             return None;
         }
-        let rows = ROWS.get_or_init(|| rows(TABLE));
+        let rows = ROWS.get_or_init(|| rows(DATA.text()));
         let plain = name.plain();
         let mut rest = Some(plain.as_str());
         while let Some(start) = rest {
@@ -57,6 +59,11 @@ impl ModelLimits {
         }
         None
     }
+}
+
+/// Why `text` is no table of limits; `None` if it is one.
+pub(crate) fn fault(text: &str) -> Option<String> {
+    rows(text).is_empty().then(|| "it has no rows".to_owned())
 }
 
 fn rows(table: &str) -> Vec<(String, ModelLimits)> {

@@ -6,7 +6,7 @@
 pub mod cut;
 mod field;
 mod layout;
-mod limits;
+pub(crate) mod limits;
 pub mod model_name;
 mod prices;
 pub mod table;

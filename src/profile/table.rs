@@ -3,6 +3,7 @@
 //! The longest known beginning of the name wins; among equal ones the profile that is made for the
 //! provider of the request. A name that nothing is known of falls to the nearest family: the
 //! longest known name that stands inside it, what the provider serves, what the dialect means.
+use crate::data::DataTable;
 use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::profile::Profile;
 use crate::profile::field::{Fault, none_of, text, texts, write_list, write_member};
@@ -11,7 +12,8 @@ use crate::profile::model_name::{ModelName, NameParts, begins};
 use crate::request::Dialect;
 use std::sync::OnceLock;
 
-const TABLE: &str = include_str!("../../python/tokenctx/data/profiles.json");
+pub(crate) static DATA: DataTable =
+    DataTable::new(include_str!("../../python/tokenctx/data/profiles.json"));
 
 /// Shorter names say nothing inside of a longer one.
 const MIN_INNER_NAME_BYTES: usize = 3;
@@ -99,12 +101,27 @@ pub struct Table {
     is_custom: bool,
 }
 
+/// Why `text` is no table of profiles; `None` if it is one.
+pub(crate) fn fault(text: &str) -> Option<String> {
+    let document = match Document::parse(text, &Limits::default()) {
+        Ok(document) => document,
+        Err(error) => return Some(error.to_string()),
+    };
+    match Table::read(document.root()) {
+        Err(error) => Some(error.to_string()),
+        Ok(table) if table.profiles.iter().all(|it| it.name != "universal") => {
+            Some("it has no profile 'universal'".to_owned())
+        }
+        Ok(_) => None,
+    }
+}
+
 impl Table {
     /// The table of the package, read on first use.
     pub fn bundled() -> &'static Table {
         static TABLE_ONCE: OnceLock<Table> = OnceLock::new();
         TABLE_ONCE.get_or_init(|| {
-            let document = Document::parse(TABLE, &Limits::default());
+            let document = Document::parse(DATA.text(), &Limits::default());
             let table = document.map(|it| Table::read(it.root()));
             table
                 .unwrap_or_else(|_| Ok(Table::default()))
@@ -450,7 +467,7 @@ mod tests {
 
     #[test]
     fn the_table_of_the_package_has_no_fault() {
-        let document = Document::parse(TABLE, &Limits::default()).expect("JSON");
+        let document = Document::parse(DATA.text(), &Limits::default()).expect("JSON");
         let read = Table::read(document.root()).map(|table| table.profiles.len());
         assert_eq!(
             read,

@@ -55,6 +55,18 @@ pub(super) fn model_name(model: &Bound<'_, PyString>) -> PyResult<String> {
     guard(|| with_text(model, |model, _| Table::bundled().model_name(model).own))
 }
 
+/// Takes over newer tables, by name, as JSON: all or none.
+#[pyfunction]
+pub(super) fn replace_tables(tables: std::collections::BTreeMap<String, String>) -> PyResult<()> {
+    guard(|| {
+        let tables: Vec<_> = tables
+            .iter()
+            .map(|(name, text)| (&**name, &**text))
+            .collect();
+        crate::engine::replace_tables(&tables).map_err(PyValueError::new_err)
+    })
+}
+
 /// The limits of `model`, as an estimate without profiles of the user has them.
 #[pyfunction]
 pub(super) fn limits_of_model<'py>(

@@ -12,7 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from tokenctx._cli.context import context_command
+from tokenctx._cli.data import data_command
 from tokenctx._cli.eval import eval_command
+from tokenctx._cli.fit import fit_command, recordings_command
 from tokenctx._cli.help_texts import DIALECT, ENCODING, PROVIDER, examples
 from tokenctx._cli.inputs import BadLine, Count, Kind, Options, counts, read_input
 from tokenctx._cli.profiles import profiles_command
@@ -335,3 +337,12 @@ app.command(
     "eval",
     epilog=examples("eval calls.jsonl.gz --by model", "eval calls.jsonl --worst 10 --least 1"),
 )(eval_command)
+app.command(
+    "recordings",
+    epilog=examples("recordings spend_logs.jsonl --output calls.jsonl", "recordings spans.json"),
+)(recordings_command)
+app.command(
+    "fit",
+    epilog=examples("fit spend_logs.jsonl --profiles own.json --learned learned.json"),
+)(fit_command)
+app.command("data", epilog=examples("data", "data bundle.json --all"))(data_command)

@@ -73,7 +73,7 @@ def console(*, is_error: bool = False) -> Console:
 
 
 @contextmanager
-def progress(title: str, total: int) -> Iterator[Any]:
+def progress(title: str, total: int | None) -> Iterator[Any]:
     """A bar on standard error while there is a terminal; gives what moves it."""
     screen = console(is_error=True)
     columns = (

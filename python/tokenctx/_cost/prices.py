@@ -199,6 +199,16 @@ def bundled_table() -> _Table:
     return _Table(content, f"table of {sources}")
 
 
+def check_table(content: Mapping[str, Any]) -> None:
+    """Whether `content` can stand in for the table of this package; raises ValueError if not."""
+    if not isinstance(content.get("sources"), Mapping):
+        raise ValueError("prices have no `sources`")  # noqa: TRY004
+    for name, row in content["models"].items():
+        read_periods(name, row)
+    if bundled_table.cache_info().currsize:
+        raise ValueError("prices: they are in use already; load newer tables before the first cost")
+
+
 @cache
 def default_prices() -> Prices:
     """What `Estimate.cost` and `Usage.cost` go by."""
