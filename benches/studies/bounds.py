@@ -1,13 +1,14 @@
 """Makes `bounds.json` from recorded calls, and shows what the bounds cover on other projects.
 
-    python3 dev.py study bounds --calls a.jsonl.gz b.jsonl.gz --sessions c.jsonl.gz           # where
-    python3 dev.py study bounds --calls a.jsonl.gz b.jsonl.gz --sessions c.jsonl.gz --write   # made
+    python3 dev.py study bounds --calls a.jsonl.gz b.jsonl.gz --sessions c.jsonl.gz
 
-A bound is a quantile of errors: (billed - counted) / (counted + slack), for each profile and
-stratum; counted by what the projects tell that did not send the call (`held_out.py`). The narrowest
-interval around the count that holds the wanted share is taken. The unit is the project, not the
-call: a row of few projects borrows from its provider's, that one from all (`Trust`), and the wanted share is corrected for so few, as in split conformal
-prediction. What is shown as covered is so by bounds that were made without the project.
+shows them, and makes the table too with `--write`. A bound is a quantile of errors, (billed -
+counted) / (counted + slack), for each profile and stratum; counted by what the projects tell that
+did not send the call (`held_out.py`). The narrowest interval around the count that holds the wanted
+share is taken. Where constants are fitted the unit is the project, not the call: a row of few
+projects borrows from its provider's, that one from all (`Trust`), and the wanted share is corrected
+for so few, as in split conformal prediction. What is shown as covered is so by bounds that were
+made without the project.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ from tokenctx._evaluation.replay import replay
 from tokenctx._evaluation.strata import POOLS, vendor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tokenctx._evaluation.evaluation import Call
     from tokenctx._evaluation.held_out import Chunk, Task
