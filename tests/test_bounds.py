@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 import bounds
 import tokenctx
-from reference.bounds import METHODS, STRATA, UNKNOWN_MODEL, interval, table
+from reference.bounds import (
+    LONG_TOKENS,
+    METHODS,
+    STRATA,
+    UNKNOWN_MODEL,
+    bounds_permille,
+    interval,
+    scope_after,
+    table,
+)
 from test_eval import CALLS
 from tokenctx._estimate.profiles import bundled_profiles
 
@@ -21,8 +30,9 @@ if TYPE_CHECKING:
     from tokenctx._models import Dialect
 
 TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}}
-LEAST_SHARE, MOST_SHARE = 0.86, 0.94
-"""Of other calls in the bounds of an estimate that is no single number; 90 % are aimed at."""
+LEAST_SHARE = 0.84
+"""Of the calls of other projects in the bounds, in each pool of many calls; 90 % are aimed at."""
+MANY_CALLS = 100
 
 
 def user(*content: Any) -> dict[str, Any]:
@@ -141,37 +151,93 @@ def test_a_delta_has_the_bounds_of_what_is_new() -> None:
 
 @given(st.lists(st.floats(-0.9, 9), min_size=1, max_size=200))
 def test_the_narrowest_interval_holds_zero_and_the_wanted_share(errors: list[float]) -> None:
-    low, high = bounds.narrowest([(error, 1.0) for error in errors])
+    low, high = bounds.narrowest([(error, 1.0) for error in errors], 0)
     assert low <= 0 <= high
     inside = sum(low <= error <= high for error in errors)
-    assert inside >= min(len(errors), bounds.COVERAGE * len(errors))
+    assert inside >= bounds.COVERAGE * len(errors)
 
 
 def test_the_narrowest_interval_leaves_the_far_ones_out() -> None:
     errors = [(0.0, 1.0)] * 95 + [(3.0, 1.0)] * 5
-    assert bounds.narrowest(errors) == (0, 0)
+    assert bounds.narrowest(errors, 0) == (0, 0)
     errors = [(number / 100, 1.0) for number in range(100)]
-    assert bounds.narrowest(errors)[1] == pytest.approx(bounds.COVERAGE, abs=0.02)
+    assert bounds.narrowest(errors, 0)[1] == pytest.approx(bounds.COVERAGE, abs=0.02)
 
 
-def test_a_row_of_few_calls_is_like_its_parent() -> None:
-    def made(name: str, error: float) -> bounds.Point:
-        billed = round(1000 + error * 1020)
-        names = (name, "provider x", "all")
-        return bounds.Point("", "", "", "whole", names, "text", 1000, billed, is_determined=True)
+def made(group: str, error: float, name: str = "kimi") -> bounds.Point:
+    billed = round(1000 + error * 1020)
+    names = (name, "provider moonshot", "all")
+    return bounds.Point("", group, "", "whole", names, "text", 1000, billed, is_determined=True)
 
-    many = [made("many", number / 1000) for number in range(-100, 100)]
-    few = [made("few", 0)] * bounds.LEAST_CALLS
-    table = bounds.fit([*many, *few, made("one", 0)])
-    parent = table["whole", "provider x", "text"]
-    own = table["whole", "few", "text"]
-    assert ("whole", "one", "text") not in table
-    assert own == pytest.approx(parent, abs=20)
-    assert own[0] < 1000 < own[1]
+
+def test_fewer_projects_have_wider_bounds() -> None:
+    errors = [number / 1000 for number in range(-100, 100)]
+    one = bounds.fit(made("a", error) for error in errors)
+    many = bounds.fit(made(group, error) for group in "abcdefghijkl" for error in errors)
+    row: bounds.Row = ("whole", "kimi", "text")
+    assert one[row][0] < many[row][0] < 1000 < many[row][1] < one[row][1]
+
+
+def test_a_project_of_many_calls_weighs_hardly_more_than_one_of_some() -> None:
+    calls = [made(group, 0.2) for group in "abcdefgh" for _ in range(20)]
+    large = [made("z", 0) for _ in range(10_000)]
+    assert bounds.fit([*calls, *large])["whole", "kimi", "text"][1] > 1190
+
+
+def test_a_row_of_few_calls_borrows_from_its_parent() -> None:
+    others = [made(group, 0.3, "kimi-k2.5") for group in "abcdefgh" for _ in range(20)]
+    few = [made("z", 0)] * bounds.LEAST_CALLS
+    table = bounds.fit([*others, *few])
+    assert table["whole", "kimi", "text"][1] > 1290
+    assert ("whole", "kimi", "text") not in bounds.fit([*others, *few[1:]])
+
+
+def test_a_project_is_judged_by_bounds_of_the_others() -> None:
+    points = [made(group, 0) for group in "abcdefgh" for _ in range(20)]
+    odd = [made("z", 0.5)] * 100
+    results = list(bounds.judged_elsewhere([*points, *odd]))
+    assert not any(one.is_covered for one in results if one.point.group == "z")
+    assert all(one.is_covered for one in results if one.point.group != "z")
+
+
+def test_a_reply_of_a_long_conversation_has_bounds_of_its_own() -> None:
+    answer = {"role": "assistant", "content": [text("Done.")]}
+    estimator = tokenctx.HybridTokenEstimator()
+    widths = []
+    for billed in (LONG_TOKENS - 1, LONG_TOKENS):
+        first = {"model": "claude-sonnet-4-5", "messages": [user(text(f"Look {billed}."))]}
+        estimator.record(first, billed)
+        longer = {**first, "messages": [*first["messages"], answer, user(text("Now."))]}
+        estimate = estimator.estimate(longer)
+        widths.append(estimate.high - estimate.low)
+        low, high = bounds_permille(
+            [estimate.profile, "provider anthropic", "all"],
+            scope_after(billed, [answer]),
+            "text",
+        )
+        expected = interval(estimate.tokens, estimate.estimated_tokens, (low, high))
+        assert (estimate.low, estimate.high) == expected
+    assert widths[0] < widths[1]
+
+
+def test_an_output_count_from_the_middle_of_an_answer_is_not_believed() -> None:
+    words = "It is a piece of text. " * 100
+    answer = {"role": "assistant", "content": [text(words)]}
+    first = {"model": "claude-sonnet-4-5", "messages": [user(text("What is a token?"))]}
+    longer = {**first, "messages": [*first["messages"], answer, user(text("Now."))]}
+    estimates = []
+    for output_tokens in (3, 700):
+        estimator = tokenctx.HybridTokenEstimator()
+        usage = {"input_tokens": 9000, "output_tokens": output_tokens}
+        estimator.record(first, usage, reply=answer)
+        estimates.append(estimator.estimate(longer))
+    partial, final = estimates
+    assert (partial.known_tokens, final.known_tokens) == (9000, 9700)
+    assert partial.estimated_tokens > 600
 
 
 def test_the_table_is_written_line_by_line_and_read_back() -> None:
-    known = list(bounds.points(CALLS))
+    known = bounds.all_points([CALLS], [])
     made = bounds.as_json(bounds.fit(known * bounds.LEAST_CALLS), known)
     written = bounds.text_of(made)
     assert json.loads(written) == made
@@ -182,13 +248,12 @@ def test_the_table_is_written_line_by_line_and_read_back() -> None:
 
 
 @pytest.mark.slow
-def test_nine_of_ten_calls_of_other_recordings_are_within_the_bounds(shared_data: Path) -> None:
-    known = list(bounds.points(shared_data / "usage" / "dev.jsonl.gz"))
-    results = [
-        one
-        for one in bounds.judged_elsewhere(known, lambda one: one.id)
-        if one.point.is_determined and ("", "all whole requests") in one.titles
-    ]
-    ranges = [one.is_covered for one in results if one.low < one.high]
-    assert LEAST_SHARE <= sum(ranges) / len(ranges) <= MOST_SHARE
-    assert sum(one.is_covered for one in results) / len(results) >= LEAST_SHARE
+def test_nine_of_ten_calls_of_other_projects_are_within_the_bounds(shared_data: Path) -> None:
+    known = bounds.all_points([shared_data / "usage" / "dev.jsonl.gz"], [])
+    covered: dict[str, list[bool]] = {}
+    for one in bounds.judged_elsewhere(known):
+        for pool in one.point.pools:
+            covered.setdefault(pool, []).append(one.is_covered)
+    shares = {pool: sum(hits) / len(hits) for pool, hits in covered.items()}
+    many = {pool: share for pool, share in shares.items() if len(covered[pool]) >= MANY_CALLS}
+    assert all(share >= LEAST_SHARE for share in many.values()), many

@@ -18,10 +18,10 @@ from multiprocessing import Pool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._cli.eval_tables import Grid
+from tokenctx._cli.eval_tables import Grid, left_out
 from tokenctx._cli.screen import progress
 from tokenctx._evaluation.fit import fitted
-from tokenctx._evaluation.held_out import bundled_rows, by_pool, figures, held_out
+from tokenctx._evaluation.held_out import bundled_rows, by_pool, held_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,10 +35,6 @@ LEAST_CALLS: Final = 10
 """Fewest calls of a row that is shown."""
 EXACT_SHARE: Final = 0.75
 """Of a project's calls without media that are exact, where a row is exact on that project."""
-TITLES: Final = (
-    *("N", "weight", "projects", "in-sample", "median", "p90", "in bounds"),
-    *("out of project", "median", "p90", "in bounds", "width"),
-)
 
 
 @contextmanager
@@ -54,29 +50,6 @@ def mapped(title: str) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]
                     yield result
 
         yield apply
-
-
-def grid(caption: str, title: str, rows: Mapping[str, list[Held]]) -> Grid:
-    """Figures of some calls in each row, with all rules beside those without their project."""
-    return Grid(caption, (title, *TITLES), 1, [(name, *cells(own)) for name, own in rows.items()])
-
-
-def cells(own: list[Held]) -> tuple[str, ...]:
-    with_all, without = figures(own, is_without=False), figures(own, is_without=True)
-    return (
-        f"{with_all.count:,}",
-        f"{sum(one.weight for one in own):,.0f}",
-        str(with_all.projects),
-        f"{with_all.exact:.0f} / {with_all.within_2:.0f} / {with_all.within_5:.0f}",
-        f"{with_all.median:.1f}",
-        f"{with_all.p90:.1f}",
-        f"{with_all.coverage:.0f}",
-        f"{without.exact:.0f} / {without.within_2:.0f} / {without.within_5:.0f}",
-        f"{without.median:.1f}",
-        f"{without.p90:.1f}",
-        f"{without.coverage:.0f}",
-        f"{without.width:.1f}",
-    )
 
 
 def support(rows: Rows, held: list[Held]) -> Grid:
@@ -142,8 +115,8 @@ def main() -> None:
     for table in (
         support(rows, held),
         changes(rows, samples),
-        grid("By profile: exact / 2 % / 5 %", "profile", shown),
-        grid("By kind of call: exact / 2 % / 5 %", "pool", by_pool(held)),
+        left_out("profile", shown),
+        left_out("pool", by_pool(held)),
     ):
         print(f"\n{table.caption}\n\n{table.as_markdown()}")
     if options.write:

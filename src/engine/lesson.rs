@@ -36,14 +36,31 @@ pub struct Billed {
     pub reasoning_tokens: u64,
 }
 
+/// No vocabulary has tokens as long as this on the average of a text, but for runs of one character.
+const MOST_TOKEN_BYTES: u64 = 16;
+
+/// A few tokens may be longer.
+const SLACK_BYTES: u64 = 128;
+
 /// The identity of an answer as it comes back in the next request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reply {
     digests: Vec<Digest>,
     strata: Vec<Stratum>,
     has_reasoning: bool,
+    /// Bytes of what it says and of the arguments of its calls.
+    said_bytes: usize,
     /// Something in it was read as an answer.
     pub is_understood: bool,
+}
+
+impl Reply {
+    /// Whether so many tokens can be all of it. A client may have logged the number while the
+    /// answer was still coming.
+    fn is_billed_by(&self, output_tokens: u64) -> bool {
+        let most_bytes = output_tokens.saturating_mul(MOST_TOKEN_BYTES);
+        output_tokens > 0 && self.said_bytes as u64 <= most_bytes.saturating_add(SLACK_BYTES)
+    }
 }
 
 /// What a billed call tells.
@@ -66,7 +83,17 @@ impl Engine {
             Part::ToolCall(call) => call.signature_bytes > 0,
             part => matches!(part, Part::Reasoning { .. }),
         };
+        let said_bytes = |part: &Part<'_>| match part {
+            Part::Text(text) => text.len(),
+            Part::ToolCall(call) => call.arguments.compact().len(),
+            _ => 0,
+        };
         Reply {
+            said_bytes: messages
+                .iter()
+                .flat_map(|message| &message.parts)
+                .map(said_bytes)
+                .sum(),
             digests: tenant.digester.messages(messages).collect(),
             is_understood: messages.iter().any(is_answer),
             strata: messages.iter().map(Stratum::of_message).collect(),
@@ -142,7 +169,7 @@ impl Engine {
                 options,
             },
         };
-        if reply.digests.is_empty() || billed.output_tokens == 0 {
+        if reply.digests.is_empty() || !reply.is_billed_by(billed.output_tokens) {
             return vec![request];
         }
         let link = |prefix, &digest| reading.tenant.digester.link(prefix, digest);

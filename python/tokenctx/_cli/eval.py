@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path  # noqa: TC003  # likewise
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from tokenctx._cli.eval_tables import document, show, skipped_lines
+from tokenctx._cli.eval_tables import document, left_out, show, skipped_lines
 from tokenctx._cli.money import forecast_grid
 from tokenctx._cli.screen import complain, console, print_document, print_line, progress
 from tokenctx._core import Encoding, __version__
@@ -24,6 +25,7 @@ from tokenctx._evaluation.evaluation import (
     plain_estimator,
 )
 from tokenctx._evaluation.forecasts import forecasts
+from tokenctx._evaluation.held_out import by_pool, figures, held_out
 from tokenctx._evaluation.misses import misses
 from tokenctx._evaluation.peers import PEERS, MissingPeerError, Peer
 from tokenctx._evaluation.recordings import RecordingError, read_recording
@@ -59,12 +61,19 @@ def eval_command(
     cache: Annotated[
         bool, typer.Option("--cache", help="Score forecasts of caches and prices instead.")
     ] = False,
+    leave_one_out: Annotated[
+        bool,
+        typer.Option("--leave-one-out", help="Score each `group` with what the others tell too."),
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="A document.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Score recorded calls: each request estimated with nothing known, beside what was billed."""
     if cache:
         _forecasts(file, provider, least, is_markdown=markdown, as_json=as_json)
+        return
+    if leave_one_out:
+        _left_out(file, is_markdown=markdown, as_json=as_json)
         return
     estimator = plain_estimator(_vocabularies(vocabulary or []))
     evaluation = Evaluation(_chosen(by, tuple(ROWS), "--by"), worst, estimator, _peers(compare))
@@ -109,6 +118,30 @@ def _forecasts(
             for (host, is_continued), figures in sorted(found.items())
         ]
         print_line(json.dumps({"file": file.name, "forecasts": rows}))
+    elif is_markdown:
+        print_document(grid.as_markdown())
+    else:
+        console().print(grid.as_table())
+
+
+def _left_out(file: Path, *, is_markdown: bool, as_json: bool) -> None:
+    """Score the calls of each project with all rules, and with those that the others support."""
+    try:
+        pools = by_pool(held_out([file]))
+    except (OSError, EOFError, zlib.error) as error:
+        complain(str(file), error)
+        raise typer.Exit(1) from None
+    grid = left_out("pool", pools)
+    if as_json:
+        rows = [
+            {
+                "pool": pool,
+                "in_sample": asdict(figures(held, is_without=False)),
+                "out_of_project": asdict(figures(held, is_without=True)),
+            }
+            for pool, held in pools.items()
+        ]
+        print_line(json.dumps({"file": file.name, "pools": rows}))
     elif is_markdown:
         print_document(grid.as_markdown())
     else:

@@ -10,12 +10,14 @@ from rich.table import Table
 
 from tokenctx._cli.screen import console, text, visible
 from tokenctx._core import __version__
+from tokenctx._evaluation.held_out import figures
 from tokenctx._evaluation.strata import DELTA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tokenctx._evaluation.evaluation import Evaluation, Scores, Tally
+    from tokenctx._evaluation.held_out import Held
     from tokenctx._evaluation.misses import Miss
     from tokenctx._evaluation.strata import Promise
 
@@ -154,6 +156,38 @@ def pools(tally: Tally, *, has_promises: bool = True) -> Grid:
     ]
     titles = ("pool", *TITLES, *("must", "aim")[: 2 * has_promises])
     return Grid("Pools, with must and aim" if has_promises else "By kind of call", titles, 1, rows)
+
+
+LEFT_OUT_TITLES: Final = (
+    *("N", "projects", "in-sample", "median", "p90", "in bounds"),
+    *("out of project", "median", "p90", "in bounds", "width"),
+)
+
+
+def left_out(title: str, rows: Mapping[str, Sequence[Held]]) -> Grid:
+    """Calls in each row scored with all rules, and without those of their own project.
+
+    Shares are exact / within 2 % / within 5 %; the width is the median of high minus low in percent
+    of the count.
+    """
+    lines = [(name, *_left_out_cells(held)) for name, held in rows.items() if held]
+    caption = f"By {title}, with and without the project of the call: exact / 2 % / 5 %"
+    return Grid(caption, (title, *LEFT_OUT_TITLES), 1, lines)
+
+
+def _left_out_cells(held: Sequence[Held]) -> tuple[str, ...]:
+    found = [figures(held, is_without=is_without) for is_without in (False, True)]
+    cells = [
+        (
+            f"{one.exact:.0f} / {one.within_2:.0f} / {one.within_5:.0f}",
+            f"{one.median:.1f}",
+            f"{one.p90:.1f}",
+            f"{one.coverage:.0f}",
+        )
+        for one in found
+    ]
+    width = f"{found[1].width:.1f}"
+    return f"{found[0].count:,}", str(found[0].projects), *cells[0], *cells[1], width
 
 
 def _text(promise: Promise | None) -> str:

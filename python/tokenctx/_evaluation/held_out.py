@@ -61,6 +61,7 @@ class Held:
     score: Score
     without: Score
     sample: Sample | None
+    is_known_model: bool
     weight: float = 1.0
 
 
@@ -114,6 +115,7 @@ def scored(chunk: Chunk) -> list[Held]:
                     score,
                     score,
                     _reader().sample(call, estimate),
+                    "unknown_model" not in estimate.assumptions,
                 )
             )
     return found
@@ -142,14 +144,16 @@ class Fold:
     rows: str
     supported: frozenset[tuple[str, Stratum]]
 
+    def has_support(self, call: Held) -> bool:
+        """Whether the rows stand for `call`, or another project has sent such a request."""
+        return call.sample is not None or (call.profile, call.stratum) in self.supported
+
     def score(self, call: Held) -> Held:
         """`call` scored with what the others tell."""
         recorded = read_call(*call.line)
-        names = recorded.names
-        if call.sample is None and (call.profile, call.stratum) not in self.supported:
+        if not self.has_support(call):
             recorded = replace(recorded, model=model_like(call.profile))
-            names = recorded.names
-        estimate = _scorer(self.rows).estimator.estimate(recorded.body, **names)
+        estimate = _scorer(self.rows).estimate(recorded)
         return replace(call, without=score_of(recorded, estimate))
 
 
@@ -251,14 +255,15 @@ def figures(held: Sequence[Held], *, is_without: bool) -> Figures:
         share(size == 0 for size in sizes),
         share(size <= 2 for size in sizes),
         share(size <= 5 for size in sizes),
-        _quantile(sizes, weights, 0.5),
-        _quantile(sizes, weights, 0.9),
+        quantile(sizes, weights, 0.5),
+        quantile(sizes, weights, 0.9),
         share(score.is_covered for score in scores),
-        _quantile(widths, weights, 0.5),
+        quantile(widths, weights, 0.5),
     )
 
 
-def _quantile(numbers: Sequence[float], weights: Sequence[float], share: float) -> float:
+def quantile(numbers: Sequence[float], weights: Sequence[float], share: float) -> float:
+    """The smallest of `numbers` that, with all below it, has `share` of the weight."""
     ordered = sorted(zip(numbers, weights, strict=True))
     left = share * sum(weights)
     for number, weight in ordered:
