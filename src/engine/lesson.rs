@@ -10,7 +10,7 @@ use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;
 use crate::known::{Boundary, KnownOptions, KnownTotal};
 use crate::profile::{Profile, Quality};
-use crate::request::{Assumptions, Message, Part};
+use crate::request::{Assumptions, Message, Part, Signature};
 
 /// Beginnings of the assumptions about what the request does not hold.
 const OUTSIDE_PREFIXES: [&str; 3] = ["remote_", "unreadable_", "server_"];
@@ -40,6 +40,7 @@ pub(super) struct Reply {
     digests: Vec<Digest>,
     strata: Vec<Stratum>,
     has_reasoning: bool,
+    signature: Signature,
     /// Something in it was read as an answer.
     pub is_understood: bool,
 }
@@ -58,10 +59,11 @@ pub(super) struct CallLesson {
 impl Engine {
     /// The identity of an answer by `tenant`. Linear in its size.
     pub(super) fn read_reply(&self, tenant: &Tenant, messages: &[Message<'_>]) -> Reply {
-        let is_reasoning = |part: &Part<'_>| match part {
-            Part::ToolCall(call) => call.signature_bytes > 0,
-            part => matches!(part, Part::Reasoning { .. }),
-        };
+        let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
+        let mut signature = Signature::default();
+        messages
+            .iter()
+            .for_each(|message| signature.join(message.signature));
         Reply {
             digests: tenant.digester.messages(messages).collect(),
             is_understood: messages.iter().any(is_answer),
@@ -70,6 +72,7 @@ impl Engine {
                 .iter()
                 .flat_map(|message| &message.parts)
                 .any(is_reasoning),
+            signature,
         }
     }
 
@@ -271,7 +274,8 @@ fn model_lesson(
 
 /// What an answer costs as input: the output, less the reasoning that does not come back.
 fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
-    let hidden = match reply.has_reasoning {
+    let is_signed = profile.signature_bytes(reply.signature) > 0;
+    let hidden = match reply.has_reasoning || is_signed {
         true => 0,
         false => billed.reasoning_tokens,
     };
