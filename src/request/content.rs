@@ -78,6 +78,7 @@ impl<'a, 'd> Reader<'a, 'd> {
             Kind::Null => {}
             Kind::String => self.text(string(Some(value))),
             Kind::Object => self.block(value),
+            Kind::Array => self.nested(Some(value)),
             _ => self.unknown(value),
         }
     }
