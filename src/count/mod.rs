@@ -341,7 +341,9 @@ impl<'p> Counter<'p> {
                 {
                     self.part(part, true, &mut sum);
                 }
-                Part::Text(text) if message.role == "assistant" => {
+                Part::Text(text)
+                    if message.role == "assistant" && self.profile.reasoning.has_think_tags =>
+                {
                     let said = self.text(self.without_thought(text));
                     sum.text += self.text(text).saturating_sub(said);
                 }

@@ -1,14 +1,14 @@
 //! What a billed call tells: known prefixes, the shape of the conversation, a lesson about its model.
 use super::{Engine, Known, Reading};
 use crate::count::{Counter, last_user_index};
-use crate::engine::answer::{FAILED_VOCABULARY, signed};
+use crate::engine::answer::{FAILED_VOCABULARY, signed, turn_reasoning};
 use crate::engine::bounds::Stratum;
 use crate::engine::estimate::{self, Count};
 use crate::engine::learn::Lesson;
 use crate::engine::shape::{Seen, Shape};
 use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;
-use crate::known::{Boundary, KnownOptions, KnownTotal};
+use crate::known::{Boundary, KnownOptions, KnownPrefix, KnownTotal};
 use crate::profile::{Profile, Quality};
 use crate::request::{Assumptions, Message, Part, Signature};
 
@@ -43,6 +43,13 @@ pub(super) struct Reply {
     signature: Signature,
     /// Something in it was read as an answer.
     pub is_understood: bool,
+}
+
+impl Reply {
+    /// Whether it has reasoning that is billed when it comes back.
+    fn returns_reasoning(&self, profile: &Profile) -> bool {
+        self.has_reasoning || profile.signature_bytes(self.signature) > 0
+    }
 }
 
 /// What a billed call tells.
@@ -85,7 +92,7 @@ impl Engine {
         billed: Billed,
         reply: &Reply,
     ) -> CallLesson {
-        let boundaries = self.boundaries(reading, billed, reply);
+        let boundaries = self.boundaries(reading, known.prefix, billed, reply);
         let is_shaped =
             !boundaries.is_empty() && (known.prefix.is_none() || !known.near.is_empty());
         // What was cleared, or may have been, teaches nothing about a count.
@@ -117,7 +124,13 @@ impl Engine {
     /// The boundaries that a billed call makes known: the request, and the request with its reply.
     ///
     /// None for an input of 0 tokens (a failed call) and for a request without messages.
-    fn boundaries(&self, reading: &Reading<'_>, billed: Billed, reply: &Reply) -> Vec<Boundary> {
+    fn boundaries(
+        &self,
+        reading: &Reading<'_>,
+        known: Option<KnownPrefix>,
+        billed: Billed,
+        reply: &Reply,
+    ) -> Vec<Boundary> {
         let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
             return Vec::new();
         };
@@ -134,6 +147,7 @@ impl Engine {
             total: KnownTotal {
                 tokens: billed.input_tokens,
                 derived_tokens: reading.edited.as_ref().map_or(0, |it| it.uncertain_tokens),
+                reasoning_tokens: self.held_reasoning(reading, known),
                 options,
             },
         };
@@ -148,10 +162,34 @@ impl Engine {
             total: KnownTotal {
                 tokens: billed.input_tokens.saturating_add(derived_tokens),
                 derived_tokens,
+                reasoning_tokens: reply_reasoning(&reading.profile, billed, reply)
+                    .map_or(0, |own| own.saturating_add(request.total.reasoning_tokens)),
                 options,
             },
         };
         vec![request, with_reply]
+    }
+
+    /// Reasoning in the bill of a request that the next turn of the user drops: what was billed
+    /// of it as output, and what is beyond the known prefix as it is counted.
+    fn held_reasoning(&self, reading: &Reading<'_>, known: Option<KnownPrefix>) -> u64 {
+        let all = &reading.request.messages;
+        if !reading.profile.drops_reasoning() {
+            return 0;
+        }
+        let is_of_this_turn = |prefix: &KnownPrefix| {
+            prefix.total.reasoning_tokens > 0
+                && last_user_index(&all[..prefix.message_count]) >= last_user_index(all)
+        };
+        let work = |counter: &mut Counter<'_>| match known.filter(is_of_this_turn) {
+            Some(prefix) => {
+                let new = all[prefix.message_count..].iter();
+                let new = new.map(|message| counter.reasoning(message)).sum();
+                prefix.total.reasoning_tokens.saturating_add(new)
+            }
+            None => turn_reasoning(reading, counter, all.len()),
+        };
+        self.counted(reading, work).0
     }
 
     /// The shape of a call: up to the known prefix that of the call before, then what was
@@ -274,11 +312,18 @@ fn model_lesson(
 
 /// What an answer costs as input: the output, less the reasoning that does not come back.
 fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
-    let is_signed = profile.signature_bytes(reply.signature) > 0;
-    let hidden = match reply.has_reasoning || is_signed {
+    let hidden = match reply.returns_reasoning(profile) {
         true => 0,
         false => billed.reasoning_tokens,
     };
     let output_tokens = billed.output_tokens.saturating_sub(hidden);
     output_tokens.saturating_add(profile.reply_tokens).max(1)
+}
+
+/// Reasoning that comes back with an answer; none if the bill does not say how much.
+fn reply_reasoning(profile: &Profile, billed: Billed, reply: &Reply) -> Option<u64> {
+    match reply.returns_reasoning(profile) {
+        true => Some(billed.reasoning_tokens).filter(|tokens| *tokens > 0),
+        false => Some(0),
+    }
 }
