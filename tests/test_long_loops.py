@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
 import tokenctx
 from generated_conversations import text
 
