@@ -99,9 +99,10 @@ impl<'a, 'd> Reader<'a, 'd> {
         let kind = string(block.get("type"));
         let fields = &parts().typed;
         let Some(part) = fields.get(kind) else {
-            return match kind.ends_with("_tool_result") {
-                true => self.result_block(block),
-                false => self.untyped_block(block),
+            return match kind {
+                "search_result" => self.search_result(block),
+                _ if kind.ends_with("_tool_result") => self.result_block(block),
+                _ => self.untyped_block(block),
             };
         };
         match part.kind {

@@ -24,6 +24,9 @@ impl<'d> Reader<'_, 'd> {
     /// Appends a block that does not say its type, or an unknown one.
     pub(super) fn untyped_block(&mut self, block: Value<'d>) {
         self.signature.add(string(first(block, &SIGNATURE)));
+        if let Some(found) = object(block.get("searchResult")) {
+            return self.search_result(found);
+        }
         let is_read = self.named_part(block) || self.untyped_image(block) || self.host_part(block);
         if !is_read {
             self.unknown(block);
