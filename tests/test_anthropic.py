@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -202,3 +203,26 @@ def test_a_deferred_tool_is_counted_once_it_is_referred_to() -> None:
     alone, listed = (tools(them, model="claude-opus-5") for them in ([here], [here, later]))
     loaded = tools([here, later], {"role": "user", "content": [result]}, model="claude-opus-5")
     assert loaded - listed == listed - alone > 0
+
+
+@pytest.mark.parametrize("is_converse", [False, True])
+def test_a_search_result_is_text_that_may_be_cited(*, is_converse: bool) -> None:
+    found = {"title": "Leave", "source": "handbook", "content": [{"type": "text", "text": "Ask."}]}
+
+    def count(block: dict[str, Any]) -> int:
+        if is_converse:
+            result = {"toolResult": {"toolUseId": "1", "content": [block]}}
+        else:
+            result = {"type": "tool_result", "tool_use_id": "1", "content": [block]}
+        body = {"messages": [{"role": "user", "content": [result]}]}
+        estimate = tokenctx.HybridTokenEstimator().estimate(body, model="claude-haiku-4-5")
+        assert "unknown_part" not in estimate.assumptions
+        return int(estimate.tokens)
+
+    def searched(**more: Any) -> int:
+        block = {"searchResult": {**found, **more}}
+        return count(block if is_converse else {"type": "search_result", **found, **more})
+
+    text = {"text": "LeavehandbookAsk."}
+    assert searched() == count(text if is_converse else {"type": "text", **text})
+    assert searched(citations={"enabled": True}) - searched() == 512

@@ -3,7 +3,7 @@ use super::{Counter, Sum};
 use crate::json::{Document, Limits, write_string};
 use crate::layout::{self, GeminiForm, Marked};
 use crate::profile::Gemini;
-use crate::request::{Part, Request, Tool, ToolCall, ToolResult};
+use crate::request::{Message, Part, Request, Tool, ToolCall, ToolResult};
 
 impl Counter<'_> {
     /// Tokens of tools and of the schema of the answer.
@@ -24,20 +24,14 @@ impl Counter<'_> {
         self.tally.tools + self.tally.schema
     }
 
-    /// Adds a call, and the signature of the thoughts before it.
+    /// Adds a call.
     pub(super) fn gemini_call(&mut self, form: GeminiForm, call: &ToolCall<'_>, sum: &mut Sum) {
         sum.add(self.marked(&layout::call(form, call)));
-        if self.counts_signatures {
-            sum.add(self.signature(call));
-        }
     }
 
-    /// Tokens of the signature of the thoughts before a call.
-    pub(super) fn signature(&mut self, call: &ToolCall<'_>) -> u64 {
-        match self.profile.signatures() {
-            Some(_) => self.opaque(call.signature_bytes),
-            None => 0,
-        }
+    /// Tokens of the signatures of thoughts in a message.
+    pub(super) fn signature(&mut self, message: &Message<'_>) -> u64 {
+        self.opaque(self.profile.signature_bytes(message.signature))
     }
 
     /// Adds a result: what is text or data in one frame, media by themselves.

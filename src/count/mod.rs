@@ -296,6 +296,9 @@ impl<'p> Counter<'p> {
             sum.text += self.text(&layout::wrapper_text(&calls));
             sum.add_signed(api.wrapper_tokens);
         }
+        if self.counts_signatures {
+            sum.add(self.signature(message));
+        }
         self.total(sum)
     }
 
@@ -338,16 +341,17 @@ impl<'p> Counter<'p> {
                 {
                     self.part(part, true, &mut sum);
                 }
-                Part::ToolCall(call) if self.profile.signatures() == Some(ReasoningRule::Loop) => {
-                    let tokens = self.signature(call);
-                    sum.add(tokens);
-                }
-                Part::Text(text) if message.role == "assistant" => {
+                Part::Text(text)
+                    if message.role == "assistant" && self.profile.reasoning.has_think_tags =>
+                {
                     let said = self.text(self.without_thought(text));
                     sum.text += self.text(text).saturating_sub(said);
                 }
                 _ => {}
             }
+        }
+        if self.profile.signatures() == Some(ReasoningRule::Loop) {
+            sum.add(self.signature(message));
         }
         self.total(sum)
     }

@@ -79,7 +79,7 @@ impl Engine {
                 };
                 let messages: Vec<u64> = counter.messages(&request.messages, start).collect();
                 let tally = counter.tally();
-                let dropped = dropped_reasoning(reading, counter, start);
+                let dropped = dropped_reasoning(reading, counter, prefix);
                 let new_tokens = match &without_rounds {
                     Some((all, start)) => counter.messages(all, *start).sum::<u64>(),
                     None => messages.iter().sum(),
@@ -211,19 +211,38 @@ fn widen(edited: &Edited, estimate: &mut Estimate) {
     estimate.estimated_tokens = estimate.tokens - estimate.known_tokens;
 }
 
-/// Reasoning that the known total holds and that a new turn of the user drops.
-fn dropped_reasoning(reading: &Reading<'_>, counter: &mut Counter<'_>, known: usize) -> u64 {
+/// Reasoning that the total at `prefix` holds and that a new turn of the user drops: as it was
+/// billed if that is known, else as it is counted.
+fn dropped_reasoning(
+    reading: &Reading<'_>,
+    counter: &mut Counter<'_>,
+    prefix: Option<KnownPrefix>,
+) -> u64 {
     let all = &reading.request.messages;
-    let (then, now) = (last_user_index(&all[..known]), last_user_index(all));
-    if !reading.profile.drops_reasoning() || now <= then {
+    let Some(prefix) = prefix else { return 0 };
+    let then = last_user_index(&all[..prefix.message_count]);
+    if !reading.profile.drops_reasoning() || last_user_index(all) <= then {
         return 0;
     }
-    let start = then.map_or(0, |turn| turn + 1);
+    match prefix.total.reasoning_tokens {
+        0 => turn_reasoning(reading, counter, prefix.message_count),
+        known => known,
+    }
+}
+
+/// Reasoning behind the user's last turn in the first `until` messages, counted.
+pub(super) fn turn_reasoning(
+    reading: &Reading<'_>,
+    counter: &mut Counter<'_>,
+    until: usize,
+) -> u64 {
+    let all = &reading.request.messages[..until];
+    let start = last_user_index(all).map_or(0, |turn| turn + 1);
     let left_out = match start {
         0 | 1 => reading.left_out_reasoning,
         _ => 0,
     };
-    let kept = all[start..known].iter();
+    let kept = all[start..].iter();
     left_out + kept.map(|message| counter.reasoning(message)).sum::<u64>()
 }
 

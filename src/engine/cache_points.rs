@@ -212,6 +212,7 @@ impl CachedPrefix {
             total: KnownTotal {
                 tokens: self.tokens,
                 derived_tokens: self.tail_tokens,
+                reasoning_tokens: 0,
                 options: KnownOptions {
                     digest: MARK_OF_CACHED | self.lifetime_seconds,
                     tokens: 0,

@@ -94,6 +94,7 @@ impl<'k> Near<'k> {
                 .derived_tokens
                 .saturating_add(removed_tokens + uncertain + reasoning.unsigned_abs())
                 .max(1),
+            reasoning_tokens: 0,
             options: total.options,
         };
         let messages = added.stratum.max(removed.stratum);

@@ -1,7 +1,7 @@
 //! What a billed call tells: known prefixes, the shape of the conversation, a lesson about its model.
 use super::{Call, Engine, Known, Reading};
 use crate::count::{Counter, last_user_index};
-use crate::engine::answer::{FAILED_VOCABULARY, signed};
+use crate::engine::answer::{FAILED_VOCABULARY, signed, turn_reasoning};
 use crate::engine::bounds::Stratum;
 use crate::engine::drift::{Drift, Observation};
 use crate::engine::estimate::{self, Count};
@@ -9,9 +9,9 @@ use crate::engine::learn::Lesson;
 use crate::engine::shape::{Seen, Shape};
 use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;
-use crate::known::{Boundary, KnownOptions, KnownTotal};
+use crate::known::{Boundary, KnownOptions, KnownPrefix, KnownTotal};
 use crate::profile::{Profile, Quality};
-use crate::request::{Assumptions, Message, Part};
+use crate::request::{Assumptions, Message, Part, Signature};
 use std::sync::atomic::Ordering;
 
 /// Beginnings of the assumptions about what the request does not hold.
@@ -50,6 +50,7 @@ pub(super) struct Reply {
     has_reasoning: bool,
     /// Bytes of what it says and of the arguments of its calls.
     said_bytes: usize,
+    signature: Signature,
     /// Something in it was read as an answer.
     pub is_understood: bool,
 }
@@ -60,6 +61,11 @@ impl Reply {
     fn is_billed_by(&self, output_tokens: u64) -> bool {
         let most_bytes = output_tokens.saturating_mul(MOST_TOKEN_BYTES);
         output_tokens > 0 && self.said_bytes as u64 <= most_bytes.saturating_add(SLACK_BYTES)
+    }
+
+    /// Whether it has reasoning that is billed when it comes back.
+    fn returns_reasoning(&self, profile: &Profile) -> bool {
+        self.has_reasoning || profile.signature_bytes(self.signature) > 0
     }
 }
 
@@ -79,15 +85,16 @@ pub(super) struct CallLesson {
 impl Engine {
     /// The identity of an answer by `tenant`. Linear in its size.
     pub(super) fn read_reply(&self, tenant: &Tenant, messages: &[Message<'_>]) -> Reply {
-        let is_reasoning = |part: &Part<'_>| match part {
-            Part::ToolCall(call) => call.signature_bytes > 0,
-            part => matches!(part, Part::Reasoning { .. }),
-        };
+        let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
         let said_bytes = |part: &Part<'_>| match part {
             Part::Text(text) => text.len(),
             Part::ToolCall(call) => call.arguments.compact().len(),
             _ => 0,
         };
+        let mut signature = Signature::default();
+        messages
+            .iter()
+            .for_each(|message| signature.join(message.signature));
         Reply {
             said_bytes: messages
                 .iter()
@@ -101,6 +108,7 @@ impl Engine {
                 .iter()
                 .flat_map(|message| &message.parts)
                 .any(is_reasoning),
+            signature,
         }
     }
 
@@ -113,7 +121,7 @@ impl Engine {
         billed: Billed,
         reply: &Reply,
     ) -> CallLesson {
-        let boundaries = self.boundaries(reading, billed, reply);
+        let boundaries = self.boundaries(reading, known.prefix, billed, reply);
         let is_shaped =
             !boundaries.is_empty() && (known.prefix.is_none() || !known.near.is_empty());
         // What was cleared, or may have been, teaches nothing about a count.
@@ -149,7 +157,13 @@ impl Engine {
     /// The boundaries that a billed call makes known: the request, and the request with its reply.
     ///
     /// None for an input of 0 tokens (a failed call) and for a request without messages.
-    fn boundaries(&self, reading: &Reading<'_>, billed: Billed, reply: &Reply) -> Vec<Boundary> {
+    fn boundaries(
+        &self,
+        reading: &Reading<'_>,
+        known: Option<KnownPrefix>,
+        billed: Billed,
+        reply: &Reply,
+    ) -> Vec<Boundary> {
         let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
             return Vec::new();
         };
@@ -166,6 +180,7 @@ impl Engine {
             total: KnownTotal {
                 tokens: billed.input_tokens,
                 derived_tokens: reading.edited.as_ref().map_or(0, |it| it.uncertain_tokens),
+                reasoning_tokens: self.held_reasoning(reading, known),
                 options,
             },
         };
@@ -180,10 +195,34 @@ impl Engine {
             total: KnownTotal {
                 tokens: billed.input_tokens.saturating_add(derived_tokens),
                 derived_tokens,
+                reasoning_tokens: reply_reasoning(&reading.profile, billed, reply)
+                    .map_or(0, |own| own.saturating_add(request.total.reasoning_tokens)),
                 options,
             },
         };
         vec![request, with_reply]
+    }
+
+    /// Reasoning in the bill of a request that the next turn of the user drops: what was billed
+    /// of it as output, and what is beyond the known prefix as it is counted.
+    fn held_reasoning(&self, reading: &Reading<'_>, known: Option<KnownPrefix>) -> u64 {
+        let all = &reading.request.messages;
+        if !reading.profile.drops_reasoning() {
+            return 0;
+        }
+        let is_of_this_turn = |prefix: &KnownPrefix| {
+            prefix.total.reasoning_tokens > 0
+                && last_user_index(&all[..prefix.message_count]) >= last_user_index(all)
+        };
+        let work = |counter: &mut Counter<'_>| match known.filter(is_of_this_turn) {
+            Some(prefix) => {
+                let new = all[prefix.message_count..].iter();
+                let new = new.map(|message| counter.reasoning(message)).sum();
+                prefix.total.reasoning_tokens.saturating_add(new)
+            }
+            None => turn_reasoning(reading, counter, all.len()),
+        };
+        self.counted(reading, work).0
     }
 
     /// The shape of a call: up to the known prefix that of the call before, then what was
@@ -368,10 +407,18 @@ fn observation(reading: &Reading<'_>, counted: u64, billed: Billed) -> Observati
 
 /// What an answer costs as input: the output, less the reasoning that does not come back.
 fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
-    let hidden = match reply.has_reasoning {
+    let hidden = match reply.returns_reasoning(profile) {
         true => 0,
         false => billed.reasoning_tokens,
     };
     let output_tokens = billed.output_tokens.saturating_sub(hidden);
     output_tokens.saturating_add(profile.reply_tokens).max(1)
+}
+
+/// Reasoning that comes back with an answer; none if the bill does not say how much.
+fn reply_reasoning(profile: &Profile, billed: Billed, reply: &Reply) -> Option<u64> {
+    match reply.returns_reasoning(profile) {
+        true => Some(billed.reasoning_tokens).filter(|tokens| *tokens > 0),
+        false => Some(0),
+    }
 }

@@ -14,7 +14,7 @@ use crate::known::digest::Digester;
 use crate::known::shard::ENTRY_FORM_BYTES;
 
 /// It changes with every change of the form, of digests or of packed totals.
-const HEADER: &[u8; 15] = b"tokenctx known\x01";
+const HEADER: &[u8; 15] = b"tokenctx known\x02";
 
 const MAC_BYTES: usize = 32;
 

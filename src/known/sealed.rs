@@ -1,12 +1,12 @@
 //! A known total as bytes that may leave the process: packed, versioned, bound to its prefix.
 //!
 //! ```text
-//! version  recorded  tokens  derived tokens  options  options tokens  MAC
-//! 1 byte   five numbers of 1 to 10 bytes, 7 bits a byte, low ones first  16 bytes
+//! version  recorded  tokens  derived  reasoning  options  options tokens  MAC
+//! 1 byte   six numbers of 1 to 10 bytes, 7 bits a byte, low ones first    16 bytes
 //! ```
 //!
 //! The MAC is over the digest of the prefix and all that stands before the MAC, so a value that was
-//! stored under another key, cut, changed or made without the secret is no value. Typically 30 bytes.
+//! stored under another key, cut, changed or made without the secret is no value. Typically 31 bytes.
 use crate::known::digest::Digest;
 use crate::known::key::Key;
 use crate::known::{KnownOptions, KnownTotal};
@@ -14,7 +14,7 @@ use zeroize::Zeroize;
 
 /// BLAKE3 key derivation context; the first byte of a value changes with its form.
 const CONTEXT: &str = "tokenctx 2026-11-21 sealed known totals";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const MAC_BYTES: usize = 16;
 
 /// A known total and when it was recorded.
@@ -40,11 +40,12 @@ impl Sealer {
         }
     }
 
-    /// `entry` of the prefix `digest` as bytes, 22 to 67 of them.
+    /// `entry` of the prefix `digest` as bytes, 23 to 77 of them.
     pub fn seal(&self, digest: Digest, entry: &Entry) -> Vec<u8> {
         let KnownTotal {
             tokens,
             derived_tokens,
+            reasoning_tokens,
             options,
         } = entry.total;
         let mut sealed = vec![VERSION];
@@ -53,6 +54,7 @@ impl Sealer {
             entry.recorded_seconds,
             tokens,
             derived_tokens,
+            reasoning_tokens,
             options.digest,
             options_tokens,
         ] {
@@ -80,6 +82,7 @@ impl Sealer {
         let total = KnownTotal {
             tokens: number()?,
             derived_tokens: number()?,
+            reasoning_tokens: number()?,
             options: KnownOptions {
                 digest: number()?,
                 tokens: unzigzag(number()?),
@@ -147,6 +150,7 @@ mod tests {
             total: KnownTotal {
                 tokens,
                 derived_tokens: tokens / 3,
+                reasoning_tokens: tokens / 4,
                 options: KnownOptions {
                     digest: tokens.wrapping_mul(0x9e37_79b9_7f4a_7c15),
                     tokens: options_tokens,

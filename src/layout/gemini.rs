@@ -65,18 +65,23 @@ impl Marked {
 pub(crate) fn tool(form: GeminiForm, tool: &Tool<'_>) -> Marked {
     let mut out = Marked::default();
     let schema = tool.schema.as_ref().and_then(Data::node);
+    let response = tool.response.as_ref().and_then(Data::node);
     match form {
         GeminiForm::Python => {
-            let (text, space_count) = python::function(&tool.name, &tool.description, schema);
+            let about = (&*tool.name, &*tool.description);
+            let (text, space_count) = python::function(about, schema, response);
             out.push(&text);
             out.marks += space_count;
         }
-        GeminiForm::Declarations => declare(tool, schema, &mut out),
+        GeminiForm::Declarations => declare(tool, schema, response, &mut out),
         _ => {
             out.text(&tool.name);
             out.text(&tool.description);
             if let Some(schema) = schema.filter(|_| !tool.is_json_schema) {
                 schema_texts(schema, 0, false, &mut out);
+            }
+            if let Some(response) = response.filter(|_| !tool.is_json_response) {
+                schema_texts(response, 0, false, &mut out);
             }
         }
     }
@@ -140,7 +145,12 @@ fn framed(kind: &str, name: &str, value: Option<Value<'_>>, out: &mut Marked) {
 }
 
 /// A function between markers.
-fn declare(tool: &Tool<'_>, schema: Option<Value<'_>>, out: &mut Marked) {
+fn declare(
+    tool: &Tool<'_>,
+    schema: Option<Value<'_>>,
+    response: Option<Value<'_>>,
+    out: &mut Marked,
+) {
     out.mark();
     // The word "declaration", a token of Gemma's that other vocabularies cut.
     out.mark();
@@ -154,6 +164,14 @@ fn declare(tool: &Tool<'_>, schema: Option<Value<'_>>, out: &mut Marked) {
     }
     if let Some(root) = schema {
         out.push("parameters:");
+        Declared::new(root).write(root, 0, out);
+    }
+    if let Some(root) = response {
+        out.push(if schema.is_some() {
+            ",response:"
+        } else {
+            "response:"
+        });
         Declared::new(root).write(root, 0, out);
     }
     out.push("}");

@@ -13,7 +13,11 @@ const MAX_TYPE_BYTES: usize = 1 << 20;
 
 /// The function `name`, with the classes that its parameters need; and the number of spaces before
 /// a line end that are left out, each a token of Gemma's that other vocabularies join with it.
-pub(super) fn function(name: &str, description: &str, schema: Option<Value<'_>>) -> (String, u64) {
+pub(super) fn function(
+    (name, description): (&str, &str),
+    schema: Option<Value<'_>>,
+    response: Option<Value<'_>>,
+) -> (String, u64) {
     let mut writer = Writer::new(schema);
     let mut signature = String::new();
     let mut arguments = String::new();
@@ -24,11 +28,17 @@ pub(super) fn function(name: &str, description: &str, schema: Option<Value<'_>>)
         }
     }
     let description = indented(description);
+    let mut answer = Writer::new(response);
+    let owner = camel(name);
+    let result = response.map_or("dict".to_owned(), |schema| {
+        let (owner, key) = (&*owner, "response");
+        answer.kind(schema, ClassName { owner, key }, 0)
+    });
     let text = format!(
-        "{}def {name}(\n{signature}) -> dict:\n  \"\"\"{description}\n\n  Args:\n{arguments}  \"\"\"\n",
-        writer.classes
+        "{}{}def {name}(\n{signature}) -> {result}:\n  \"\"\"{description}\n\n  Args:\n{arguments}  \"\"\"\n",
+        writer.classes, answer.classes
     );
-    (text, writer.space_count)
+    (text, writer.space_count.saturating_add(answer.space_count))
 }
 
 /// A call of the function `name`.

@@ -1,12 +1,13 @@
 //! Pages and characters of a PDF, as far as they can be read without a PDF library.
 //!
 //! One pass over the bytes: objects and streams are found by their keywords, compressed streams are
-//! inflated up to a limit. Fonts are not read: a character is a byte of a literal string, or four
-//! digits of a hexadecimal one. That is near enough for a price per page and per character.
+//! inflated up to a limit. Fonts are not read: a character is a byte of a literal string, and two or
+//! four digits of a hexadecimal one. That is near enough for a price per page and per character.
 use crate::interrupt;
 use memchr::memmem;
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
+use std::borrow::Cow;
 
 /// Bytes that all streams of one file may inflate to; what is beyond is not read.
 const MAX_INFLATED_BYTES: usize = 8 << 20;
@@ -26,15 +27,7 @@ const MAX_RATIO: usize = 1032;
 const HEAD_BYTES: usize = 1024;
 
 /// Of a stream's dictionary: contents that are no text of a page.
-const UNREAD: [&[u8]; 7] = [
-    b"/Image",
-    b"/FontFile",
-    b"/Length1",
-    b"/XRef",
-    b"/Metadata",
-    b"/ASCII85Decode",
-    b"/ASCIIHexDecode",
-];
+const UNREAD: [&[u8]; 5] = [b"/Image", b"/FontFile", b"/Length1", b"/XRef", b"/Metadata"];
 
 /// How long a PDF is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,8 +109,16 @@ impl Reader {
 
     fn content(&mut self, dictionary: &[u8], content: &[u8], inflater: &mut Inflater) {
         let says = |name: &[u8]| memmem::find(dictionary, name).is_some();
+        let bare = match (says(b"/ASCII85Decode"), says(b"/ASCIIHexDecode")) {
+            (true, _) => Cow::Owned(ascii85(content)),
+            (_, true) => Cow::Owned(hexadecimal(content)),
+            _ => Cow::Borrowed(content),
+        };
+        let content = &*bare;
+        let is_bare = matches!(bare, Cow::Owned(_)) && !says(b"/FlateDecode");
         let content = match (says(b"/Filter"), says(b"/FlateDecode")) {
             (false, _) => content,
+            (true, false) if is_bare => content,
             (true, false) => return,
             (true, true) => match inflater.inflated(content, self.left_bytes) {
                 Ok(bytes) => {
@@ -137,6 +138,60 @@ impl Reader {
             false => self.length.characters += characters(content),
         }
     }
+}
+
+/// The bytes that are written in five characters for each four, up to what is none. Linear; about
+/// as many at most as may be inflated, since one `z` stands for four.
+fn ascii85(text: &[u8]) -> Vec<u8> {
+    let text = text.strip_prefix(b"<~").unwrap_or(text);
+    let mut bytes = Vec::with_capacity(text.len() / 5 * 4 + 4);
+    let (mut group, mut count) = (0_u32, 0);
+    for &byte in text {
+        match byte {
+            b'z' if count == 0 => bytes.extend([0; 4]),
+            b'!'..=b'u' => {
+                group = group.wrapping_mul(85).wrapping_add(u32::from(byte - b'!'));
+                count += 1;
+            }
+            _ if byte.is_ascii_whitespace() => {}
+            _ => break,
+        }
+        if bytes.len() > MAX_INFLATED_BYTES {
+            break;
+        }
+        if count == 5 {
+            bytes.extend(group.to_be_bytes());
+            (group, count) = (0, 0);
+        }
+    }
+    if count > 1 {
+        let last = (count..5).fold(group, |all, _| all.wrapping_mul(85).wrapping_add(84));
+        bytes.extend(&last.to_be_bytes()[..count - 1]);
+    }
+    bytes
+}
+
+/// The bytes that are written in two hexadecimal digits each, up to a `>`. Linear.
+fn hexadecimal(text: &[u8]) -> Vec<u8> {
+    let text = text.split(|byte| *byte == b'>').next().unwrap_or_default();
+    let digits = text
+        .iter()
+        .filter_map(|byte| char::from(*byte).to_digit(16));
+    let digits: Vec<_> = digits
+        .filter_map(|digit| u8::try_from(digit).ok())
+        .collect();
+    let pairs = digits.chunks(2);
+    pairs
+        .map(|pair| pair[0] << 4 | pair.get(1).copied().unwrap_or_default())
+        .collect()
+}
+
+/// Characters of a hexadecimal string: of one byte each if no byte is a control character, as
+/// letters are none; else of two.
+fn hexadecimal_characters(digits: &[u8]) -> u64 {
+    let bytes = hexadecimal(digits);
+    let is_wide = bytes.len() % 2 == 0 && bytes.iter().any(|byte| *byte < b' ');
+    bytes.len() as u64 / if is_wide { 2 } else { 1 }
 }
 
 /// Inflates one stream after another in the same memory.
@@ -212,8 +267,7 @@ fn block_characters(block: &[u8]) -> (u64, usize) {
             b'<' => {
                 let digits = &block[at + 1..];
                 let read = memchr::memchr(b'>', digits).unwrap_or(digits.len());
-                let digits = digits[..read].iter().filter(|it| it.is_ascii_hexdigit());
-                count += (digits.count() as u64).div_ceil(4);
+                count += hexadecimal_characters(&digits[..read]);
                 at += read + 2;
             }
             b'E' if block[at..].starts_with(b"ET") => return (count, at + 2),
@@ -270,6 +324,37 @@ mod tests {
             pdf_length(&file("/Filter /FlateDecode", &small)),
             Some(length)
         );
+    }
+
+    #[test]
+    fn text_filters_are_read() {
+        let text = b"BT (Hi) Tj ET";
+        // Python's base64.a85encode and bytes.hex of it.
+        let written: [(&str, &[u8]); 2] = [
+            ("/Filter /ASCII85Decode", b"<~6<#'U880Lq<,*OE;u~>"),
+            (
+                "/Filter [/ASCIIHexDecode]",
+                b"4254 2028 4869 2920 546A 2045 54>",
+            ),
+        ];
+        for (filter, content) in written {
+            let length = pdf_length(&file(filter, content)).expect("it has a page");
+            assert_eq!(length.characters, 2, "{filter}");
+        }
+        assert_eq!(ascii85(written[0].1), text);
+        assert_eq!((ascii85(b"z!!"), ascii85(b"")), (vec![0; 5], vec![]));
+    }
+
+    #[test]
+    fn a_hexadecimal_string_of_letters_has_a_byte_for_each() {
+        let of = |content| {
+            pdf_length(&file("", content))
+                .expect("it has a page")
+                .characters
+        };
+        assert_eq!(of(b"BT <48692021> Tj ET"), 4);
+        assert_eq!(of(b"BT <0048006900200021> Tj ET"), 4);
+        assert_eq!(of(b"BT <486> Tj <> Tj ET"), 2);
     }
 
     #[test]

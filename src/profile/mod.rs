@@ -18,7 +18,7 @@ pub use prices::{ImageRuleName, MediaPrices, ReasoningPrices, ReasoningRule, Too
 use crate::encoding::Encoding;
 use crate::json::Value;
 use crate::layout::GeminiForm;
-use crate::request::{Dialect, Request};
+use crate::request::{Dialect, Request, Signature};
 use cut::Cuts;
 use field::{Fault, FieldValue, Fields, fields, named, none_of, text};
 use std::num::NonZeroU64;
@@ -221,11 +221,21 @@ impl Profile {
         hides && !request.tools.is_empty() && ends_with_result
     }
 
-    /// What happens to signatures of thoughts; only one of Gemini's layouts bills them.
+    /// What happens to signatures of thoughts; Gemini's Developer API alone bills them.
     pub fn signatures(&self) -> Option<ReasoningRule> {
         match &self.layout {
-            Layout::Gemini(GeminiForm::Declarations, gemini) => Some(gemini.signatures),
+            Layout::Gemini(GeminiForm::Names, _) => None,
+            Layout::Gemini(_, gemini) => Some(gemini.signatures),
             _ => None,
+        }
+    }
+
+    /// How much of the signatures in a message is billed: with 2.5 only those in pieces.
+    pub fn signature_bytes(&self, signature: Signature) -> usize {
+        match &self.layout {
+            Layout::Gemini(GeminiForm::Declarations, _) => signature.bytes,
+            Layout::Gemini(GeminiForm::Python, _) => signature.pieced_bytes,
+            _ => 0,
         }
     }
 

@@ -4,6 +4,7 @@ use super::data::Data;
 use super::field::{first_named, has, joined_text, object, string};
 use super::model::{CallForm, Part, ToolCall, ToolResult};
 use super::part::{PartKind, parts};
+use super::signature::Signature;
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
@@ -15,6 +16,8 @@ pub const MAX_NESTING: usize = 8;
 pub(super) struct Reader<'a, 'd> {
     pub(super) parts: Vec<Part<'d>>,
     pub(super) assumptions: &'a mut Notes,
+    /// Of the thoughts behind what was read.
+    pub(super) signature: Signature,
     nesting: usize,
 }
 
@@ -23,6 +26,7 @@ impl<'a, 'd> Reader<'a, 'd> {
         Reader {
             parts: Vec::new(),
             assumptions,
+            signature: Signature::default(),
             nesting: 0,
         }
     }
@@ -74,6 +78,7 @@ impl<'a, 'd> Reader<'a, 'd> {
             Kind::Null => {}
             Kind::String => self.text(string(Some(value))),
             Kind::Object => self.block(value),
+            Kind::Array => self.nested(Some(value)),
             _ => self.unknown(value),
         }
     }
@@ -94,9 +99,10 @@ impl<'a, 'd> Reader<'a, 'd> {
         let kind = string(block.get("type"));
         let fields = &parts().typed;
         let Some(part) = fields.get(kind) else {
-            return match kind.ends_with("_tool_result") {
-                true => self.result_block(block),
-                false => self.untyped_block(block),
+            return match kind {
+                "search_result" => self.search_result(block),
+                _ if kind.ends_with("_tool_result") => self.result_block(block),
+                _ => self.untyped_block(block),
             };
         };
         match part.kind {
@@ -140,7 +146,6 @@ impl<'a, 'd> Reader<'a, 'd> {
             name: name.into(),
             arguments,
             form: CallForm::Plain,
-            signature_bytes: 0,
             is_run_by_vendor: false,
         }));
     }
@@ -156,13 +161,6 @@ impl<'a, 'd> Reader<'a, 'd> {
     pub(super) fn run_by_vendor(&mut self) {
         if let Some(Part::ToolCall(call)) = self.parts.last_mut() {
             call.is_run_by_vendor = true;
-        }
-    }
-
-    /// Sets the signature of the thoughts before the call that was appended last.
-    pub(super) fn signature(&mut self, signature: &str) {
-        if let Some(Part::ToolCall(call)) = self.parts.last_mut() {
-            call.signature_bytes = signature.len();
         }
     }
 
@@ -201,6 +199,7 @@ impl<'a, 'd> Reader<'a, 'd> {
         let mut inner = Reader {
             parts: Vec::new(),
             assumptions: self.assumptions,
+            signature: Signature::default(),
             nesting: self.nesting,
         };
         read(&mut inner);

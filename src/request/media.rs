@@ -116,6 +116,15 @@ impl<'d> Reader<'_, 'd> {
         self.nested(source.and_then(|source| first(source, &["data", "content", "text"])));
     }
 
+    /// Appends a search result of Anthropic's or Converse's, which is a document that is text.
+    pub(super) fn search_result(&mut self, found: Value<'d>) {
+        self.document(String::new(), |it| {
+            it.text(string(found.get("title")));
+            it.text(string(found.get("source")));
+            it.nested(found.get("content"));
+        });
+    }
+
     /// Appends the parts of a document that `read` appends, the last text marked as one.
     fn document(&mut self, name: String, read: impl FnOnce(&mut Self)) {
         let end = |parts: &[Part<'d>]| match parts.last() {

@@ -7,6 +7,7 @@ use super::kind::MediaKind;
 use super::media::About;
 use super::model::{CallForm, Message, Part, ToolResult};
 use super::part::{PartKind, parts};
+use super::signature::Signature;
 use crate::interrupt;
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
@@ -44,6 +45,7 @@ fn message<'d>(role: &'d str, parts: Vec<Part<'d>>) -> Message<'d> {
         name: Cow::Borrowed(""),
         parts,
         has_role: true,
+        signature: Signature::default(),
     }
 }
 
@@ -156,6 +158,7 @@ fn read_spoken<'d>(item: Value<'d>, fields: &Fields<'d>, assumptions: &mut Notes
     Message {
         name,
         has_role: present(fields.role).is_some() || fields.parts.is_none(),
+        signature: reader.signature,
         ..message(role, reader.parts)
     }
 }

@@ -32,6 +32,7 @@ mod model;
 mod option;
 mod part;
 mod shape;
+mod signature;
 mod tool;
 mod view;
 
@@ -51,6 +52,7 @@ pub use model::{
 };
 #[cfg(feature = "python")]
 pub(crate) use part::{PartKind, converted_kind};
+pub use signature::Signature;
 pub use view::{reply_view, request_view};
 
 use crate::Error;

@@ -2,6 +2,7 @@
 use super::data::Data;
 use super::edit::ContextEdit;
 use super::kind::{Dialect, MediaKind};
+use super::signature::Signature;
 use crate::json::write_string;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -136,6 +137,8 @@ pub struct Message<'d> {
     pub parts: Vec<Part<'d>>,
     /// False for Gemini's content that does not say whose it is; no part of the identity.
     pub has_role: bool,
+    /// Of the thoughts that Gemini had on the way to it; no part of the identity either.
+    pub signature: Signature,
 }
 
 /// A part of a message.
@@ -222,8 +225,6 @@ pub struct ToolCall<'d> {
     pub arguments: Data<'d>,
     /// How it stands in the body: neither identity nor part of the view.
     pub form: CallForm,
-    /// Length of the signature of the thoughts before it, in bytes; no part of the identity either.
-    pub signature_bytes: usize,
     /// Whether the vendor ran the tool on the way to its answer; no part of the identity either.
     pub is_run_by_vendor: bool,
 }
@@ -296,6 +297,10 @@ pub struct Tool<'d> {
     pub schema: Option<Data<'d>>,
     /// Whether the schema stands where Gemini takes one as JSON Schema instead of its own form.
     pub is_json_schema: bool,
+    /// The JSON Schema of its result, which Gemini alone takes.
+    pub response: Option<Data<'d>>,
+    /// Whether the schema of its result stands where Gemini takes one as JSON Schema.
+    pub is_json_response: bool,
     /// The definition of a tool that runs at the provider and is known only by its type.
     pub builtin: Option<Data<'d>>,
     /// Whether the model sees it only because a message refers to it.
@@ -322,6 +327,10 @@ impl Tool<'_> {
         match &self.schema {
             Some(schema) => schema.write_canonical(out),
             None => out.push_str("null"),
+        }
+        if let Some(response) = &self.response {
+            out.push_str(",\"response\":");
+            response.write_canonical(out);
         }
         out.push('}');
     }

@@ -145,7 +145,7 @@ pub(super) fn read_output_format(fields: Value<'_>) -> (&str, &str) {
     (string(inner.get("name")), string(inner.get("description")))
 }
 
-/// Whether citations of a document in the messages are switched on.
+/// Whether citations of a document or search result in the messages are switched on.
 pub(super) fn has_citations(fields: Value<'_>) -> bool {
     let messages = array(fields.get("messages"))
         .into_iter()
@@ -153,10 +153,16 @@ pub(super) fn has_citations(fields: Value<'_>) -> bool {
     let blocks = messages.filter_map(|message| array(message.get("content")));
     let mut blocks = blocks.flat_map(Value::items);
     blocks.any(|block| {
-        let document = object(block.get("document")).unwrap_or(block);
-        let citations = object(document.get("citations"));
-        citations.and_then(|it| it.get("enabled")?.as_bool()) == Some(true)
+        let result = object(block.get("toolResult")).unwrap_or(block);
+        let inner = array(result.get("content")).into_iter();
+        is_cited(block) || inner.flat_map(Value::items).any(is_cited)
     })
+}
+
+fn is_cited(block: Value<'_>) -> bool {
+    let document = object(first(block, &["document", "searchResult"])).unwrap_or(block);
+    let citations = object(document.get("citations"));
+    citations.and_then(|it| it.get("enabled")?.as_bool()) == Some(true)
 }
 
 /// Whether the reasoning mode `pro` is asked for.

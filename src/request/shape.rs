@@ -23,6 +23,10 @@ const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
 impl<'d> Reader<'_, 'd> {
     /// Appends a block that does not say its type, or an unknown one.
     pub(super) fn untyped_block(&mut self, block: Value<'d>) {
+        self.signature.add(string(first(block, &SIGNATURE)));
+        if let Some(found) = object(block.get("searchResult")) {
+            return self.search_result(found);
+        }
         let is_read = self.named_part(block) || self.untyped_image(block) || self.host_part(block);
         if !is_read {
             self.unknown(block);
@@ -51,7 +55,7 @@ impl<'d> Reader<'_, 'd> {
                 self.gemini_text(block, string(Some(held)))
             }
             PartKind::Text => self.text(string(content())),
-            PartKind::Call => self.named_call(block, held),
+            PartKind::Call => self.named_call(held),
             PartKind::Result if is_gemini => self.gemini_response(held),
             PartKind::Result => {
                 let is_error = string(held.get("status")) == "error";
@@ -73,13 +77,12 @@ impl<'d> Reader<'_, 'd> {
         }
     }
 
-    fn named_call(&mut self, block: Value<'d>, call: Value<'d>) {
+    fn named_call(&mut self, call: Value<'d>) {
         let fields = &parts().named.call;
         self.call(
             string(first_named(call, &fields.name)),
             first_named(call, &fields.arguments),
         );
-        self.signature(string(first(block, &SIGNATURE)));
     }
 
     fn gemini_response(&mut self, response: Value<'d>) {

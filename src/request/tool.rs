@@ -22,6 +22,12 @@ const SCHEMA_KEYS: [&str; 6] = [
 /// Where Gemini has it as JSON Schema.
 const JSON_SCHEMA_KEYS: [&str; 2] = ["parametersJsonSchema", "parameters_json_schema"];
 
+/// Where Gemini has the schema of a result.
+const RESPONSE_KEYS: [&str; 3] = ["response", JSON_RESPONSE_KEYS[0], JSON_RESPONSE_KEYS[1]];
+
+/// Where Gemini has it as JSON Schema.
+const JSON_RESPONSE_KEYS: [&str; 2] = ["responseJsonSchema", "response_json_schema"];
+
 /// Tool definitions in their order, without those that are not loaded yet.
 pub(super) fn read_tools<'d>(
     value: Option<Value<'d>>,
@@ -153,7 +159,11 @@ fn is_own(item: Value<'_>) -> bool {
 /// Appends the functions in a tool of Gemini, then its built-in tools in the order of names.
 fn read_declarations<'d>(item: Value<'d>, declared: Value<'d>, tools: &mut Vec<Tool<'d>>) {
     let functions = declared.items().filter(|tool| tool.kind() == Kind::Object);
-    tools.extend(functions.map(define));
+    tools.extend(functions.map(|function| Tool {
+        response: first(function, &RESPONSE_KEYS).map(Data::value),
+        is_json_response: first(function, &JSON_RESPONSE_KEYS).is_some(),
+        ..define(function)
+    }));
     let others = item
         .members()
         .filter(|(key, _)| !DECLARATIONS.contains(key));
@@ -185,6 +195,8 @@ fn define(tool: Value<'_>) -> Tool<'_> {
         description: string(tool.get("description")).into(),
         schema: wrapped.or(schema).map(Data::value),
         is_json_schema: first(tool, &JSON_SCHEMA_KEYS).is_some(),
+        response: None,
+        is_json_response: false,
         builtin: None,
     }
 }
@@ -197,6 +209,8 @@ fn builtin<'d>(name: &'d str, definition: Data<'d>) -> Tool<'d> {
         description: "".into(),
         schema: None,
         is_json_schema: false,
+        response: None,
+        is_json_response: false,
         builtin: Some(definition),
     }
 }

@@ -10,7 +10,7 @@ from blake3 import blake3
 from reference.prefix import KnownTotal
 
 CONTEXT: Final = "tokenctx 2026-11-21 sealed known totals"
-VERSION: Final = b"\x01"
+VERSION: Final = b"\x02"
 MAC_BYTES: Final = 16
 OPTIONS_BYTES: Final = 5
 MAX_NUMBER_BYTES: Final = 10
@@ -28,6 +28,7 @@ class Sealer:
             recorded_seconds,
             known.tokens,
             known.derived_tokens,
+            known.reasoning_tokens,
             int.from_bytes(known.options, "big"),
             2 * known.options_tokens
             if known.options_tokens >= 0
@@ -42,14 +43,15 @@ class Sealer:
         if not hmac.compare_digest(mac, self._mac(digest, packed)) or packed[:1] != VERSION:
             return None
         numbers = read_numbers(packed[1:])
-        if len(numbers) != 5:
+        if len(numbers) != 6:
             return None
-        recorded_seconds, tokens, derived, options, zigzag = numbers
+        recorded_seconds, tokens, derived, reasoning, options, zigzag = numbers
         known = KnownTotal(
             tokens,
             derived,
             options.to_bytes(OPTIONS_BYTES, "big") if options else b"",
             zigzag // 2 if zigzag % 2 == 0 else -(zigzag // 2) - 1,
+            reasoning,
         )
         return known, recorded_seconds
 

@@ -23,14 +23,16 @@ class KnownTotal:
     """Input tokens of a prefix.
 
     `derived_tokens` of them are the output of the call before, not yet billed as input; 0 if the
-    provider has billed them all. It was billed with the options of this identity (tool choice,
-    output schema, thinking), which were counted as `options_tokens`.
+    provider has billed them all. `reasoning_tokens` of them are reasoning that the next turn of the
+    user drops; 0 if there is none, or if nobody has said how much. It was billed with the options
+    of this identity (tool choice, output schema, thinking), which were counted as `options_tokens`.
     """
 
     tokens: int
     derived_tokens: int = 0
     options: bytes = b""
     options_tokens: int = 0
+    reasoning_tokens: int = 0
 
     @property
     def is_billed(self) -> bool:
