@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 HELLO = {"role": "user", "content": "hello world"}
 TOOL = {"name": "f", "description": "Does it.", "parameters": {"type": "object"}}
 BARE = {
-    **{"name": "bare", "like": "llama", "models": ["bare"], "request_tokens": 0},
-    **{"message_tokens": 0, "no_system_tokens": 0, "tools_tokens": 0, "tool_tokens": 0},
-    **{"call_tokens": 0, "encoding": "o200k_base"},
+    "name": "bare",
+    "like": "llama",
+    "models": ["bare"],
+    "request_tokens": 0,
+    "message_tokens": 0,
+    "no_system_tokens": 0,
+    "tools_tokens": 0,
+    "tool_tokens": 0,
+    "call_tokens": 0,
+    "encoding": "o200k_base",
 }
 LEAST_SHARE = 0.95
 NO_CHAT = re.compile(r"embed|rerank|bge-|\be5-|gte-|voyage|image|whisper|\btts\b|realtime")
