@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WORDS = "the agent reads a file, finds 3 errors and calls fetch_page(url='x') again\n".split(" ")
 NUMBERS = (
-    *("request_tokens", "message_tokens", "system_tokens", "tools_tokens", "tools_header_tokens"),
+    *("request_tokens", "message_tokens", "system_tokens", "tools_tokens"),
     *("tool_tokens", "tools_permille", "call_tokens", "result_tokens"),
 )
 

@@ -9,9 +9,10 @@ pub use vocabulary::{TextCounter, Vocabularies};
 
 use crate::bpe::MemoKey;
 use crate::interrupt;
-use crate::layout::{self, GeminiForm, ToolText};
+use crate::json::Kind;
+use crate::layout::{self, CallText, GeminiForm, ToolText};
 use crate::profile::{ApiPrices, Layout, Profile, ReasoningRule};
-use crate::request::{Assumptions, Message, Part, Request, Tool, ToolCall, ToolChoice};
+use crate::request::{Assumptions, Data, Message, Part, Request, Tool, ToolCall, ToolChoice};
 use anthropic::{Prompt, Turn};
 use std::borrow::Cow;
 use vocabulary::Vocabulary;
@@ -188,10 +189,18 @@ impl<'p> Counter<'p> {
                 None => schema.compact(),
             };
             let schema = self.scaled(self.text(&text));
-            self.tally.schema = prices.schema_tokens + permille(schema, prices.schema_permille);
-            tokens += self.tally.schema;
+            let with = plus(
+                tokens + permille(schema, prices.schema_permille),
+                prices.schema_tokens,
+            );
+            self.tally.schema = with.saturating_sub(tokens);
+            tokens = with;
         }
-        if request.has_thinking {
+        let has_thinking = match profile.reasoning.thinks {
+            true => !request.limits_thinking && !request.is_raw,
+            false => request.has_thinking,
+        };
+        if has_thinking {
             tokens += prices.thinking_tokens;
         }
         tokens
@@ -315,6 +324,9 @@ impl<'p> Counter<'p> {
         {
             tokens += EMPTY_TOKENS;
         }
+        if calls(message).next().is_some() {
+            tokens += profile.linear().calls_tokens;
+        }
         if message.role == "assistant" {
             tokens += self.reply_schema_tokens;
             more += profile.assistant_tokens;
@@ -386,15 +398,7 @@ impl<'p> Counter<'p> {
                 }
             }
             Part::Data(data) => sum.text += self.text(&data.compact()),
-            Part::ToolCall(call) if self.profile.linear().has_call_elements => {
-                sum.text += self.text(&layout::xai_call_text(call));
-                sum.add(self.profile.call_tokens);
-            }
-            Part::ToolCall(call) => {
-                sum.text += self.profile.linear().call_name_count * self.text(&call.name);
-                sum.text += self.text(&call.arguments.compact());
-                sum.add(self.profile.call_tokens);
-            }
+            Part::ToolCall(call) => self.linear_call(call, sum),
             Part::ToolResult(result) => {
                 sum.add(self.profile.linear().result_tokens);
                 for part in &result.parts {
@@ -414,6 +418,37 @@ impl<'p> Counter<'p> {
         }
     }
 
+    /// A call where no layout renders it.
+    fn linear_call(&self, call: &ToolCall<'_>, sum: &mut Sum) {
+        let linear = self.profile.linear();
+        let name = self.text(&call.name);
+        match linear.call_text {
+            CallText::Json => sum.text += name + self.text(&call.arguments.compact()),
+            CallText::JsonTwice => sum.text += 2 * name + self.text(&call.arguments.compact()),
+            CallText::Elements => {
+                sum.text += name;
+                self.arguments(&call.arguments, linear.argument_tokens, sum);
+            }
+            CallText::Free => return,
+        }
+        sum.add(self.profile.call_tokens);
+    }
+
+    /// Arguments as elements of so many tokens each; what is no JSON object as it is.
+    fn arguments(&self, arguments: &Data<'_>, tokens: u64, sum: &mut Sum) {
+        arguments.read(|value| {
+            let object = value.filter(|value| value.kind() == Kind::Object);
+            let Some(object) = object else {
+                sum.text += self.text(&arguments.compact());
+                return;
+            };
+            for (name, value) in object.members() {
+                sum.text += self.text(name) + self.text(&layout::argument_text(value));
+                sum.add(tokens);
+            }
+        });
+    }
+
     /// What an answer says after its thought, if the profile's models think between tags.
     fn without_thought<'t>(&self, text: &'t str) -> &'t str {
         match text.rsplit_once("</think>") {
@@ -426,6 +461,13 @@ impl<'p> Counter<'p> {
 
     /// Tokens of `text` before scaling.
     fn text(&self, text: &str) -> u64 {
+        if self.is_raw {
+            return layout::with_markers(text, |stretch| self.plain_text(stretch));
+        }
+        self.plain_text(text)
+    }
+
+    fn plain_text(&self, text: &str) -> u64 {
         self.vocabulary.count_cut(self.profile.text_cuts, text)
     }
 
@@ -445,11 +487,11 @@ impl<'p> Counter<'p> {
             _ => false,
         };
         let deferred = request.deferred_tools.iter().filter(|_| lists_deferred);
-        let mut tokens = prices.tools_header_tokens;
+        let mut tokens = prices.tools_tokens;
         for tool in request.tools.iter().chain(deferred) {
             tokens = plus(tokens + self.scaled(self.tool(tool)), prices.tool_tokens);
         }
-        prices.tools_tokens + permille(tokens, prices.tools_permille)
+        permille(tokens, prices.tools_permille)
     }
 
     /// Text of one tool definition.
@@ -459,7 +501,7 @@ impl<'p> Counter<'p> {
         }
         let form = self.profile.linear().tool_text;
         if form != ToolText::Parts && tool.builtin.is_none() {
-            return self.text(&layout::function_object(tool, form));
+            return self.text(&layout::function_text(tool, form));
         }
         let schema = tool.schema.map(|schema| schema.compact());
         let schema = schema.unwrap_or_default();

@@ -293,9 +293,6 @@ pub(super) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assum
     if reading.has_ignored_provider {
         all.insert("ignored_provider");
     }
-    if reading.profile.runs_tools {
-        all.insert("server_tools");
-    }
     all
 }
 

@@ -1,4 +1,4 @@
-//! Which of a vendor's prompt layouts: they change with generations of models.
+//! Which of several layouts: those of a vendor change with generations of models, calls differ by template.
 
 /// A layout of OpenAI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,4 +18,18 @@ pub enum GeminiForm {
     Python,
     /// That of 3: declarations between markers.
     Declarations,
+}
+
+/// How a linear profile shows a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallText {
+    /// Its name, and its arguments as JSON.
+    #[default]
+    Json,
+    /// Its name twice, and its arguments as JSON.
+    JsonTwice,
+    /// Its name, and an element for each argument: texts as they are, the rest with Python's separators.
+    Elements,
+    /// Nothing of it is billed.
+    Free,
 }

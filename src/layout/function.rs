@@ -1,4 +1,5 @@
 //! Tools as the JSON objects that chat templates of open models show.
+use super::schema;
 use crate::json::{Kind, Value, write_string};
 use crate::request::{Data, Tool};
 
@@ -14,10 +15,21 @@ pub enum ToolText {
     Spaced,
     /// OpenAI's JSON object as Ollama passes it on: without the keywords that it does not know.
     Ollama,
+    /// A TypeScript type, as OpenAI's layout shows it.
+    TypeScript,
 }
 
-/// `tool` as a JSON object; fields that it lacks are left out. Linear in its definition.
-pub fn function_object(tool: &Tool<'_>, form: ToolText) -> String {
+/// `tool` as it is shown, in any form but in parts; fields that it lacks are left out. Linear in it.
+pub fn function_text(tool: &Tool<'_>, form: ToolText) -> String {
+    if form == ToolText::TypeScript {
+        let mut text = String::new();
+        schema::write_function(tool, &mut text);
+        return text;
+    }
+    function_object(tool, form)
+}
+
+fn function_object(tool: &Tool<'_>, form: ToolText) -> String {
     let is_spaced = form == ToolText::Spaced;
     let (colon, comma) = if is_spaced { (": ", ", ") } else { (":", ",") };
     let mut text =

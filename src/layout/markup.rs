@@ -1,24 +1,21 @@
-//! Anthropic's prompt layout: tools as lines of JSON, calls as markup; xAI's calls.
+//! Anthropic's prompt layout: tools as lines of JSON, calls as markup.
 //!
 //! Recovered from recorded calls, whose bill it reproduces: a tool is its description, name and
 //! parameters as one JSON object between `function` tags; the calls of a message stand behind its
 //! text as one element each, with an element for each argument; a result stands in an element,
-//! several as a list of names and outputs; an output schema is indented JSON. A call of xAI's fast
-//! models is an element too, with other names, and nothing stands around it.
+//! several as a list of names and outputs; an output schema is indented JSON.
 use super::MAX_DEPTH;
 use super::function::write_spaced;
+use super::reference::spaced;
 use crate::json::{Kind, Value, write_string};
 use crate::request::{Data, Tool, ToolCall};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The tag around all calls of a message, that of a call, that of an argument.
 const CALLS: &str = "antml:function_calls";
 const CALL: &str = "antml:invoke";
 const ARGUMENT: &str = "antml:parameter";
-
-/// The tags of a call and of an argument in the prompts of xAI.
-const XAI_CALL: &str = "xai:function_call";
-const XAI_ARGUMENT: &str = "parameter";
 
 /// What stands around the results of calls made side by side.
 pub const RESULTS: &str = "<function_results>\n</function_results>";
@@ -64,13 +61,6 @@ pub fn calls_text<'c, 'd: 'c>(
         text.push('\n');
         close(CALLS, &mut text);
     }
-    text
-}
-
-/// The element of a call of xAI. Linear in it.
-pub fn xai_call_text(call: &ToolCall<'_>) -> String {
-    let mut text = String::new();
-    write_call([XAI_CALL, XAI_ARGUMENT], call, &mut text);
     text
 }
 
@@ -154,14 +144,19 @@ fn write_arguments(tag: &str, arguments: &Data<'_>, text: &mut String) {
         };
         for (name, value) in object.members() {
             open(tag, name, text);
-            match value.as_str() {
-                Some(string) => text.push_str(string),
-                None => value.write_spaced(text),
-            }
+            text.push_str(&argument_text(value));
             close(tag, text);
             text.push('\n');
         }
     });
+}
+
+/// The value of an argument in its element: a text as it is, the rest with Python's separators.
+pub fn argument_text(value: Value<'_>) -> Cow<'_, str> {
+    match value.as_str() {
+        Some(string) => Cow::Borrowed(string),
+        None => spaced(value).into(),
+    }
 }
 
 fn open(tag: &str, name: &str, text: &mut String) {

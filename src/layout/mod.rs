@@ -10,19 +10,21 @@
 mod form;
 mod function;
 mod gemini;
+mod marker;
 mod markup;
 mod python;
 mod reference;
 mod schema;
 mod schema_2023;
 
-pub use form::{GeminiForm, OpenAiForm};
-pub use function::{ToolText, function_object};
+pub use form::{CallText, GeminiForm, OpenAiForm};
+pub use function::{ToolText, function_text};
 pub use gemini::Marked;
 pub(crate) use gemini::{answer_schema, call, result, tool};
+pub(crate) use marker::with_markers;
 pub use markup::{
-    RESULTS, calls_text, function_line, indented_schema, lone_result_text, named_result_text,
-    xai_call_text,
+    RESULTS, argument_text, calls_text, function_line, indented_schema, lone_result_text,
+    named_result_text,
 };
 
 use crate::json::{Document, Kind, Limits, Value, write_string};

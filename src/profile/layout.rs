@@ -1,6 +1,6 @@
 //! Layouts of prompts: what models of one layout cost and no others, each a type with its own fields.
 use crate::json::{Kind, Value};
-use crate::layout::{GeminiForm, OpenAiForm, ToolText};
+use crate::layout::{CallText, GeminiForm, OpenAiForm, ToolText};
 use crate::profile::field::{Fault, FieldValue, Fields, fields, named, none_of, text};
 use crate::profile::prices::{ReasoningRule, ToolPrices};
 
@@ -33,6 +33,14 @@ named!(ToolText {
     Compact = "compact",
     Spaced = "spaced",
     Ollama = "ollama",
+    TypeScript = "typescript",
+});
+
+named!(CallText {
+    Json = "json",
+    JsonTwice = "json-twice",
+    Elements = "elements",
+    Free = "free",
 });
 
 fields! {
@@ -48,10 +56,12 @@ fields! {
         pub none_choice_drops_tools: bool = false,
         /// What tools cost where a result at the end takes them out of the prompt.
         pub tools_after_result_tokens: Option<u64> = None,
-        /// Whether a call is the element that xAI shows instead of its name and arguments.
-        pub has_call_elements: bool = false,
-        /// How often the name of a called tool is billed.
-        pub call_name_count: u64 = 1,
+        /// How a call is shown.
+        pub call_text: CallText = CallText::Json,
+        /// Per argument of a call, besides its name and its value, where each is an element.
+        pub argument_tokens: u64 = 0,
+        /// Around the calls of a message.
+        pub calls_tokens: u64 = 0,
         /// Per tool result.
         pub result_tokens: u64 = 0,
     }

@@ -115,8 +115,6 @@ fields! {
         pub call_tokens: u64 = 0,
         /// Framing of an answer that comes back.
         pub reply_tokens: u64 = 0,
-        /// Whether the vendor runs tools of its own, whose results are billed too.
-        pub runs_tools: bool = false,
         /// Largest input and output of the model, if known.
         pub context_window_tokens: Option<u64> = None,
         /// Largest output of the model, if known.

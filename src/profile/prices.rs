@@ -53,6 +53,8 @@ fields! {
         pub reasoning: ReasoningRule = ReasoningRule::Loop,
         /// Whether what an answer says before `</think>` is reasoning.
         pub has_think_tags: bool = false,
+        /// Whether the models think as much as they can unless the request asks for less.
+        pub thinks: bool = false,
         /// Per block of reasoning.
         pub reasoning_tokens: u64 = 0,
         /// Tokens for 1,000 bytes of encrypted reasoning.
@@ -94,21 +96,19 @@ fields! {
     pub struct ToolPrices {
         /// For having tools.
         pub tools_tokens: u64 = 0,
-        /// The same, but scaled by `tools_permille`.
-        pub tools_header_tokens: u64 = 0,
         /// Per tool, besides its text.
         pub tool_tokens: i64 = 0,
-        /// Scale of header and tools, in thousandths.
+        /// Scale of both, in thousandths.
         pub tools_permille: u64 = 1000,
         /// For the tool choice `any`.
         pub required_choice_tokens: u64 = 0,
         /// For a tool choice that names a tool, besides the name.
         pub forced_choice_tokens: u64 = 0,
         /// For an output schema, besides its text.
-        pub schema_tokens: u64 = 0,
+        pub schema_tokens: i64 = 0,
         /// Scale of the text of an output schema, in thousandths.
         pub schema_permille: u64 = 1000,
-        /// For thinking with a budget.
+        /// For thinking: with a budget, or the most there is where the models think by themselves.
         pub thinking_tokens: u64 = 0,
     }
 }

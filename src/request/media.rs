@@ -1,7 +1,7 @@
 //! Images, files, audio and video: where their bytes are and what a block says of them.
 use super::content::Reader;
 use super::data::Data;
-use super::field::{array, first, is_truthy, object, present, string};
+use super::field::{array, first, has, is_truthy, object, present, string};
 use super::kind::MediaKind;
 use super::model::{Content, Media, Part};
 use super::part::{PartKind, PartType};
@@ -90,6 +90,9 @@ impl<'d> About<'d> {
 impl<'d> Reader<'_, 'd> {
     /// Appends a block of the OpenAI, Anthropic, Mistral or AI SDK form, whose type is `part`.
     pub(super) fn media_block(&mut self, part: &'static PartType, block: Value<'d>) {
+        if let Some(document) = object(block.get("document")).filter(|it| has(*it, &["data"])) {
+            return self.cohere_document(document);
+        }
         let inner = first(block, &[part.name]).or_else(|| first(block, &SOURCE_KEYS));
         let source = object(inner);
         if source.is_some_and(|source| matches!(string(source.get("type")), "text" | "content")) {
@@ -123,6 +126,22 @@ impl<'d> Reader<'_, 'd> {
             it.text(string(found.get("source")));
             it.nested(found.get("content"));
         });
+    }
+
+    /// Appends a document of Cohere's, which is billed as a line for each field.
+    pub(super) fn cohere_document(&mut self, document: Value<'d>) {
+        let data = first(document, &["data"]).unwrap_or(document);
+        let mut text = data.as_str().unwrap_or_default().to_owned();
+        for (name, value) in data.members() {
+            text.push_str(if text.is_empty() { "" } else { "\n" });
+            text.push_str(name);
+            text.push_str(": ");
+            match value.as_str() {
+                Some(value) => text.push_str(value),
+                None => value.write_compact(&mut text),
+            }
+        }
+        self.text(text);
     }
 
     /// Appends the parts of a document that `read` appends, the last text marked as one.

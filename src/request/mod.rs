@@ -112,6 +112,7 @@ pub fn read_request<'d>(
         schema_name: schema_name.into(),
         schema_description: schema_description.into(),
         has_thinking: option::read_thinking(fields),
+        limits_thinking: option::limits_thinking(fields),
         has_citations: option::has_citations(fields),
         is_serial: option::read_serial(fields),
         is_pro: option::read_pro(fields),
@@ -158,7 +159,7 @@ fn tool_list(fields: Value<'_>) -> Option<Value<'_>> {
     first(fields, &["tools", "functions"]).or_else(|| config()?.get("tools"))
 }
 
-/// Parts of the system prompt that stands outside of the messages.
+/// Parts of the system prompt that stands outside of the messages, and Cohere's documents.
 fn read_system<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Part<'d>> {
     let value = system_value(fields);
     let parts = value.and_then(|value| value.get("parts"));
@@ -169,6 +170,10 @@ fn read_system<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Part<'d>> 
             .filter(|block| !is_client_header(*block))
             .for_each(|block| reader.element(block)),
         None => reader.content(parts.or(value).filter(|block| !is_client_header(*block))),
+    }
+    let documents = array(fields.get("documents"));
+    for document in documents.into_iter().flat_map(Value::items) {
+        reader.cohere_document(document);
     }
     reader.parts
 }
@@ -185,9 +190,11 @@ fn system_value(fields: Value<'_>) -> Option<Value<'_>> {
     first(fields, &keys)
 }
 
-/// Whether a body is for completions; Ollama, which has options, lays a template around.
+/// Whether a body is for completions; Ollama, which has options, lays a template around unless told not to.
 fn is_raw_prompt(fields: Value<'_>) -> bool {
-    let is_chat = first(fields, &["messages", "contents", "input", "options"]).is_some();
+    let is_raw = fields.get("raw").is_some_and(is_truthy);
+    let is_chat = first(fields, &["messages", "contents", "input"]).is_some()
+        || (present(fields.get("options")).is_some() && !is_raw);
     !is_chat && present(fields.get("prompt")).is_some()
 }
 

@@ -42,6 +42,8 @@ pub struct Request<'d> {
     pub schema_description: Cow<'d, str>,
     /// Whether extended thinking with a budget is switched on.
     pub has_thinking: bool,
+    /// Whether less thinking than the most is asked for, or none.
+    pub limits_thinking: bool,
     /// Whether the model is asked to cite a document.
     pub has_citations: bool,
     /// Whether the model may make but one call at a time.
@@ -94,6 +96,7 @@ impl<'d> Request<'d> {
             schema_name: Cow::default(),
             schema_description: Cow::default(),
             has_thinking: false,
+            limits_thinking: false,
             has_citations: false,
             is_serial: false,
             is_pro: false,

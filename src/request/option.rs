@@ -180,6 +180,22 @@ pub(super) fn read_serial(fields: Value<'_>) -> bool {
         || parallel.and_then(Value::as_bool) == Some(false)
 }
 
+/// Whether an effort below the largest is asked for, or no thinking.
+pub(super) fn limits_thinking(fields: Value<'_>) -> bool {
+    let thinking = object(fields.get("thinking"));
+    let reasoning = object(fields.get("reasoning"));
+    let effort = reasoning.and_then(|it| it.get("effort"));
+    let effort = string(present(fields.get("reasoning_effort")).or(effort));
+    let is_off = |owner: Option<Value<'_>>, key, off| {
+        let value = owner.and_then(|it| it.get(key));
+        value.is_some_and(|it| string(Some(it)) == off || it.as_bool() == Some(false))
+    };
+    !matches!(effort, "" | "max" | "xhigh")
+        || is_off(thinking, "type", "disabled")
+        || is_off(reasoning, "enabled", "false")
+        || is_off(Some(fields), "enable_thinking", "false")
+}
+
 /// Whether extended thinking with a budget is switched on.
 pub(super) fn read_thinking(fields: Value<'_>) -> bool {
     let more = object(fields.get("additionalModelRequestFields"));

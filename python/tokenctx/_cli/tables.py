@@ -60,7 +60,6 @@ WORDS: Final = {
     "remote_video": "a video behind a URL: its length is unknown",
     "server_compaction": "the provider is asked to compact a request of this length",
     "server_state": "content that only the provider has (previous response, cache, container)",
-    "server_tools": "the vendor runs tools of its own: what they return is billed too",
     "server_truncation": "the provider drops what is beyond the window",
     "unknown_context_edit": "an edit that the provider is asked for, and that is not known here",
     "unknown_message": "a message of unknown shape, counted as JSON",

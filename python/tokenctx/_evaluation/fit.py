@@ -37,8 +37,9 @@ UNSIGNED: Final = (
     "tools_tokens",
     "tools_after_result_tokens",
     "call_tokens",
+    "calls_tokens",
+    "argument_tokens",
     "result_tokens",
-    "schema_tokens",
     "required_choice_tokens",
     "forced_choice_tokens",
     "thinking_tokens",
@@ -50,6 +51,7 @@ SIGNED: Final = (
     "no_system_tokens",
     "tools_without_system_tokens",
     "tool_tokens",
+    "schema_tokens",
 )
 CONSTANTS: Final = (*UNSIGNED, *SIGNED)
 """Fields that are fitted where a row has them."""
