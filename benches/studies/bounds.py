@@ -1,29 +1,32 @@
-"""Makes `bounds.json` from recorded calls, and shows what the bounds cover on others.
+"""Makes `bounds.json` from recorded calls, and shows what the bounds cover on other projects.
 
-    python3 dev.py study bounds calls.jsonl.gz sessions.jsonl.gz           # where not measured
-    python3 dev.py study bounds calls.jsonl.gz sessions.jsonl.gz --write   # and the table
+    python3 dev.py study bounds --calls a.jsonl.gz b.jsonl.gz --sessions c.jsonl.gz           # where
+    python3 dev.py study bounds --calls a.jsonl.gz b.jsonl.gz --sessions c.jsonl.gz --write   # made
 
 A bound is a quantile of errors: (billed - counted) / (counted + slack), for each profile and
-stratum. The narrowest interval around the count that holds the wanted share of calls is taken, like
-split conformal prediction with its correction for finite numbers. A row of few calls borrows from
-its provider's, that one from all: as many calls as `BORROWED_CALLS` weigh.
+stratum; counted by what the projects tell that did not send the call (`held_out.py`). The narrowest
+interval around the count that holds the wanted share is taken. The unit is the project, not the
+call: a row of few projects borrows from its provider's, that one from all (`Trust`), and the wanted share is corrected for so few, as in split conformal
+prediction. What is shown as covered is so by bounds that were made without the project.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
+from leave_one_out import mapped
 from reference.bounds import (
     METHODS,
     SLACK_TOKENS,
@@ -32,32 +35,68 @@ from reference.bounds import (
     Scope,
     interval,
     row_names,
+    scope_after,
     stratum_of,
 )
 from request_laws import view
 from tokenctx import HybridTokenEstimator
 from tokenctx._estimate.estimator import Method
 from tokenctx._estimate.profiles import bundled_profiles
-from tokenctx._evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call
+from tokenctx._evaluation.evaluation import Scorer, Unusable, read_call
+from tokenctx._evaluation.fit import Rows
+from tokenctx._evaluation.held_out import (
+    bundled_rows,
+    chunks,
+    fold,
+    model_like,
+    quantile,
+    scored,
+    tasks,
+)
+from tokenctx._evaluation.held_out import weighed as weighed_by_model
 from tokenctx._evaluation.recordings import read_recording
 from tokenctx._evaluation.replay import replay
-from tokenctx._evaluation.strata import vendor_of
+from tokenctx._evaluation.strata import POOLS, vendor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from reference.bounds import View
     from tokenctx._evaluation.evaluation import Call
+    from tokenctx._evaluation.held_out import Chunk, Task
     from tokenctx._models import Estimate
 
 TABLE: Final = Path(__file__).parents[2] / "python/tokenctx/data/bounds.json"
-COVERAGE: Final = 0.85
-"""What each row is made for, so that all together cover 90 %: rows of a provider whose count is
-mostly exact cover what is exact, which is more, and rounding to whole tokens adds to the others."""
-BORROWED_CALLS: Final = 20
-LEAST_CALLS: Final = 5
+COVERAGE, MOST_COVERAGE = 0.9, 0.98
+"""What each row is made for, of many projects and of very few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How far the calls of some projects speak for those of others.
+
+    Attributes:
+        half_calls: A project of so many calls weighs half of one with very many.
+        borrowed: So many projects are borrowed from the row above.
+        correction: So many projects are added for the correction.
+    """
+
+    half_calls: float
+    borrowed: float
+    correction: float
+
+
+FITTED: Final = Trust(4, 2, 0.2)
+"""Where constants are fitted has its own: the project is the unit."""
+ROUGH: Final = Trust(4, 2, 0.3)
+"""For media, whose rules are the roughest."""
+EXACT: Final = Trust(100, 0.2, 0)
+"""Where a rule is exact it is so for all, and the call is the unit."""
+ROUGH_STRATA: Final = frozenset({"files", "images"})
+EXACT_PROVIDERS: Final = frozenset({"openai", "anthropic", "google"})
+MOST_PERMILLE: Final = 100_000
+"""A bill may be a thousand times what was counted; who is told so knows no more than with this."""
+LEAST_CALLS: Final = 3
 """Fewest calls of a row that is written; the row of the provider stands for less."""
-FOLDS: Final = 5
 SCOPES: Final = get_args(Scope)
 
 Row = tuple[Scope, str, str]
@@ -78,6 +117,9 @@ class Point:
     counted_tokens: int
     billed_tokens: int
     is_determined: bool
+    weight: float = 1.0
+    known_tokens: int = 0
+    pools: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -88,74 +130,105 @@ class Point:
         return (self.billed_tokens - self.counted_tokens) / (self.counted_tokens + SLACK_TOKENS)
 
 
-def points(path: Path, methods: Sequence[Method] = get_args(Method)[1:]) -> Iterator[Point]:
-    """What every recorded call says about bounds: whole, from the turn before, by `methods`."""
-    scorer = Scorer()
-    others = [Scorer(HybridTokenEstimator(method=name, learning=False)) for name in methods]
-    for number, line, _ in numbered_lines(path):
-        try:
+def chunk_points(chunk: Chunk) -> list[Point]:
+    """What calls say about bounds that no fit is for: undetermined ones, and all by `METHODS`."""
+    found = []
+    for number, line in chunk:
+        with suppress(Unusable):
             call = read_call(number, line)
-            estimates = [scorer.estimate(call), *(other.estimate(call) for other in others)]
-        except Unusable:
-            continue
-        if delta := scorer.delta(call):
-            estimates.append(delta)
-        request = view(call.body, model=call.model or None, dialect=call.dialect)
-        yield from (point(call, request, estimate) for estimate in estimates)
+            if call.stratum == "undetermined":
+                found += call_points(call, scorer_of("profile"))
+            for name in get_args(Method)[1:]:
+                found.append(point(call, scorer_of(name).estimate(call)))
+    return found
 
 
-def point(call: Call, request: View, estimate: Estimate) -> Point:
+@cache
+def scorer_of(method: Method) -> Scorer:
+    return Scorer(HybridTokenEstimator(method=method, learning=False))
+
+
+def call_points(call: Call, scorer: Scorer, names: tuple[str, ...] | None = None) -> list[Point]:
+    """What a call says, whole and from the turn before."""
+    estimates = [scorer.estimate(call), scorer.delta(call)]
+    return [point(call, estimate, names) for estimate in estimates if estimate]
+
+
+def project_points(task: Task) -> list[Point]:
+    """What the calls of a project say, counted with what the others tell."""
+    samples, supported, calls = task
+    its_fold = fold(bundled_rows(), samples, supported, calls[0].project)
+    scorer = Scorer(Rows(json.loads(its_fold.rows)).estimator())
+    found = []
+    for one in calls:
+        call = read_call(*one.line)
+        if not its_fold.has_support(one):
+            call = replace(call, model=model_like(one.profile))
+        with suppress(Unusable):
+            points = call_points(call, scorer, row_names_of(one.profile, one.is_known_model))
+            found += [replace(it, weight=one.weight) for it in points]
+    return found
+
+
+def point(call: Call, estimate: Estimate, names: tuple[str, ...] | None = None) -> Point:
+    request = view(call.body, model=call.model or None, dialect=call.dialect)
     is_new = estimate.source == "delta"
     start = len(request["messages"]) - estimate.new_message_count if is_new else 0
     vendor = vendor_of(call.provider, call.api, call.model)
     is_method = estimate.profile in METHODS
-    names = rows_of(estimate)
+    names = names or rows_of(estimate)
+    pools = [pool.name for pool in POOLS if pool.holds(vendor, call.api, call.stratum)]
+    is_whole = not is_method and not is_new
+    scope = scope_after(estimate.known_tokens, request["messages"][start:]) if is_new else "whole"
     return Point(
-        call.id,
+        f"{call.group} {call.id}",
         call.group,
         f"method {estimate.profile}" if is_method else f"delta {vendor}" if is_new else vendor,
-        "new" if is_new else "whole",
+        scope,
         names[:1] if is_method else names,
         stratum_of(request, start, estimate.assumptions),
         estimate.estimated_tokens,
         max(0, call.billed_tokens - estimate.known_tokens),
         call.stratum != "undetermined",
+        known_tokens=estimate.known_tokens,
+        pools=tuple(pools) if is_whole else (),
     )
 
 
 def rows_of(estimate: Estimate) -> tuple[str, ...]:
-    provider = (
-        "" if estimate.profile in METHODS else bundled_profiles()[estimate.profile]["provider"]
-    )
-    is_known = "unknown_model" not in estimate.assumptions
-    return row_names(estimate.profile, provider, is_known_model=is_known)
+    return row_names_of(estimate.profile, "unknown_model" not in estimate.assumptions)
 
 
-def reply_points(path: Path) -> Iterator[Point]:
+def row_names_of(profile: str, is_known_model: bool) -> tuple[str, ...]:  # noqa: FBT001
+    provider = "" if profile in METHODS else bundled_profiles()[profile]["provider"]
+    return row_names(profile, provider, is_known_model=is_known_model)
+
+
+def session_points(path: Path) -> Iterator[Point]:
     """What the turns of recorded sessions say, whose totals start from input and output."""
     for conversation in read_recording(path).conversations:
         known = 0
         turns = list(conversation.turns)
-        session = replace(conversation, turns=iter(turns))
-        for turn in replay(session):
+        for turn in replay(replace(conversation, turns=iter(turns))):
             estimate = turn.estimate
-            derived = estimate.known_tokens - known
-            known = turn.billed_tokens
-            if estimate.source != "delta" or derived <= 0:
+            derived, known = estimate.known_tokens - known, turn.billed_tokens
+            if estimate.source != "delta" or derived < 0:
                 continue
             request = view(turns[turn.number - 1].body)
             start = len(request["messages"]) - estimate.new_message_count
             counted = estimate.estimated_tokens + derived
+            after = scope_after(estimate.known_tokens, request["messages"][start:])
             yield Point(
                 f"{conversation.name} {turn.number}",
                 conversation.name,
                 "session",
-                "reply",
+                "reply" if derived else after,
                 rows_of(estimate),
                 stratum_of(request, start, estimate.assumptions),
                 counted,
                 max(0, turn.billed_tokens - (estimate.tokens - counted)),
                 is_determined=True,
+                known_tokens=estimate.tokens - counted,
             )
 
 
@@ -163,36 +236,75 @@ Weighted = list[tuple[float, float]]
 """Errors with their weights."""
 
 
+class Errors:
+    """Errors by row and project, and the row that each borrows from."""
+
+    def __init__(self, known: Iterable[Point]) -> None:
+        self.by_row: dict[Row, dict[str, Counter[float]]] = defaultdict(
+            lambda: defaultdict(Counter)
+        )
+        self.parents: dict[Row, Row | None] = {}
+        for one in known:
+            for row, parent in zip(one.rows, (*one.rows[1:], None), strict=True):
+                self.by_row[row][one.group][round(one.error, 4)] += one.weight  # type: ignore[assignment]
+                self.parents[row] = parent
+
+    def bounds(self, without: str, rows: Iterable[Row]) -> Table:
+        """The bounds of those of `rows` that have enough calls without a project."""
+        lent: dict[Row, Weighted] = {}
+        found = {}
+        for row in rows:
+            projects = [it for name, it in self.by_row[row].items() if name != without]
+            if sum(map(Counter.total, projects)) >= LEAST_CALLS:
+                found[row] = permille(
+                    narrowest(self._with_lent(row, without, lent), trust(row).correction)
+                )
+        return found
+
+    def _with_lent(self, row: Row, without: str, lent: dict[Row, Weighted]) -> Weighted:
+        """The errors of a row, and those that it borrows."""
+        if row not in lent:
+            others = (it for name, it in self.by_row[row].items() if name != without)
+            own = weighed(others, trust(row).half_calls)
+            parent = self.parents[row]
+            above = self._with_lent(parent, without, lent) if parent else []
+            borrowed = trust(row).borrowed
+            share = borrowed / max(sum(weight for _, weight in above), borrowed)
+            lent[row] = own + [(error, weight * share) for error, weight in above]
+        return lent[row]
+
+
 def fit(known: Iterable[Point]) -> Table:
-    """The bounds of every row that one of the points has."""
-    by_rows: dict[tuple[Row, ...], list[float]] = defaultdict(list)
-    for one in known:
-        by_rows[tuple(one.rows)].append(one.error)
-    own: dict[Row, Weighted] = defaultdict(list)
-    parents: dict[Row, Row | None] = {}
-    for rows, errors in by_rows.items():
-        for row, parent in zip(rows, (*rows[1:], None), strict=True):
-            own[row] += [(error, 1.0) for error in errors]
-            parents[row] = parent
-    found: dict[Row, Weighted] = {}
-
-    def borrowed(row: Row) -> Weighted:
-        if row not in found:
-            parent = parents[row]
-            lent = borrowed(parent) if parent else []
-            weight = sum(weight for _, weight in lent)
-            share = BORROWED_CALLS / max(weight, BORROWED_CALLS)
-            found[row] = own[row] + [(error, weight * share) for error, weight in lent]
-        return found[row]
-
-    return {row: permille(narrowest(borrowed(row))) for row in own if len(own[row]) >= LEAST_CALLS}
+    """The bounds of every row that enough of the points have."""
+    errors = Errors(known)
+    return errors.bounds("", errors.by_row)
 
 
-def narrowest(errors: Weighted) -> tuple[float, float]:
+def trust(row: Row) -> Trust:
+    """How far the calls of a row speak for others."""
+    _, name, stratum = row
+    if stratum in ROUGH_STRATA:
+        return ROUGH
+    profile = bundled_profiles().get(name)
+    is_exact = profile["layout"] != "linear" if profile else name[9:] in EXACT_PROVIDERS
+    return EXACT if is_exact else FITTED
+
+
+def weighed(projects: Iterable[Counter[float]], half_calls: float) -> Weighted:
+    """Errors of a row by project, none of which weighs more than 1."""
+    found: Counter[float] = Counter()
+    for errors in projects:
+        calls = errors.total()
+        for error, count in errors.items():
+            found[error] += count / (calls + half_calls)  # type: ignore[assignment]
+    return list(found.items())
+
+
+def narrowest(errors: Weighted, correction: float) -> tuple[float, float]:
     """The narrowest interval around 0 that holds `COVERAGE` of the weight, corrected."""
     ordered = sorted([*errors, (0.0, 0.0)])
     total = sum(weight for _, weight in ordered)
-    needed = min(COVERAGE * (total + 1), total)
+    needed = min(COVERAGE * (total + correction), MOST_COVERAGE * total)
     sums = [0.0]
     for _, weight in ordered:
         sums.append(sums[-1] + weight)
@@ -212,7 +324,8 @@ def narrowest(errors: Weighted) -> tuple[float, float]:
 
 def permille(bounds: tuple[float, float]) -> tuple[int, int]:
     low, high = bounds
-    return max(0, math.floor(1000 * (1 + low) + 1e-9)), math.ceil(1000 * (1 + high) - 1e-9)
+    most = math.ceil(1000 * (1 + high) - 1e-9)
+    return max(0, math.floor(1000 * (1 + low) + 1e-9)), min(most, MOST_PERMILLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +341,32 @@ class Judged:
         return self.low <= self.point.billed_tokens <= self.high
 
     @property
-    def titles(self) -> Iterator[tuple[str, str]]:
+    def width_percent(self) -> float:
+        """How far apart the bounds are, in percent of the whole count."""
+        return 100 * (self.high - self.low) / max(1, self._tokens)
+
+    @property
+    def error_percent(self) -> float:
+        billed = self.point.known_tokens + self.point.billed_tokens
+        return 100 * abs(self._tokens - billed) / max(1, billed)
+
+    @property
+    def _tokens(self) -> int:
+        return self.point.known_tokens + self.point.counted_tokens
+
+    @property
+    def titles(self) -> Iterator[str]:
         """The lines of the report that it is counted in."""
         one = self.point
-        yield one.title, one.stratum
-        yield one.title, "all"
-        if one.scope == "whole" and not one.title.startswith("method"):
-            yield "", "all whole requests"
-            yield "", "of them: a range" if self.low < self.high else "of them: one number"
+        yield from one.pools
+        if one.title == "session":
+            yield f"session {one.group[:12]}"
+        if one.is_determined and one.scope != "whole":
+            yield f"{one.title}, {one.scope}"
+        if one.is_determined and one.stratum == "reasoning replayed" and one.pools:
+            yield one.stratum
+        if one.title.startswith("method"):
+            yield one.title
 
 
 def judged(one: Point, table: Table) -> Judged:
@@ -243,36 +374,33 @@ def judged(one: Point, table: Table) -> Judged:
     return Judged(one, *interval(one.counted_tokens, one.counted_tokens, bounds))
 
 
-def judged_elsewhere(known: Sequence[Point], key: Callable[[Point], str]) -> Iterator[Judged]:
-    """Each point with bounds that were made without its fold of `key`."""
-    folds = [[one for one in known if fold_of(key(one)) == fold] for fold in range(FOLDS)]
-    for fold in folds:
-        table = fit(one for other in folds if other is not fold for one in other)
-        yield from (judged(one, table) for one in fold)
-
-
-def fold_of(name: str) -> int:
-    return hashlib.sha256(name.encode()).digest()[0] % FOLDS
+def judged_elsewhere(known: Sequence[Point]) -> Iterator[Judged]:
+    """Each point with bounds that were made without its project."""
+    errors = Errors(known)
+    by_group: dict[str, list[Point]] = defaultdict(list)
+    for one in known:
+        by_group[one.group].append(one)
+    for group, own in by_group.items():
+        table = errors.bounds(group, {row for one in own for row in one.rows})
+        yield from (judged(one, table) for one in own)
 
 
 def show(known: Sequence[Point]) -> None:
-    splits: dict[str, Callable[[Point], str]] = {
-        "other calls": lambda one: one.id,
-        "other projects": lambda one: one.group,
-    }
-    shares: dict[tuple[str, str], dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for split, key in splits.items():
-        for result in judged_elsewhere(known, key):
-            if result.point.is_determined:
-                for title in result.titles:
-                    shares[title][split].append(result.is_covered)
-    print(f"{'covered, %':40}{'N':>7}" + "".join(f"{split:>16}" for split in splits))
-    for names, by_split in sorted(shares.items()):
-        cells = "".join(
-            f"{100 * sum(hits) / len(hits):16.1f}" if (hits := by_split[split]) else f"{'-':>16}"
-            for split in splits
-        )
-        print("".join(f"{name:20}" for name in names) + f"{len(by_split['other calls']):7,}{cells}")
+    """Coverage, width and error, each with bounds of other projects."""
+    lines: dict[str, list[Judged]] = defaultdict(list)
+    for result in judged_elsewhere(known):
+        for title in result.titles:
+            lines[title].append(result)
+    print(
+        f"{'':46}{'N':>7}{'covered':>9}{'width':>9}{'error p90':>11}   (median width, % of count)"
+    )
+    for title, results in sorted(lines.items()):
+        weights = [one.point.weight for one in results]
+        hits = sum(weight for one, weight in zip(results, weights, strict=True) if one.is_covered)
+        width = quantile([one.width_percent for one in results], weights, 0.5)
+        error = quantile([one.error_percent for one in results], weights, 0.9)
+        share = 100 * hits / sum(weights)
+        print(f"{title:46}{len(results):7,}{share:9.1f}{width:9.1f}{error:11.1f}")
 
 
 def as_json(table: Table, known: Sequence[Point]) -> dict[str, Any]:
@@ -303,13 +431,22 @@ def text_of(table: dict[str, Any]) -> str:
     return "{\n  " + ",\n  ".join(lines) + "\n}\n"
 
 
+def all_points(calls: Sequence[Path], sessions: Sequence[Path]) -> list[Point]:
+    """What all recordings say."""
+    with mapped("bounds") as apply:
+        found = [one for points in apply(chunk_points, chunks(calls)) for one in points]
+        held = weighed_by_model([one for part in apply(scored, chunks(calls)) for one in part])
+        found += [one for points in apply(project_points, tasks(held)) for one in points]
+    return found + [one for path in sessions for one in session_points(path)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("calls", type=Path, help="recorded calls, as `tokenctx eval` reads them")
-    parser.add_argument("sessions", type=Path, help="recorded sessions, as `tokenctx replay` does")
+    parser.add_argument("--calls", type=Path, nargs="+", required=True, help="as `eval` reads them")
+    parser.add_argument("--sessions", type=Path, nargs="+", default=[], help="as `replay` does")
     parser.add_argument("--write", action="store_true", help="write the table")
     options = parser.parse_args()
-    known = [*points(options.calls), *reply_points(options.sessions)]
+    known = all_points(options.calls, options.sessions)
     show(known)
     if options.write:
         table = as_json(fit(known), known)

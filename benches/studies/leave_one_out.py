@@ -1,172 +1,155 @@
-"""Scores each source project with what the others alone would have told; and counts the support.
+"""Scores each source project with what the others tell, and fits constants to all of them.
 
-    python3 dev.py study leave_one_out calls.jsonl.gz
+    python3 dev.py study leave_one_out calls.jsonl.gz more.jsonl.gz           # tables
+    python3 dev.py study leave_one_out calls.jsonl.gz more.jsonl.gz --write   # and profiles.json
 
-The rules are no fits, so there is little to fit again. What a project can have told alone is the
-numbers of a profile for a stratum that no other project has calls of: without it, those calls are
-estimated with the profile that theirs is `like`. Bounds are fitted, and are fitted again.
+The rules are those of `tokenctx._evaluation.held_out`. A project that sent the same to more than
+200 models weighs each of them as one call.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections import defaultdict
-from contextlib import suppress
-from dataclasses import dataclass
-from importlib.resources import files
+from contextlib import contextmanager
+from multiprocessing import Pool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import bounds
-from tokenctx._evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call, score_of
+from tokenctx._cli.eval_tables import Grid
+from tokenctx._cli.screen import progress
+from tokenctx._evaluation.fit import fitted
+from tokenctx._evaluation.held_out import bundled_rows, by_pool, figures, held_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from tokenctx._evaluation.evaluation import Call, Score
-    from tokenctx._models import Estimate
+    from tokenctx._evaluation.fit import Rows, Sample
+    from tokenctx._evaluation.held_out import Held
 
-WITHIN_PERCENT: Final = 5
-LIMITS: Final = frozenset({"context_window_tokens", "max_output_tokens"})
-"""Numbers that count nothing."""
-NO_MODEL: Final = "no-model-of-this-name"
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A call of a project: the estimate with all rules, and with those that others support."""
-
-    group: str
-    profile: str
-    stratum: str
-    score: Score
-    without: Score
-
-    @property
-    def is_near(self) -> bool:
-        return abs(self.score.percent) <= WITHIN_PERCENT
-
-    @property
-    def is_near_without(self) -> bool:
-        return abs(self.without.percent) <= WITHIN_PERCENT
+TABLE: Final = Path(__file__).parents[2] / "python/tokenctx/data/profiles.json"
+PROCESSES: Final = 2
+LEAST_CALLS: Final = 10
+"""Fewest calls of a row that is shown."""
+EXACT_SHARE: Final = 0.75
+"""Of a project's calls without media that are exact, where a row is exact on that project."""
+TITLES: Final = (
+    *("N", "weight", "projects", "in-sample", "median", "p90", "in bounds"),
+    *("out of project", "median", "p90", "in bounds", "width"),
+)
 
 
-def bundled_profiles() -> dict[str, dict[str, Any]]:
-    text = files("tokenctx").joinpath("data").joinpath("profiles.json").read_text("utf-8")
-    return {row["name"]: row for row in json.loads(text)["profiles"]}
+@contextmanager
+def mapped(title: str) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]]:
+    """`map` in two processes that tells how far it is."""
+    with Pool(PROCESSES) as pool:
+
+        def apply(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
+            listed = list(items)
+            with progress(f"{title}: {work.__name__}", len(listed)) as advance_to:
+                for number, result in enumerate(pool.imap(work, listed), 1):
+                    advance_to(number)
+                    yield result
+
+        yield apply
 
 
-ROWS: Final = bundled_profiles()
+def grid(caption: str, title: str, rows: Mapping[str, list[Held]]) -> Grid:
+    """Figures of some calls in each row, with all rules beside those without their project."""
+    return Grid(caption, (title, *TITLES), 1, [(name, *cells(own)) for name, own in rows.items()])
 
 
-def constant_count(row: dict[str, Any]) -> int:
-    """Numbers and switches of a profile that are its own."""
-    own = (value for name, value in row.items() if name not in LIMITS)
-    return sum(
-        constant_count(value) if isinstance(value, dict) else isinstance(value, (int, float))
-        for value in own
+def cells(own: list[Held]) -> tuple[str, ...]:
+    with_all, without = figures(own, is_without=False), figures(own, is_without=True)
+    return (
+        f"{with_all.count:,}",
+        f"{sum(one.weight for one in own):,.0f}",
+        str(with_all.projects),
+        f"{with_all.exact:.0f} / {with_all.within_2:.0f} / {with_all.within_5:.0f}",
+        f"{with_all.median:.1f}",
+        f"{with_all.p90:.1f}",
+        f"{with_all.coverage:.0f}",
+        f"{without.exact:.0f} / {without.within_2:.0f} / {without.within_5:.0f}",
+        f"{without.median:.1f}",
+        f"{without.p90:.1f}",
+        f"{without.coverage:.0f}",
+        f"{without.width:.1f}",
     )
 
 
-def model_like(profile: str) -> str:
-    """A model of the nearest profile that `profile` is like and that any model has."""
-    while parent := ROWS[profile].get("like"):
-        if ROWS[parent]["models"]:
-            return str(ROWS[parent]["models"][0])
-        profile = parent
-    return NO_MODEL
+def support(rows: Rows, held: list[Held]) -> Grid:
+    """What rests on how many projects: for each profile, on how many it is exact."""
+    by_profile: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for one in held:
+        if one.stratum in {"text", "tools", "structured output"}:
+            by_profile[one.profile][one.project].append(one.score.percent == 0)
+    lines: list[tuple[str, ...]] = []
+    for name, row in rows.rows.items():
+        projects = by_profile[name].values()
+        exact = sum(sum(hits) >= EXACT_SHARE * len(hits) for hits in projects)
+        calls = sum(map(len, projects))
+        cells = (row["confidence"], f"{calls:,}", str(len(projects)), str(exact))
+        lines.append((name, *cells))
+    titles = ("profile", "confidence", "calls", "projects", "exact on")
+    return Grid("What a profile rests on: calls without media", titles, 2, lines)
 
 
-def scored(path: Path, scorer: Scorer) -> Iterator[tuple[Call, Estimate]]:
-    """Each call that its request determines, estimated."""
-    for number, line, _ in numbered_lines(path):
-        with suppress(Unusable):
-            call = read_call(number, line)
-            if call.stratum != "undetermined":
-                yield call, scorer.estimate(call)
+def changes(rows: Rows, samples: list[Sample]) -> Grid:
+    """What a fit to all calls would change."""
+    lines: list[tuple[str, ...]] = []
+    for name, constants in fitted(rows, samples).items():
+        for constant, value in constants.items():
+            own = [
+                sample
+                for sample in samples
+                if constant in sample.counts and rows.owner(sample.profile, constant) == name
+            ]
+            now, projects = rows.rows[name][constant], len({sample.project for sample in own})
+            lines.append((name, constant, str(now), str(value), str(projects), f"{len(own):,}"))
+    titles = ("profile", "constant", "now", "fitted", "projects", "calls")
+    return Grid("Constants, fitted to all calls", titles, 2, lines)
 
 
-def held(path: Path) -> list[Held]:
-    """Every such call, estimated with and without its project."""
-    scorer = Scorer()
-    supporters: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for call, estimate in scored(path, scorer):
-        supporters[estimate.profile, call.stratum].add(call.group)
-    results = []
-    for call, estimate in scored(path, scorer):
-        without = estimate
-        if len(supporters[estimate.profile, call.stratum]) == 1:
-            names = {**call.names, "model": model_like(estimate.profile)}
-            without = scorer.estimator.estimate(call.body, **names)
-        scores = score_of(call, estimate), score_of(call, without)
-        results.append(Held(call.group, estimate.profile, call.stratum, *scores))
-    return results
-
-
-def covered_without(known: Iterable[bounds.Point]) -> dict[str, list[bool]]:
-    """For each project, which of its calls are in the bounds that the others give."""
-    points = [one for one in known if one.scope == "whole" and one.is_determined]
-    found = {}
-    for group in sorted({one.group for one in points}):
-        table = bounds.fit(one for one in points if one.group != group)
-        own = [one for one in points if one.group == group]
-        found[group] = [bounds.judged(one, table).is_covered for one in own]
-    return found
-
-
-def percent(hits: Iterable[bool]) -> float:
-    listed = list(hits)
-    return 100 * sum(listed) / len(listed)
-
-
-def show_projects(calls: list[Held], covered: dict[str, list[bool]]) -> None:
-    by_group: dict[str, list[Held]] = defaultdict(list)
-    for call in calls:
-        by_group[call.group].append(call)
-    print(
-        f"{'project':16}{'calls':>8}{'within 5 %':>12}{'without it':>12}{'in bounds of others':>21}"
-    )
-    rows = []
-    for group, own in sorted(by_group.items(), key=lambda item: -len(item[1])):
-        near = percent(call.is_near for call in own)
-        near_without = percent(call.is_near_without for call in own)
-        inside = percent(covered[group])
-        rows.append((near, near_without, inside))
-        print(f"{group:16}{len(own):8,}{near:12.1f}{near_without:12.1f}{inside:21.1f}")
-    near, near_without, inside = (sum(row) / len(rows) for row in zip(*rows, strict=True))
-    print(f"{'mean':16}{len(calls):8,}{near:12.1f}{near_without:12.1f}{inside:21.1f}")
-    print(f"the mean falls by {near - near_without:.1f} points")
-
-
-def show_support(calls: list[Held]) -> None:
-    by_profile: dict[str, list[Held]] = defaultdict(list)
-    for call in calls:
-        by_profile[call.profile].append(call)
-    print(
-        f"\n{'profile':22}{'constants':>10}{'calls':>8}{'projects':>10}  confidence   one project"
-    )
-    for name, row in ROWS.items():
-        own = by_profile[name]
-        groups: dict[str, set[str]] = defaultdict(set)
-        for call in own:
-            groups[call.stratum].add(call.group)
-        projects = {group for found in groups.values() for group in found}
-        lone = ", ".join(sorted(stratum for stratum, found in groups.items() if len(found) == 1))
-        print(
-            f"{name:22}{constant_count(row):10}{len(own):8,}{len(projects):10}  "
-            f"{row['confidence']:12} {lone}".rstrip()
-        )
+def with_constants(text: str, constants: Mapping[str, Mapping[str, int]]) -> str:
+    """The text of `profiles.json` with other constants, everything else as it is."""
+    lines, name = [], ""
+    for line in text.split("\n"):
+        if found := re.match(r' *"name": (".*"),', line):
+            name = json.loads(found[1])
+        found = re.match(r' *"(\w+)": (-?\d+)(,?)$', line)
+        own = constants.get(name, {})
+        if found and found[1] in own:
+            line = line[: found.start(2)] + str(own[found[1]]) + found[3]  # noqa: PLW2901
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("calls", type=Path, help="recorded calls, as `tokenctx eval` reads them")
+    parser.add_argument("calls", type=Path, nargs="+", help="recorded calls, as `eval` reads them")
+    parser.add_argument("--write", action="store_true", help="write the fitted constants")
     options = parser.parse_args()
-    calls = held(options.calls)
-    covered = covered_without(bounds.points(options.calls, methods=()))
-    show_projects(calls, covered)
-    show_support(calls)
+    rows = bundled_rows()
+    with mapped("calls") as apply:
+        held = held_out(options.calls, apply)
+    by_profile: dict[str, list[Held]] = defaultdict(list)
+    for one in held:
+        by_profile[one.profile].append(one)
+    shown = {name: by_profile[name] for name in rows.rows if len(by_profile[name]) >= LEAST_CALLS}
+    samples = [one.sample for one in held if one.sample]
+    for table in (
+        support(rows, held),
+        changes(rows, samples),
+        grid("By profile: exact / 2 % / 5 %", "profile", shown),
+        grid("By kind of call: exact / 2 % / 5 %", "pool", by_pool(held)),
+    ):
+        print(f"\n{table.caption}\n\n{table.as_markdown()}")
+    if options.write:
+        text = TABLE.read_text("utf-8")
+        TABLE.write_text(with_constants(text, fitted(rows, samples)), "utf-8")
+        print(f"written: {TABLE.name}")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,22 @@ pub enum Scope {
     New,
     /// A reply whose output tokens are known, and the messages after it.
     Reply,
+    /// A reply of a long conversation that was not recorded, and the messages after it.
+    Answer,
+}
+
+/// From so many known tokens on a reply that was not recorded is an agent's: it may hold reasoning
+/// that was not shown and notes that were added, which short conversations do not have.
+const LONG_TOKENS: u64 = 8000;
+
+impl Scope {
+    /// That of the messages from `start` on, `known_tokens` of those before being billed.
+    pub fn after(known_tokens: u64, new: &[Message<'_>]) -> Scope {
+        match new.iter().any(|message| message.role == "assistant") {
+            true if known_tokens >= LONG_TOKENS => Scope::Answer,
+            _ => Scope::New,
+        }
+    }
 }
 
 /// What the counted messages have that text has not; the last that fits.
@@ -169,7 +185,7 @@ impl Bounds {
 }
 
 /// For each scope, for each stratum.
-type Row = [[Option<Bounds>; Stratum::ALL.len()]; 3];
+type Row = [[Option<Bounds>; Stratum::ALL.len()]; 4];
 
 fn rows() -> &'static HashMap<String, Row> {
     static ROWS: OnceLock<HashMap<String, Row>> = OnceLock::new();
@@ -185,6 +201,7 @@ fn read(root: Value<'_>) -> HashMap<String, Row> {
         (Scope::Whole, "whole"),
         (Scope::New, "new"),
         (Scope::Reply, "reply"),
+        (Scope::Answer, "answer"),
     ];
     for (scope, key) in scopes {
         for (name, row) in root.get(key).into_iter().flat_map(Value::members) {

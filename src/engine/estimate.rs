@@ -252,13 +252,15 @@ fn bounds(
     assumptions: &Assumptions,
 ) -> (u64, u64) {
     let known = count.known;
+    let start = reading.request.messages.len() - count.new_message_count;
     let scope = match (source, count.edit) {
         (Source::Estimated, _) => Scope::Whole,
         (_, Some(edit)) => edit.scope(),
-        _ if known.is_billed() || count.has_other_options => Scope::New,
+        _ if known.is_billed() || count.has_other_options => {
+            Scope::after(known.tokens, &reading.request.messages[start..])
+        }
         _ => Scope::Reply,
     };
-    let start = reading.request.messages.len() - count.new_message_count;
     let stratum = match count.edit {
         Some(edit) => edit.stratum,
         None => Stratum::of(&reading.request, start, assumptions),

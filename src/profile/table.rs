@@ -19,8 +19,8 @@ const MIN_INNER_NAME_BYTES: usize = 3;
 /// Keys of a row that no number depends on: where it is from, which models it is for.
 pub(crate) const NOTES: [&str; 5] = ["models", "like", "source", "date", "confidence"];
 
-/// How sure a row may be.
-const CONFIDENCES: [&str; 3] = ["documented", "verified", "inferred"];
+/// How sure a row may be: a public fact or exact on three projects; fitted to bills; neither.
+const CONFIDENCES: [&str; 3] = ["verified", "fitted", "guessed"];
 
 /// Why rows are no profiles: which profile and field, what it says and what it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 View = dict[str, Any]
 """What was read, as plain JSON values, in the form of `tests/data/requests`."""
 
-Scope = Literal["whole", "new", "reply"]
-"""What is not billed yet: all, the messages after a known prefix, or a reply and those after it."""
+Scope = Literal["whole", "new", "reply", "answer"]
+"""What is not billed yet: all, the messages after a known prefix, a reply whose output tokens are
+known and those after it, or a reply of a long conversation that was not recorded."""
+LONG_TOKENS: Final = 8000
+"""So many known tokens make a conversation long."""
 
 STRATA: Final = (
     "text",
@@ -39,6 +42,12 @@ def table() -> dict[str, Any]:
     """The rows of `bounds.json`."""
     rows: dict[str, Any] = package_table("bounds")
     return rows
+
+
+def scope_after(known_tokens: int, new: Iterable[View]) -> Scope:
+    """The scope of new messages after so many billed tokens."""
+    has_answer = any(message["role"] == "assistant" for message in new)
+    return "answer" if has_answer and known_tokens >= LONG_TOKENS else "new"
 
 
 def stratum_of(request: View, start: int, assumptions: Iterable[str]) -> str:
