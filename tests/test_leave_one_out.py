@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 ROWS = held_out.bundled_rows()
 PUBLIC = re.compile(
-    r"\b(docs|guide|cookbook|model pages|table|templates?|encoding of|mistral-common|harmony|SDK|strategy)\b"
+    r"\b(docs|guide|cookbook|model pages|table|templates?|encoding of|mistral-common|harmony|SDK"
+    r"|strategy)\b"
 )
 """Words of a source that anyone can read."""
 LEAST_PROJECTS = 3
