@@ -67,8 +67,9 @@ if TYPE_CHECKING:
     from tokenctx._models import Estimate
 
 TABLE: Final = Path(__file__).parents[2] / "python/tokenctx/data/bounds.json"
-COVERAGE, MOST_COVERAGE = 0.9, 0.98
-"""What each row is made for, of many projects and of very few."""
+COVERAGE, MOST_COVERAGE = 0.91, 0.98
+"""What each row is made for, of many projects and of very few: more than the 90 % that are said,
+since calls of projects that are not here are further off."""
 
 
 @dataclass(frozen=True, slots=True)
