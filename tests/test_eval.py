@@ -446,10 +446,11 @@ def test_the_page_is_replaced_up_to_its_mark() -> None:
 
 
 def grid_of(markdown: str) -> Grid:
-    """The first table of pools in a document."""
-    lines = [line for line in markdown.splitlines() if line.startswith("| ")]
+    """The table of pools without the project of the call in a document."""
+    table = markdown.partition("## Out of project")[2]
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
     titles, _, *rows = (tuple(line.strip("| ").split(" | ")) for line in lines)
-    return Grid("", titles, 1, rows[: len([*POOLS, DELTA])])
+    return Grid("", titles, 1, rows[: len(POOLS)])
 
 
 def test_readme_has_six_rows_of_the_table_of_the_page() -> None:

@@ -33,7 +33,7 @@ README_POOLS: Final = (
     "other vendors",
     "files, audio, video",
 )
-README_TITLES: Final = ("pool", "N", "projects", "out of project", "median", "p90", "in bounds")
+README_TITLES: Final = ("pool", "N", "projects", "out of project", "median", "p90")
 """README shows six of the pools, by these columns; the page has all of them."""
 WARNING: Final = """
 {date}, tokenctx {version}, {count:,} calls: exact / within 2 % / within 5 %, **each project with
@@ -47,7 +47,9 @@ Each project is left out in turn: constants that were fitted are fitted again to
 others, and what only this project has called falls to the nearest family. So exact / 2 % / 5 % with
 all rules stand beside what a project that is not here may expect; a project that sent the same to
 more than 200 models weighs each as one call. The width is the median of `high` less `low`, in % of
-the count. `python3 dev.py study leave_one_out` shows it by profile.
+the count. The bounds are those of the package, which all projects made: on a project that is not
+here they hold less, which `python3 dev.py study bounds` shows. `python3 dev.py study leave_one_out`
+has the rows by profile.
 
 """
 
