@@ -38,6 +38,7 @@ MUSL = "x86_64-unknown-linux-musl"
 TESTS = ("import", "recorded", "usage", "vectors")
 # Cargo's fat LTO takes a minute, on one core, and proves nothing here.
 SOON = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
+SAMPLES = (MUSL, "aarch64-apple-darwin", "x86_64-pc-windows-gnu")
 BUILT = (  # by --nightly, beside what is run
     "aarch64-unknown-linux-musl",
     "x86_64-apple-darwin",
@@ -51,8 +52,8 @@ def wheels(options: argparse.Namespace) -> None:
     require_cargo()
     make_venv()
     stages = (on_every_python, in_a_slim_root, on_new_pythons, on_arm, rust_on_arm)
-    nightly = (exact_on_arm, on_musl, rust_on_musl, every_target, twice) if options.nightly else ()
-    for stage in (*stages, *nightly):
+    nightly = (exact_on_arm, on_musl, rust_on_musl, every_target, twice)
+    for stage in (*stages, *(nightly if options.nightly else (of_other_machines,))):
         say(f"== {(stage.__doc__ or '').splitlines()[0]}")
         if_possible(stage)
 
@@ -222,6 +223,20 @@ def twice(target: str = "") -> None:
                 f"{first.name} has other bytes from another folder: target/second-*.whl"
             )
     say(f"{first.name}: the same bytes from two folders, SHA-256 {marks[0]}")
+
+
+def of_other_machines() -> None:
+    """One wheel each for musl, macOS and Windows is built, without LTO, and audited."""
+    require("x86_64-w64-mingw32-gcc")
+    before = dict(os.environ)
+    os.environ.update(SOON)
+    try:
+        for target in SAMPLES:
+            add_target(target)
+            inspect(build(ROOT / "target/samples" / target, FAST, target), target)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def every_target() -> None:

@@ -210,6 +210,7 @@ def test_a_search_result_is_text_that_may_be_cited(*, is_converse: bool) -> None
     found = {"title": "Leave", "source": "handbook", "content": [{"type": "text", "text": "Ask."}]}
 
     def count(block: dict[str, Any]) -> int:
+        result: dict[str, Any]
         if is_converse:
             result = {"toolResult": {"toolUseId": "1", "content": [block]}}
         else:
