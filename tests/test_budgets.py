@@ -317,8 +317,8 @@ def test_a_price_that_nobody_knows(*, refuses: bool) -> None:
 def test_refusals_are_worded_as_the_vendor_words_them(
     dialect: Any, path: tuple[str, ...], value: str
 ) -> None:
-    budgets = Budgets([Budget("minute", tokens=200, per="minute")])
-    body = {"model": "m", "max_tokens": 150, "messages": [{"role": "user", "content": "hi"}]}
+    budgets = Budgets([Budget("minute", tokens=2000, per="minute")])
+    body = {"model": "m", "max_tokens": 1500, "messages": [{"role": "user", "content": "hi"}]}
     one = HybridTokenEstimator().estimate(body, dialect=dialect)
     assert budgets.reserve(one).label == "granted"
     refusal = budgets.reserve(one).refusal

@@ -128,7 +128,7 @@ def test_output_beyond_the_room_is_cut_to_it(dialect: Dialect) -> None:
     for name, *inner in OUTPUT_MEMBERS[dialect]:
         wanted: Any = {inner[0]: WANTED, "other": 1} if inner else WANTED
         body = {"model": "m", "messages": MESSAGES, name: wanted}
-        made = gateway(clamp_output=True, limits={"m": ModelLimits(1000, None, 600)})
+        made = gateway(clamp_output=True, limits={"m": ModelLimits(10_000, None, 600)})
         call = made.call(json.dumps(body).encode(), dialect=dialect)
         assert call.refusal is None
         limit: Any = {inner[0]: 600, "other": 1} if inner else 600

@@ -171,7 +171,7 @@ impl Watch {
             }
             let is_surprised = key == asked && surprise.is_some_and(|it| it.is_beyond);
             usual.surprises = usual.surprises.wrapping_add(u32::from(is_surprised));
-            if !is_surprised || usual.surprises % LEARNED_SURPRISES == 0 {
+            if !is_surprised || usual.surprises.is_multiple_of(LEARNED_SURPRISES) {
                 usual.learn(seen.counted, seen.billed);
             }
         }

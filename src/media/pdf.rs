@@ -190,7 +190,7 @@ fn hexadecimal(text: &[u8]) -> Vec<u8> {
 /// letters are none; else of two.
 fn hexadecimal_characters(digits: &[u8]) -> u64 {
     let bytes = hexadecimal(digits);
-    let is_wide = bytes.len() % 2 == 0 && bytes.iter().any(|byte| *byte < b' ');
+    let is_wide = bytes.len().is_multiple_of(2) && bytes.iter().any(|byte| *byte < b' ');
     bytes.len() as u64 / if is_wide { 2 } else { 1 }
 }
 

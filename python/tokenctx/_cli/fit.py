@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from tokenctx._cli.eval_tables import Grid
-from tokenctx._cli.screen import complain, console, print_line, progress, text, visible
+from tokenctx._cli.screen import complain, console, print_line, progress, remark, text
 from tokenctx._evaluation.logs import LogReader
 from tokenctx._evaluation.own_profile import read_logs
 from tokenctx._evaluation.recordings import RecordingError
@@ -65,7 +65,7 @@ def _write(logs: list[Path], file: TextIO) -> bool:
 
 def _say_skipped(skipped: Counter[str]) -> None:
     for reason, count in skipped.most_common():
-        typer.echo(visible(f"tokenctx: {count:,} left out: {reason}"), err=True)
+        remark(f"{count:,} left out: {reason}")
 
 
 def fit_command(

@@ -88,11 +88,16 @@ def progress(title: str, total: int | None) -> Iterator[Any]:
         yield lambda done: bar.update(task, completed=done)
 
 
+def remark(line: str) -> None:
+    """One line on standard error."""
+    typer.echo(visible(f"tokenctx: {line}"), err=True)
+
+
 def complain(name: str, error: BaseException) -> None:
     """Why a file failed, on standard error; the file that the error itself names comes first."""
     if isinstance(error, OSError) and isinstance(error.filename, str):
         name = error.filename
-    typer.echo(visible(f"tokenctx: {name}: {reason(error)}"), err=True)
+    remark(f"{name}: {reason(error)}")
 
 
 def reason(error: BaseException) -> str:
