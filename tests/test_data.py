@@ -64,6 +64,7 @@ USE = """
 """
 
 
+@pytest.mark.slow
 def test_profiles_limits_bounds_and_prices_of_a_bundle_are_used(tmp_path: Path) -> None:
     plain = saved(tmp_path / "bundle.json", bundle_of(newer()))
     packed = tmp_path / "bundle.json.gz"

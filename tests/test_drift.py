@@ -51,7 +51,9 @@ def bills_until_told(
     return None
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "model", [MODELS[0], *(pytest.param(it, marks=pytest.mark.slow) for it in MODELS[1:])]
+)
 def test_a_hidden_prompt_is_told_with_its_size(model: str) -> None:
     events: list[AccuracyEvent] = []
     estimator = HybridTokenEstimator(on_accuracy=events.append)
@@ -66,6 +68,7 @@ def test_a_hidden_prompt_is_told_with_its_size(model: str) -> None:
     assert estimator.accuracy()[drift.profile].drifts == (drift,)
 
 
+@pytest.mark.slow
 def test_another_tokenizer_is_told_in_percent() -> None:
     estimator = HybridTokenEstimator()
     assert bills_until_told("gpt-4o", lambda tokens: tokens * 5 // 4, estimator)
@@ -82,6 +85,7 @@ def test_one_warning_names_no_text(caplog: pytest.LogCaptureFixture) -> None:
     assert not any(f" {word} " in message for word in WORDS if len(word) > 4)
 
 
+@pytest.mark.slow
 def test_bounds_are_wider_after_it_and_the_correction_is_learned() -> None:
     estimator = HybridTokenEstimator()
     bills_until_told("gpt-4o", lambda tokens: tokens + 150, estimator)

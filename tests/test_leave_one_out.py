@@ -119,6 +119,7 @@ def test_a_fitted_row_of_one_project_is_what_it_is_like_without_it() -> None:
     assert not held_out.lone_rows(ROWS, [*samples, sample("b", 107)], "a")
 
 
+@pytest.mark.slow
 def test_a_project_of_very_many_models_weighs_by_model(tmp_path: Path) -> None:
     calls = [("a", f"m-{number}", 12) for number in range(held_out.MANY_MODELS + 1)]
     held = held_out.held_out([saved(tmp_path, *calls, ("a", "m-0", 12), ("b", "m-0", 12))])

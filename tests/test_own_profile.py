@@ -39,6 +39,7 @@ def finding(path: Path) -> Finding:
     return found
 
 
+@pytest.mark.slow
 def test_a_host_that_counts_otherwise_has_a_profile_that_is_right(tmp_path: Path) -> None:
     found = finding(log(tmp_path / "log.jsonl", CHANGES))
     assert found.is_better
@@ -52,6 +53,7 @@ def test_a_host_that_counts_otherwise_has_a_profile_that_is_right(tmp_path: Path
     assert estimator.estimate(body).tokens == pytest.approx(host.estimate(body).tokens, abs=8)
 
 
+@pytest.mark.slow
 def test_a_host_that_counts_as_the_package_does_changes_nothing(tmp_path: Path) -> None:
     assert not finding(log(tmp_path / "log.jsonl", {})).is_better
 
@@ -61,6 +63,7 @@ def test_few_calls_change_nothing(tmp_path: Path) -> None:
     assert (found.changes, found.is_better) == ({}, False)
 
 
+@pytest.mark.slow
 def test_what_is_learned_serves_the_profiles_that_are_not_fitted(tmp_path: Path) -> None:
     model = "gpt-4o"
     bill = biller(model, random.Random(5))
