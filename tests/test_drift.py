@@ -127,3 +127,16 @@ def test_later_turns_and_one_odd_program_say_nothing() -> None:
         messages = [*messages, {"role": "user", "content": text(random_, 9)}]
         estimator.record({**odd, "messages": messages}, bill(odd) + 10_000 + len(messages) * 40)
     assert estimator.drifts() == ()
+
+
+def test_one_tenant_sees_nothing_of_a_change_that_another_has_shown() -> None:
+    random_, model = random.Random(5), "gpt-4o"
+    bill, estimator, other = biller(model), HybridTokenEstimator(), HybridTokenEstimator()
+    bodies = requests(random_, model)
+    asked = next(bodies)
+    for nth in range(460):
+        body = next(bodies)
+        estimator.record(body, bill(body) + (300 if nth >= 400 else 0), tenant="alice")
+    assert len(estimator.drifts()) == 1
+    assert "changed_provider" in estimator.estimate(asked, tenant="alice").assumptions
+    assert estimator.estimate(asked, tenant="bob") == other.estimate(asked)

@@ -53,8 +53,7 @@ impl Engine {
 
     /// Tells by `estimate` that its provider has lately begun to count otherwise.
     fn widen_unsettled(&self, reading: &Reading<'_>, estimate: &mut Estimate) {
-        let (profile, counted) = (&reading.profile.name, estimate.estimated_tokens);
-        let tokens = self.unsettled_tokens(profile, &reading.host, counted);
+        let tokens = self.unsettled_tokens(reading, estimate.estimated_tokens);
         if tokens > 0 {
             estimate.assumptions.insert("changed_provider");
             estimate.low = estimate.low.saturating_sub(tokens);

@@ -86,6 +86,8 @@ pub struct Drift {
 pub(super) struct Observation {
     pub profile: String,
     pub host: String,
+    /// Whose it is: what stands behind the names of its models where something is learned.
+    pub tenant: String,
     /// System prompt and tools, then the tools alone if there are any; of its tenant.
     pub contexts: [u64; 2],
     pub counted: u64,
@@ -111,6 +113,8 @@ struct Series {
     /// Unlike all others, and another after each change: what was usual before it is forgotten.
     number: u64,
     last: Option<Drift>,
+    /// Tenants whose bills have shown the last change; it changes nothing for others.
+    tenants: Vec<String>,
     bills_since: u32,
 }
 
@@ -128,6 +132,7 @@ struct Sum {
     contexts: u32,
     /// The newest surprises: tokens and shares.
     surprises: Vec<(f64, f64)>,
+    tenants: Vec<String>,
 }
 
 /// Bills of all profiles, bounded.
@@ -150,8 +155,13 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Looks at one bill; the change that it shows to have happened, if it does.
-    pub(super) fn observe(&mut self, seen: &Observation, unix_seconds: u64) -> Option<Drift> {
+    /// Looks at one bill; the change that it shows to have happened, if it does, with the tenants whose
+    /// bills have shown it.
+    pub(super) fn observe(
+        &mut self,
+        seen: &Observation,
+        unix_seconds: u64,
+    ) -> Option<(Drift, Vec<String>)> {
         let key = (seen.profile.clone(), seen.host.clone());
         let numbers = &mut self.numbers;
         let series = self.series.get_or_insert_mut(key, || Series {
@@ -186,24 +196,37 @@ impl Watch {
                 &mut self.numbers,
                 unix_seconds,
             );
+            if is_surprise {
+                sum.join(&seen.tenant);
+            }
             if sum.is_alarm() {
+                let tenants = std::mem::take(&mut sum.tenants);
                 let drift = sum.drift(seen, unix_seconds);
                 *series = Series {
                     number: next(&mut self.numbers),
                     last: Some(drift.clone()),
+                    tenants: tenants.clone(),
                     ..Series::default()
                 };
-                return Some(drift);
+                return Some((drift, tenants));
             }
         }
         None
     }
 
-    /// What has changed lately at `host` with `profile`, as tokens of a count of `counted`.
-    pub(super) fn unsettled_tokens(&mut self, profile: &str, host: &str, counted: u64) -> u64 {
+    /// What has changed lately at a host with a profile, as tokens of a count of `counted`; 0 for a tenant
+    /// whose own bills have not shown it.
+    pub(super) fn unsettled_tokens(
+        &mut self,
+        (profile, host): (&str, &str),
+        tenant: &str,
+        counted: u64,
+    ) -> u64 {
         let key = (profile.to_owned(), host.to_owned());
         let series = self.series.peek(&key);
-        let series = series.filter(|it| it.bills_since < UNSETTLED_BILLS);
+        let series = series.filter(|it| {
+            it.bills_since < UNSETTLED_BILLS && it.tenants.iter().any(|it| it == tenant)
+        });
         let Some(drift) = series.and_then(|it| it.last.as_ref()) else {
             return 0;
         };
@@ -337,6 +360,13 @@ impl Sum {
         self.surprises.push((surprise.tokens, surprise.share));
     }
 
+    /// Counts a tenant in.
+    fn join(&mut self, tenant: &str) {
+        if self.tenants.len() < MAX_SURPRISES && !self.tenants.iter().any(|it| it == tenant) {
+            self.tenants.push(tenant.to_owned());
+        }
+    }
+
     fn drift(&self, seen: &Observation, unix_seconds: u64) -> Drift {
         let surprises = self.surprises.iter();
         let tokens = quantile(surprises.clone().map(|it| it.0), HALF);
@@ -396,6 +426,7 @@ mod tests {
         Observation {
             profile: "any".to_owned(),
             host: String::new(),
+            tenant: String::new(),
             contexts: [1000 + context; 2],
             counted,
             billed: billed(usual),
@@ -409,7 +440,7 @@ mod tests {
             assert_eq!(watch.observe(&seen(&mut draw, contexts, |it| it), 10), None);
         }
         (1..400).find_map(|nth| {
-            let drift = watch.observe(&seen(&mut draw, contexts, &billed), 20)?;
+            let (drift, _) = watch.observe(&seen(&mut draw, contexts, &billed), 20)?;
             Some((nth, drift))
         })
     }
@@ -464,8 +495,9 @@ mod tests {
         }
         assert!((0..60).any(|_| told(&mut watch, &mut draw, 500)));
         assert!(watch.is_unsettled());
-        assert!(watch.unsettled_tokens("any", "", 1000) >= 450);
-        assert_eq!(watch.unsettled_tokens("other", "", 1000), 0);
+        assert!(watch.unsettled_tokens(("any", ""), "", 1000) >= 450);
+        assert_eq!(watch.unsettled_tokens(("other", ""), "", 1000), 0);
+        assert_eq!(watch.unsettled_tokens(("any", ""), "@alice", 1000), 0);
         for _ in 0..UNSETTLED_BILLS {
             assert!(!told(&mut watch, &mut draw, 500));
         }
@@ -479,6 +511,7 @@ mod tests {
             let one = Observation {
                 profile: format!("profile {}", nth % 600),
                 host: "any".to_owned(),
+                tenant: format!("@{nth}"),
                 contexts: [nth, nth % 3],
                 counted: nth * (u64::MAX / 2000),
                 billed: u64::MAX >> (nth % 64),

@@ -205,9 +205,13 @@ impl Learners {
         learner.learn(lesson);
     }
 
-    /// Lets all models of `profile` learn quickly again, since their provider has changed.
-    pub fn reopen(&mut self, profile: &str) {
-        let is_its = |model: &str| model.split('/').next() == Some(profile);
+    /// Lets all models of `profile` that one of the tenants uses learn quickly again, since their provider
+    /// has changed.
+    pub fn reopen(&mut self, profile: &str, tenants: &[String]) {
+        let is_its = |model: &str| {
+            let tenant = model.rfind('@').map_or("", |at| &model[at..]);
+            model.split('/').next() == Some(profile) && tenants.iter().any(|it| it == tenant)
+        };
         for (_, learner) in self.0.iter_mut().filter(|(model, _)| is_its(model)) {
             learner.covariance = prior();
             learner.wins = learner.wins.max(0);

@@ -312,34 +312,36 @@ impl Engine {
         if let Some(shape) = lesson.shape {
             self.with_shapes(|shapes| shapes.record(shape, call.now_seconds));
         }
-        let drift = lesson.observation.and_then(|it| self.observe(&it, call));
+        let told = lesson.observation.and_then(|it| self.observe(&it, call));
         if let Some(lesson) = lesson.lesson {
             self.with_learners(|learners| {
-                if let Some(drift) = &drift {
-                    learners.reopen(&drift.profile);
+                if let Some((drift, tenants)) = &told {
+                    learners.reopen(&drift.profile, tenants);
                 }
                 learners.learn(&lesson);
             });
         }
-        drift
+        told.map(|(drift, _)| drift)
     }
 
-    fn observe(&self, observation: &Observation, call: &Call<'_>) -> Option<Drift> {
+    fn observe(&self, observation: &Observation, call: &Call<'_>) -> Option<(Drift, Vec<String>)> {
         self.with_watch(|watch| {
-            let drift = watch.observe(observation, call.unix_seconds);
+            let told = watch.observe(observation, call.unix_seconds);
             self.is_unsettled
                 .store(watch.is_unsettled(), Ordering::Relaxed);
-            drift
+            told
         })
     }
 
-    /// How many tokens a provider has lately begun to bill more or less for a request that is counted with
-    /// `profile`; 0 if it has not.
-    pub(super) fn unsettled_tokens(&self, profile: &str, host: &str, counted: u64) -> u64 {
-        match self.is_unsettled.load(Ordering::Relaxed) {
-            true => self.with_watch(|watch| watch.unsettled_tokens(profile, host, counted)),
-            false => 0,
+    /// How many tokens a provider has lately begun to bill more or less for what was read, of which `counted`
+    /// tokens are counted; 0 if the bills of its tenant have shown no such thing.
+    pub(super) fn unsettled_tokens(&self, reading: &Reading<'_>, counted: u64) -> u64 {
+        if !self.is_unsettled.load(Ordering::Relaxed) {
+            return 0;
         }
+        let provider = (&*reading.profile.name, &*reading.host);
+        let tenant = &reading.tenant.suffix;
+        self.with_watch(|watch| watch.unsettled_tokens(provider, tenant, counted))
     }
 
     /// The last change in how it counts of each provider that has shown one.
@@ -399,6 +401,7 @@ fn observation(reading: &Reading<'_>, counted: u64, billed: Billed) -> Observati
     Observation {
         profile: reading.profile.name.clone(),
         host: reading.host.clone(),
+        tenant: reading.tenant.suffix.clone(),
         contexts: [context, tools],
         counted,
         billed: billed.input_tokens,
