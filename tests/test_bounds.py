@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tokenctx._models import Dialect
 
 TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}}
-LEAST_SHARE = 0.84
+LEAST_SHARE = 0.8
 """Of the calls of other projects in the bounds, in each pool of many calls; 90 % are aimed at."""
 MANY_CALLS = 100
 

@@ -128,11 +128,13 @@ impl<'d> Reader<'_, 'd> {
         });
     }
 
-    /// Appends a document of Cohere's, which is billed as a line for each field.
+    /// Appends a document of Cohere's, which is billed as a line for each field; their order says nothing.
     pub(super) fn cohere_document(&mut self, document: Value<'d>) {
         let data = first(document, &["data"]).unwrap_or(document);
         let mut text = data.as_str().unwrap_or_default().to_owned();
-        for (name, value) in data.members() {
+        let mut fields: Vec<_> = data.members().collect();
+        fields.sort_by_key(|(name, _)| *name);
+        for (name, value) in fields {
             text.push_str(if text.is_empty() { "" } else { "\n" });
             text.push_str(name);
             text.push_str(": ");
