@@ -150,7 +150,10 @@ def outputs(page: str) -> list[tuple[str, str]]:
 
 
 @each_page
-def test_every_python_block_gives_the_output_beside_it(path: Path) -> None:
+def test_every_python_block_gives_the_output_beside_it(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files
     for framework in FRAMEWORKS if path == ROOT / "docs" / "integrations.md" else ():
         pytest.importorskip(framework, reason="python3 dev.py clients has it")
     pairs = outputs(path.read_text("utf-8"))
