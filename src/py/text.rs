@@ -2,7 +2,7 @@
 use super::document::detached;
 use super::errors::interruptible;
 use super::object::{as_bytes, with_text};
-use crate::interrupt;
+use crate::interrupt::Steps;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
@@ -48,11 +48,12 @@ pub(super) fn on_texts<T: Send>(
     let held = items(texts)?.collect::<PyResult<Vec<_>>>()?;
     let views = held.iter().map(View::new).collect::<PyResult<Vec<_>>>()?;
     let byte_count = views.iter().map(View::byte_count).sum();
-    let read = |view: &View<'_>| {
-        interrupt::poll();
-        view.read(&work)
-    };
     Ok(run(texts.py(), byte_count, || {
+        let mut steps = Steps::default();
+        let read = |view: &View<'_>| {
+            steps.step(); // a long text polls by itself
+            view.read(&work)
+        };
         views.iter().map(read).collect()
     }))
 }
@@ -73,8 +74,11 @@ pub(super) fn items<'py>(
         ));
     }
     let py = texts.py();
-    let checked = move |item| py.check_signals().and(item);
-    Ok(texts.try_iter()?.map(checked))
+    let checked = move |(number, item): (usize, PyResult<_>)| match number % 256 {
+        0 => py.check_signals().and(item),
+        _ => item,
+    };
+    Ok(texts.try_iter()?.enumerate().map(checked))
 }
 
 /// A text of a batch, for use without the interpreter.
