@@ -67,6 +67,7 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
     "metrics": (),
     "model_limits": ("limits",),
     "model_prices": ("limits",),
+    "other_model": ("cli",),
     "peers": ("peers",),
     "serve_load": ("serve",),
     "shared_store": ("cli", "test"),

@@ -2,6 +2,7 @@
 
 Both run in one process on the same dict. litellm changes the messages that it is given, so it gets
 a copy each time, which is not timed. `with-losses` goes the way back too, to name all differences.
+In `convert-picture` and `convert-marker` one message of the user has a picture, or a cache marker.
 `python` is the conversion without the short cut of the core for plain messages: what a conversation
 takes that has more than texts, calls and results.
 """
@@ -33,10 +34,19 @@ GEMINI = "gemini-2.5-pro"
 MAX_TOKENS = 4096
 
 
+PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'iVBO' * 20_000}"}}
+MARKER = {"cache_control": {"type": "ephemeral"}}
+
+
 @functools.cache
-def conversation(dialect: Dialect) -> dict[str, Any]:
+def conversation(group: str) -> dict[str, Any]:
     made = {**agent_conversation(500, 1_000_000), "max_completion_tokens": MAX_TOKENS}
-    body: dict[str, Any] = convert_messages(made, to=dialect).body
+    said = {"type": "text", "text": made["messages"][101]["content"]}
+    if group == "convert-picture":
+        made["messages"][101]["content"] = [said, PICTURE]
+    elif group == "convert-marker":
+        made["messages"][101]["content"] = [{**said, **MARKER}]
+    body: dict[str, Any] = convert_messages(made, to=DIRECTIONS[group][0]).body
     return body
 
 
@@ -86,6 +96,8 @@ def litellm_to_openai() -> Transform:
 
 DIRECTIONS: dict[str, tuple[Dialect, Dialect, Callable[[], Transform]]] = {
     "convert-agent": ("openai-chat", "anthropic", litellm_to_anthropic),
+    "convert-picture": ("openai-chat", "anthropic", litellm_to_anthropic),
+    "convert-marker": ("openai-chat", "anthropic", litellm_to_anthropic),
     "convert-agent-gemini": ("openai-chat", "gemini", litellm_to_gemini),
     "convert-agent-back": ("anthropic", "openai-chat", litellm_to_openai),
 }
@@ -97,7 +109,7 @@ IMPLEMENTATIONS = ("tokenctx", "litellm", "with-losses", "python")
 def test_conversion(
     benchmark: BenchmarkFixture, monkeypatch: pytest.MonkeyPatch, group: str, implementation: str
 ) -> None:
-    source, target, theirs = DIRECTIONS[group]
+    _, target, theirs = DIRECTIONS[group]
 
     def convert(body: dict[str, Any]) -> Any:
         return convert_messages(body, to=target).messages
@@ -107,14 +119,14 @@ def test_conversion(
         return found.messages, found.losses
 
     def copied() -> tuple[tuple[dict[str, Any]], dict[str, Any]]:
-        return (copy.deepcopy(conversation(source)),), {}
+        return (copy.deepcopy(conversation(group)),), {}
 
     work: Transform = convert
     if implementation == "with-losses":
         work = convert_with_losses
     elif implementation == "litellm":
         work = theirs()
-        assert len(work(copied()[0][0])) == len(convert(conversation(source)))
+        assert len(work(copied()[0][0])) == len(convert(conversation(group)))
     elif implementation == "python":
         monkeypatch.setattr(conversion, "_convert_plain", lambda *_: None)
     benchmark.group = group

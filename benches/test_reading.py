@@ -2,7 +2,7 @@
 
 A stream beside `json.loads` of every event, which finds neither usage nor reply, and beside what
 scaling the same stream costs, which reads nothing; one usage object beside a function that knows
-the words of one provider alone.
+the words of one provider alone, and beside parsing it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pydantic
 import pytest
 
 from tokenctx import ContextWindowScaler, Usage, UsageReader, normalize_usage
@@ -84,6 +85,35 @@ CASES: dict[str, tuple[Any, dict[str, Callable[[Any], Any]]]] = {
     "read-stream-scaled": (chunks(), {"rust": read, "reference": scale}),
     "read-usage": (USAGE, {"rust": normalize_usage, "reference": by_hand}),
 }
+
+
+class Counts(pydantic.BaseModel):
+    """As the usage of an SDK: fields, and what comes beside them."""
+
+    model_config = {"extra": "allow"}
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+COUNTS = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+FORMS: dict[str, Any] = {"normalize-dict": COUNTS, "normalize-object": Counts(**COUNTS)}
+
+
+@pytest.mark.parametrize("implementation", ["rust", "reference"])
+@pytest.mark.parametrize("group", FORMS)
+def test_normalize(benchmark: BenchmarkFixture, group: str, implementation: str) -> None:
+    """Three numbers in normal form, beside `json.loads` of their text."""
+    given, text = FORMS[group], json.dumps(COUNTS).encode()
+    usage = normalize_usage(given)
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.reported_total_tokens) == (100, 20, 120)
+    benchmark.group = group
+    if implementation == "rust":
+        benchmark(normalize_usage, given)
+    else:
+        benchmark(json.loads, text)
 
 
 @pytest.mark.parametrize("implementation", ["rust", "reference"])

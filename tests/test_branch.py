@@ -226,3 +226,51 @@ def test_estimates_never_get_worse_than_counting(shape: str) -> None:
         if "edited_history" in estimate.assumptions:
             assert abs(estimate.tokens - count - HIDDEN_TOKENS) <= 0.02 * count
     assert by_difference > 10
+
+
+def with_a_link(model: str, turns: int = 1) -> Json:
+    """A conversation about a picture that only the provider sees."""
+    picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": TEXT}, picture]}]
+    for turn in range(1, turns):
+        messages += [
+            {"role": "assistant", "content": f"Answer {turn}."},
+            {"role": "user", "content": f"Question {turn}."},
+        ]
+    return {"model": model, "messages": messages}
+
+
+def test_what_a_request_does_not_tell_another_models_bill_does() -> None:
+    estimator = HybridTokenEstimator(learning=False)
+    body, later = with_a_link("gpt-4o"), with_a_link("claude-sonnet-4-5", 2)
+    counted = estimator.estimate(later)
+    estimator.record(body, 9_000)
+    told = estimator.estimate(later)
+    _, *new = estimator.count_request(later).message_tokens
+    assert "other_model_bill" in told.assumptions
+    assert "other_model_bill" not in counted.assumptions
+    assert (told.source, told.tokens) == ("estimated", 9_000 + sum(new))
+    assert told.low <= counted.low <= told.tokens <= told.high
+    assert told.high >= counted.high
+    assert estimator.estimate(json.dumps(later)) == told
+    assert estimator.estimate(later, tenant="other").assumptions == counted.assumptions
+    estimator.reset()
+    assert estimator.estimate(later) == counted
+
+
+def test_what_a_request_tells_is_counted_whatever_another_model_was_billed() -> None:
+    estimator = HybridTokenEstimator(learning=False)
+    body = conversation()
+    counted = estimator.estimate(body, model="claude-sonnet-4-5")
+    estimator.record(body, 9_000)
+    assert estimator.estimate(body, model="claude-sonnet-4-5") == counted
+
+
+def test_another_conversation_with_another_model_tells_nothing() -> None:
+    estimator = HybridTokenEstimator(learning=False)
+    later = with_a_link("claude-sonnet-4-5", 2)
+    counted = estimator.estimate(later)
+    other = with_a_link("gpt-4o", 2)
+    other["messages"][1]["content"] = "Another answer."
+    estimator.record(other, 9_000)
+    assert estimator.estimate(later) == counted

@@ -108,7 +108,8 @@ def test_plain_messages_are_converted_by_the_core(source: Any, target: Any) -> N
     messages = messages_of(PLAIN[source], source)
     found = _core._convert_plain(messages, source, RULES[target])
     assert found is not None
-    system_count, written = found
+    system_count, written, left_over = found
+    assert not left_over
     expected = messages_of(PLAIN[target], target)
     assert json.dumps(messages[:system_count] + written) == json.dumps(expected) or (
         RULES[source].system != RULES[target].system
@@ -127,7 +128,60 @@ def test_one_field_more_is_not_plain(kind: str) -> None:
         "role": messages[1],
     }[kind]
     part["cache_control"] = {"type": "ephemeral"}
-    assert _core._convert_plain(messages, "openai-chat", RULES["anthropic"]) is None
+    found = _core._convert_plain(messages, "openai-chat", RULES["anthropic"])
+    place = {"text": 5, "role": 1}.get(kind)
+    if place is None:
+        assert found is None
+    else:
+        assert found is not None
+        ((index, written_index),) = found[2]
+        assert index == place
+        assert found[1][written_index] is None
+    assert check(body, "openai-chat", kind) == (0 if found is None else len(DIALECTS) - 1)
+
+
+PNG: Final = "iVBORw0KGgo="
+"""No dialect looks into it."""
+
+
+def with_picture(body: dict[str, Any], *places: int, is_marked: bool = False) -> dict[str, Any]:
+    """`body` with a picture beside what the user says at `places`, and behind it a cache marker."""
+    body = copy.deepcopy(body)
+    for place in places:
+        url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+        said = {"type": "text", "text": f"Look at picture {place}."}
+        if is_marked:
+            said["cache_control"] = {"type": "ephemeral"}  # type: ignore[assignment]
+        body["messages"][place] = {"role": "user", "content": [url, said]}
+    return body
+
+
+@pytest.mark.parametrize("is_marked", [False, True])
+@pytest.mark.parametrize("places", [(1,), (5,), (1, 5)])
+@pytest.mark.parametrize("source", ["openai-chat", "anthropic", "gemini", "ai-sdk"])
+def test_pictures_and_markers_are_converted_apart(
+    source: Any, places: tuple[int, ...], *, is_marked: bool
+) -> None:
+    asked = with_picture(chat(), *places, is_marked=is_marked)
+    body = convert_messages(asked, to=source).body
+    converted = check(body, source, f"{source} with pictures at {places}")
+    assert converted == len(DIALECTS) - 1, "all but the way to the same dialect"
+    for target in DIALECTS:
+        if target != source:
+            found = _core._convert_plain(messages_of(body, source), source, RULES[target])
+            assert found is not None
+            assert len(found[2]) == len(places)
+
+
+def test_more_markers_than_a_dialect_takes_are_dropped_alike() -> None:
+    turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
+    body = {"model": "gpt-4o", "messages": [*(turn * 7), turn[0]]}
+    places = range(0, 15, 2)
+    for count in range(1, len(places)):
+        marked = with_picture(body, *places[:count], is_marked=True)
+        check(marked, "openai-chat", f"{count} markers")
+        found = convert_messages(marked, to="anthropic")
+        assert str(found.body).count("cache_control") == min(count, 4)
 
 
 def mutated(body: Any, random: Random) -> Any:

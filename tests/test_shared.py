@@ -137,7 +137,7 @@ def test_what_is_shared_is_the_total_sealed_under_the_digest_of_the_prefix(count
 def test_the_last_borders_between_speakers_are_asked_for(count: int, limit: int) -> None:
     digests = prefix_digests(KEY, "gpt-4o", one_view(turn(count)))
     asked = engine().estimate(turn(count), None, None, None, b"t", 0.0, limit)
-    assert asked == [digests[1], *digests[1:][-limit:]]
+    assert asked == [(digests[1], digests[1:][-limit:], [], None)]
 
 
 def test_the_borders_of_answers_are_asked_for() -> None:
@@ -153,6 +153,91 @@ def test_the_borders_of_answers_are_asked_for() -> None:
     assert one.record(turn(40), 500)
     one.estimate(turn(41))
     assert len(store.asked[2]) == 2, "the answer and the request itself"
+
+
+def learning(store: PrefixStore, now: Callable[[], float] = lambda: 0.0) -> Any:
+    return HybridTokenEstimator(secret=SECRET, shared=store, clock=now)
+
+
+def taught(one: Any, calls: int, tenant: str | None = None) -> None:
+    """Records `calls` that were billed 50 tokens more than they are counted."""
+    for length in range(1, calls + 1):
+        body = {"model": "grok-4", "messages": [{"role": "user", "content": "word " * length}]}
+        assert one.record(body, one.count_request(body).tokens + 50, tenant=tenant)
+        assert one.flush(PATIENT_SECONDS)
+
+
+GROK = {"model": "grok-4", "messages": [{"role": "user", "content": "Hi there"}]}
+
+
+def test_what_one_learns_another_corrects_by_from_its_first_estimate_on() -> None:
+    store = DictStore()
+    one, other = learning(store), learning(store)
+    taught(one, 8)
+    estimate = other.estimate(GROK)
+    assert estimate == one.estimate(GROK)
+    assert "learned_correction" in estimate.assumptions
+    assert abs(estimate.tokens - other.count_request(GROK).tokens - 50) <= 2
+    assert other.stats()["shared_refused"] == 0
+    (learned,) = other.learned()["models"].values()
+    assert learned["calls"] == 8
+
+
+def test_others_are_asked_once_a_minute_what_they_have_learned() -> None:
+    store, now = DictStore(), [0.0]
+    one, other = learning(store), learning(store, lambda: now[0])
+    plain = other.estimate(GROK)
+    taught(one, 8)
+    other.estimate(GROK)
+    assert [len(keys) for keys in store.asked[:1]] == [1]
+    assert other.estimate(GROK) == plain, "not asked again yet"
+    now[0] = 60.0
+    assert other.estimate(GROK) == one.estimate(GROK) != plain
+    taught(other, 3)
+    (learned,) = other.learned()["models"].values()
+    assert learned["calls"] == 11, "it goes on from what it took over"
+
+
+def test_what_a_tenant_has_taught_no_other_is_told() -> None:
+    store = DictStore()
+    one, other = learning(store), learning(store)
+    taught(one, 8, "a")
+    for tenant in ("b", None):
+        assert "learned_correction" not in other.estimate(GROK, tenant=tenant).assumptions
+    assert "learned_correction" in other.estimate(GROK, tenant="a").assumptions
+
+
+def test_what_is_learned_is_written_seldom_and_only_while_it_corrects() -> None:
+    written: list[str] = []
+
+    class Noting(DictStore):
+        def set_many(self, values: Mapping[str, str], ttl_seconds: int) -> Any:
+            written.extend(value for value in values.values() if len(value) > 128)
+            super().set_many(values, ttl_seconds)
+
+    one = learning(Noting())
+    taught(one, 40)
+    assert 3 <= len(written) <= 6, "after 2 or 4, 8, 16 and 32 calls"
+    assert {len(value) for value in written} == {322}
+    written.clear()
+    right = learning(Noting())
+    for length in range(1, 20):
+        body = {"model": "grok-4", "messages": [{"role": "user", "content": "word " * length}]}
+        assert right.record(body, right.count_request(body).tokens)
+    assert right.flush(PATIENT_SECONDS)
+    assert not written
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_changed_value_of_what_was_learned_is_a_miss(*, is_cut: bool) -> None:
+    store = DictStore()
+    taught(learning(store), 8)
+    for key, value in store.values.items():
+        if len(value) > 128:
+            store.values[key] = value[:-4] if is_cut else value[::-1]
+    other = learning(store)
+    assert "learned_correction" not in other.estimate(GROK).assumptions
+    assert other.stats()["shared_refused"] == 1
 
 
 def test_tenants_share_nothing() -> None:

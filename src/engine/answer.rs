@@ -1,6 +1,7 @@
 //! The estimate for what was read: the known total, and a count of what is beyond it.
 use super::{Engine, Known, Reading};
 use crate::count::{Counter, last_user_index};
+use crate::engine::bounds::Stratum;
 use crate::engine::edited::Edited;
 use crate::engine::estimate::{self, About, Count, Estimate, RequestCount, Source};
 use crate::engine::rounds;
@@ -30,6 +31,13 @@ impl Engine {
             (Some(_), None) => Source::Delta,
         };
         let mut estimate = estimate::estimate(reading, &counter, source, &count, counted);
+        if let Some(tokens) = by_other_model(known, &count, &estimate) {
+            let own = estimate;
+            estimate = estimate::estimate(reading, &counter, source, &count, tokens);
+            estimate.low = estimate.low.min(own.low);
+            estimate.high = estimate.high.max(own.high);
+            estimate.assumptions.insert("other_model_bill");
+        }
         if counted != count.tokens || count.edit.is_some_and(|edit| edit.is_learned) {
             estimate.assumptions.insert("learned_correction");
         }
@@ -184,6 +192,15 @@ impl Engine {
         counter.assume(FAILED_VOCABULARY);
         (work(&mut counter), counter)
     }
+}
+
+/// What another model was billed for the request so far, and the count of what is new, if the request does
+/// not tell its size: then that bill is nearer than a count. Where it does tell, the count is.
+fn by_other_model(known: &Known, count: &Count, own: &Estimate) -> Option<u64> {
+    let shape = known.other.as_ref().filter(|_| count.edit.is_none())?;
+    let new = &count.messages[shape.messages.len()..];
+    let tokens = shape.total.tokens.saturating_add(new.iter().sum());
+    Stratum::is_guessed(&own.assumptions).then_some(tokens)
 }
 
 /// Tells by `estimate` what the provider does to the request.

@@ -6,6 +6,7 @@
 //! no further than [`OUTLIER_SIGMA`] says, and what is old is forgotten, since providers change how
 //! they count. Nothing is corrected until corrected counts have been nearer to the bill than plain
 //! ones; so a model whose constants are right is left alone.
+use crate::known::digest::Digest;
 use lru::LruCache;
 use std::num::NonZeroUsize;
 
@@ -30,6 +31,12 @@ const MAX_WINS: i32 = 8;
 
 /// Models that are remembered; the least recently used goes first.
 const MODELS: NonZeroUsize = NonZeroUsize::new(1024).expect("not 0");
+
+/// Corrections leave the process after so many calls, and after each multiple of the last.
+const SHARED_AFTER: [u32; 4] = [2, 4, 8, 16];
+
+/// Other processes are asked about a model once in this time.
+const ASK_SECONDS: f64 = 60.0;
 
 /// What was counted, by what the constants of a profile apply to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +105,7 @@ pub struct Learner {
     corrections: [f64; FEATURE_COUNT],
     covariance: [[f64; FEATURE_COUNT]; FEATURE_COUNT],
     wins: i32,
+    calls: u32,
 }
 
 impl Learner {
@@ -107,7 +115,21 @@ impl Learner {
             corrections: [0.0; FEATURE_COUNT],
             covariance: prior(),
             wins: -prior_losses,
+            calls: 0,
         }
+    }
+
+    /// Calls that it has learned from.
+    pub fn calls(&self) -> u32 {
+        self.calls
+    }
+
+    /// Whether other processes should know of it now: its corrections are in use, and it has learned
+    /// enough since they were told.
+    pub fn is_to_be_shared(&self) -> bool {
+        let [.., last] = SHARED_AFTER;
+        let is_due = self.calls.is_multiple_of(last) || SHARED_AFTER.contains(&self.calls);
+        self.wins > 0 && self.calls > 0 && is_due
     }
 
     /// `counted` tokens after correction: at least a quarter, at most four times and 1,000 more.
@@ -130,6 +152,7 @@ impl Learner {
         let plain = lesson.counted.abs_diff(lesson.billed);
         let won = i32::from(corrected < plain) - i32::from(corrected > plain);
         self.wins = (self.wins + won).clamp(-MAX_WINS, MAX_WINS);
+        self.calls = self.calls.saturating_add(1);
 
         let spread: [f64; FEATURE_COUNT] =
             std::array::from_fn(|row| dot(&self.covariance[row], &features));
@@ -155,15 +178,15 @@ impl Learner {
         dot(&self.corrections, features)
     }
 
-    /// Lead, corrections and covariance, row by row.
-    pub fn export(&self) -> (i32, Vec<f64>) {
+    /// Calls, lead, then corrections and covariance, row by row.
+    pub fn export(&self) -> (u32, i32, Vec<f64>) {
         let covariance = self.covariance.iter().flatten();
         let numbers = self.corrections.iter().chain(covariance).copied();
-        (self.wins, numbers.collect())
+        (self.calls, self.wins, numbers.collect())
     }
 
     /// What [`Learner::export`] gave; `None` if the numbers cannot be such.
-    pub fn import(wins: i32, numbers: &[f64]) -> Option<Learner> {
+    pub fn import(calls: u32, wins: i32, numbers: &[f64]) -> Option<Learner> {
         let (corrections, covariance) = numbers.split_at_checked(FEATURE_COUNT)?;
         let is_sane = |number: &f64| number.abs() <= MAX_NUMBER;
         if covariance.len() != FEATURE_COUNT * FEATURE_COUNT || !numbers.iter().all(is_sane) {
@@ -171,11 +194,51 @@ impl Learner {
         }
         let mut learner = Learner::new(0);
         learner.wins = wins.clamp(-MAX_WINS, MAX_WINS);
+        learner.calls = calls;
         learner.corrections.copy_from_slice(corrections);
         for (row, numbers) in covariance.chunks(FEATURE_COUNT).enumerate() {
             learner.covariance[row].copy_from_slice(numbers);
         }
         Some(learner)
+    }
+
+    /// Calls, lead, corrections, and the half of the covariance that its symmetry does not tell: 32 bits
+    /// each, low bytes first.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a correction is not known to 24 bits"
+    )]
+    pub fn pack(&self) -> Vec<u8> {
+        let half = self.covariance.iter().enumerate();
+        let half = half.flat_map(|(row, numbers)| &numbers[row..]);
+        let numbers = self.corrections.iter().chain(half);
+        let head = [self.calls.to_le_bytes(), self.wins.to_le_bytes()];
+        let numbers = numbers.map(|number| (*number as f32).to_le_bytes());
+        head.into_iter().chain(numbers).flatten().collect()
+    }
+
+    /// What [`Learner::pack`] gave; `None` if the bytes cannot be such.
+    pub fn unpack(packed: &[u8]) -> Option<Learner> {
+        let (words, []) = packed.as_chunks::<4>() else {
+            return None;
+        };
+        let (calls, rest) = words.split_first()?;
+        let (wins, rest) = rest.split_first()?;
+        let numbers = rest.iter().map(|it| f64::from(f32::from_le_bytes(*it)));
+        let numbers: Vec<f64> = numbers.collect();
+        let (corrections, half) = numbers.split_at_checked(FEATURE_COUNT)?;
+        let places =
+            (0..FEATURE_COUNT).flat_map(|row| (row..FEATURE_COUNT).map(move |it| (row, it)));
+        let mut half = half.iter();
+        let mut covariance = [[0.0; FEATURE_COUNT]; FEATURE_COUNT];
+        for (row, column) in places {
+            covariance[row][column] = *half.next()?;
+            covariance[column][row] = covariance[row][column];
+        }
+        let all = [corrections, covariance.as_flattened()].concat();
+        let [calls, wins] = [calls, wins].map(|it| u32::from_le_bytes(*it));
+        let learner = Learner::import(calls, wins.cast_signed(), &all);
+        learner.filter(|_| half.next().is_none())
     }
 }
 
@@ -184,25 +247,71 @@ const MAX_NUMBER: f64 = 1e6;
 
 /// The corrections of many models, bounded.
 #[derive(Debug)]
-pub struct Learners(LruCache<String, Learner>);
+pub struct Learners {
+    learned: LruCache<String, Learner>,
+    asked: LruCache<String, Asked>,
+}
+
+/// When other processes were asked about a model, and by what name.
+#[derive(Debug)]
+struct Asked {
+    name: Digest,
+    seconds: f64,
+}
 
 impl Default for Learners {
     fn default() -> Learners {
-        Learners(LruCache::new(MODELS))
+        Learners {
+            learned: LruCache::new(MODELS),
+            asked: LruCache::new(MODELS),
+        }
     }
 }
 
 impl Learners {
     /// The learner of `model`.
     pub fn get(&mut self, model: &str) -> Option<Learner> {
-        self.0.get(model).cloned()
+        self.learned.get(model).cloned()
     }
 
-    /// Learns from one call.
-    pub fn learn(&mut self, lesson: &Lesson) {
+    /// Learns from one call; what is known of its model then.
+    pub fn learn(&mut self, lesson: &Lesson) -> &Learner {
         let new = || Learner::new(lesson.prior_losses);
-        let learner = self.0.get_or_insert_mut(lesson.model.clone(), new);
+        let learner = self.learned.get_or_insert_mut(lesson.model.clone(), new);
         learner.learn(lesson);
+        learner
+    }
+
+    /// Whether other processes are to be asked about `model` now, which they know by `name`: it was not
+    /// asked lately. Then it has been.
+    pub fn ask(
+        &mut self,
+        model: &str,
+        name: impl FnOnce() -> Digest,
+        now_seconds: f64,
+    ) -> Option<Digest> {
+        if let Some(asked) = self.asked.get_mut(model) {
+            let is_due = now_seconds - asked.seconds >= ASK_SECONDS;
+            return is_due.then(|| {
+                asked.seconds = now_seconds;
+                asked.name
+            });
+        }
+        let (name, seconds) = (name(), now_seconds);
+        self.asked.put(model.to_owned(), Asked { name, seconds });
+        Some(name)
+    }
+
+    /// Takes over what another process has learned of the model that was asked for by `name`, if it has
+    /// learned from more calls.
+    pub fn take(&mut self, name: Digest, learner: Learner) {
+        let asked = self.asked.iter().find(|(_, it)| it.name == name);
+        let Some((model, _)) = asked else { return };
+        let own = self.learned.peek(model).map_or(0, Learner::calls);
+        if learner.calls > own {
+            let model = model.clone();
+            self.set(model, learner);
+        }
     }
 
     /// Lets all models of `profile` that one of the tenants uses learn quickly again, since their provider
@@ -212,7 +321,7 @@ impl Learners {
             let tenant = model.rfind('@').map_or("", |at| &model[at..]);
             model.split('/').next() == Some(profile) && tenants.iter().any(|it| it == tenant)
         };
-        for (_, learner) in self.0.iter_mut().filter(|(model, _)| is_its(model)) {
+        for (_, learner) in self.learned.iter_mut().filter(|(model, _)| is_its(model)) {
             learner.covariance = prior();
             learner.wins = learner.wins.max(0);
         }
@@ -220,17 +329,18 @@ impl Learners {
 
     /// Sets the learner of `model`.
     pub fn set(&mut self, model: String, learner: Learner) {
-        self.0.put(model, learner);
+        self.learned.put(model, learner);
     }
 
     /// All models, the least recently used first.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Learner)> {
-        self.0.iter().rev().map(|(model, it)| (&**model, it))
+        let all = self.learned.iter().rev();
+        all.map(|(model, it)| (&**model, it))
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.0.clear();
+        *self = Learners::default();
     }
 }
 
@@ -315,7 +425,7 @@ mod tests {
         for nth in 0..1000_u64 {
             let huge = if nth % 2 == 0 { u64::MAX >> 24 } else { 1 };
             learner.learn(&lesson(huge / (1 + nth), nth % 900, |_, _| huge));
-            let (_, numbers) = learner.export();
+            let (_, _, numbers) = learner.export();
             assert!(numbers.iter().all(|number| number.is_finite()));
             assert!(learner.corrected(&Features::default(), 100) <= 1400);
         }
@@ -325,9 +435,47 @@ mod tests {
     fn a_copy_goes_on_as_the_original() {
         let mut learner = Learner::new(2);
         learner.learn(&lesson(10, 1, |_, _| 77));
-        let (wins, numbers) = learner.export();
-        assert_eq!(Learner::import(wins, &numbers), Some(learner));
-        assert_eq!(Learner::import(0, &numbers[1..]), None);
-        assert_eq!(Learner::import(0, &[f64::NAN; 90]), None);
+        let (calls, wins, numbers) = learner.export();
+        assert_eq!(Learner::import(calls, wins, &numbers), Some(learner));
+        assert_eq!(Learner::import(0, 0, &numbers[1..]), None);
+        assert_eq!(Learner::import(0, 0, &[f64::NAN; 90]), None);
+    }
+
+    #[test]
+    fn what_leaves_the_process_corrects_alike() {
+        let mut learner = Learner::new(0);
+        for nth in 0..16 {
+            assert!(nth < 2 || learner.is_to_be_shared() == SHARED_AFTER.contains(&nth));
+            learner.learn(&lesson(400, 1 + u64::from(nth), |text, _| text + 900));
+        }
+        let packed = learner.pack();
+        let copy = Learner::unpack(&packed).expect("it was packed");
+        let next = lesson(700, 3, |_, _| 0);
+        let corrected = |it: &Learner| it.corrected(&next.features, next.counted);
+        assert_eq!(corrected(&copy), corrected(&learner));
+        assert_eq!((copy.calls(), packed.len()), (16, 224));
+        assert_eq!(copy.pack(), packed);
+        let twice = [&packed[..], &packed].concat();
+        for wrong in [&packed[..220], &packed[1..], &[0xff; 224], &twice] {
+            assert_eq!(Learner::unpack(wrong), None);
+        }
+    }
+
+    #[test]
+    fn others_are_asked_once_a_minute_and_believed_if_they_know_more() {
+        let (mut learners, name) = (Learners::default(), Digest([7; 16]));
+        let ask = |learners: &mut Learners, now| learners.ask("any", || name, now);
+        assert_eq!(ask(&mut learners, 5.0), Some(name));
+        assert_eq!(ask(&mut learners, 64.0), None);
+        assert_eq!(ask(&mut learners, 65.0), Some(name));
+        let mut other = Learner::new(0);
+        other.learn(&lesson(10, 1, |_, _| 77));
+        learners.take(Digest([8; 16]), other.clone());
+        assert_eq!(learners.get("any"), None);
+        learners.take(name, other.clone());
+        assert_eq!(learners.get("any").as_ref(), Some(&other));
+        learners.learn(&lesson(10, 1, |_, _| 78));
+        learners.take(name, other);
+        assert_eq!(learners.get("any").map(|it| it.calls()), Some(2));
     }
 }

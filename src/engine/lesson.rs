@@ -1,5 +1,5 @@
 //! What a billed call tells: known prefixes, the shape of the conversation, a lesson about its model.
-use super::{Call, Engine, Known, Reading};
+use super::{Call, Engine, Known, Reading, SharedEntry};
 use crate::count::{Counter, last_user_index};
 use crate::engine::answer::{FAILED_VOCABULARY, signed, turn_reasoning};
 use crate::engine::bounds::Stratum;
@@ -307,21 +307,27 @@ impl Engine {
     }
 
     /// Remembers the shape of a call, and what it teaches about its model; the change of its provider that
-    /// it shows.
-    pub(super) fn learn_from(&self, lesson: CallLesson, call: &Call<'_>) -> Option<Drift> {
+    /// it shows, and what other processes should know of its model.
+    pub(super) fn learn_from(
+        &self,
+        lesson: CallLesson,
+        call: &Call<'_>,
+    ) -> (Option<Drift>, Option<SharedEntry>) {
         if let Some(shape) = lesson.shape {
             self.with_shapes(|shapes| shapes.record(shape, call.now_seconds));
         }
         let told = lesson.observation.and_then(|it| self.observe(&it, call));
-        if let Some(lesson) = lesson.lesson {
+        let learned = lesson.lesson.and_then(|lesson| {
             self.with_learners(|learners| {
                 if let Some((drift, tenants)) = &told {
                     learners.reopen(&drift.profile, tenants);
                 }
-                learners.learn(&lesson);
-            });
-        }
-        told.map(|(drift, _)| drift)
+                let learner = learners.learn(&lesson);
+                let is_shared = learner.is_to_be_shared();
+                is_shared.then(|| self.learned_entry(&lesson.model, learner))
+            })
+        });
+        (told.map(|(drift, _)| drift), learned)
     }
 
     fn observe(&self, observation: &Observation, call: &Call<'_>) -> Option<(Drift, Vec<String>)> {

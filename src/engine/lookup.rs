@@ -14,6 +14,8 @@ pub(super) struct Known {
     pub learner: Option<Learner>,
     /// Known conversations that it may be a branch or an edit of.
     pub near: Vec<Arc<Shape>>,
+    /// If none of these is known: a call of another model that it goes on from.
+    pub other: Option<Arc<Shape>>,
 }
 
 impl Engine {
@@ -37,10 +39,16 @@ impl Engine {
     ) -> Known {
         let model = self.model(reading);
         let start = prefix.map_or(0, |prefix| prefix.message_count);
+        let near = self.near(reading, start, now_seconds);
+        let is_new = prefix.is_none() && near.is_empty();
+        let (family, digests) = (reading.family, &reading.digests);
+        let other =
+            || self.with_shapes(|shapes| shapes.of_other_family(family, digests, now_seconds));
         Known {
             prefix,
             learner: model.and_then(|model| self.with_learners(|learners| learners.get(&model))),
-            near: self.near(reading, start, now_seconds),
+            near,
+            other: is_new.then(other).flatten(),
         }
     }
 
@@ -56,6 +64,7 @@ impl Engine {
             prefix,
             learner: None,
             near: shape.into_iter().collect(),
+            other: None,
         }
     }
 }

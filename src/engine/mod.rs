@@ -56,6 +56,7 @@ use lookup::Known;
 use reading::Reading;
 use resume::{Begun, BodyPrefix, BodyPrefixes};
 use shape::Shapes;
+use shared::wanted_prefixes;
 use statistics::Counters;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -218,8 +219,15 @@ impl Engine {
                     // 2. The request, and the digests of its prefixes.
                     let reading = self.read(document, call, &tenant)?;
                     // 3. The deepest prefix whose total is known here, or what to ask others for.
-                    let known = H::locked(|| self.known(&reading, call.now_seconds));
-                    Ok(match self.wanted(&reading, &known, call, wanted) {
+                    let (known, learned) = H::locked(|| {
+                        let known = self.known(&reading, call.now_seconds);
+                        let is_asked = (wanted > 0).then_some(call.now_seconds);
+                        (
+                            known,
+                            is_asked.and_then(|now| self.ask_learned(&reading, now)),
+                        )
+                    });
+                    Ok(match self.wanted(&reading, &known, call, wanted, learned) {
                         Some(wanted) => Answer::Wanted(wanted),
                         // 4. The known total, and a count of what is beyond it.
                         None => Answer::Estimate(self.told(&reading, &known, call)),
@@ -278,14 +286,16 @@ impl Engine {
             })
         })?;
         let is_known = !lesson.boundaries.is_empty();
-        let entries = self.shared_entries(root, &lesson.boundaries, call.unix_seconds);
+        let mut entries = self.shared_entries(root, &lesson.boundaries, call.unix_seconds);
         // 5. What makes later requests quicker to read, and their counts nearer to the bills.
         let mut drift = None;
         H::locked(|| {
             if let (Some(bytes), Some(prefix), true) = (body.bytes(), prefix, is_known) {
                 self.with_body_prefixes(|all| all.record(&tenant.digester, bytes, prefix));
             }
-            drift = self.learn_from(lesson, call);
+            let learned;
+            (drift, learned) = self.learn_from(lesson, call);
+            entries.extend(learned);
         });
         if !is_known {
             return Ok(None);
@@ -313,6 +323,25 @@ impl Engine {
         })
     }
 
+    /// What [`Engine::count`] and [`Engine::estimate`] say of `body`, by what is known here. Fails as they do.
+    pub fn count_and_estimate<H: Host>(
+        &self,
+        body: &Body<'_>,
+        call: &Call<'_>,
+        host: &H,
+    ) -> Result<(RequestCount, Estimate), Error> {
+        let tenant = self.tenant(call.tenant);
+        let (count, estimate) = host.detached(body.byte_count(), || {
+            body.read(|document| {
+                let reading = self.read(document, call, &tenant)?;
+                let known = H::locked(|| self.known(&reading, call.now_seconds));
+                Ok((self.count_read(&reading), self.told(&reading, &known, call)))
+            })
+        })?;
+        self.counters.count(estimate.source);
+        Ok((count, estimate))
+    }
+
     /// The estimate for a body that begins as a recorded one; `None` if it must be read in whole.
     fn resumed_estimate<H: Host>(
         &self,
@@ -334,10 +363,8 @@ impl Engine {
             let reading = self.read_shortened(&document, call, tenant, prefix)?;
             let known = H::locked(|| self.known(&reading, call.now_seconds));
             known.prefix.filter(|_| known.near.is_empty())?;
-            match self.wanted(&reading, &known, call, wanted) {
-                Some(_) => None,
-                None => Some(self.told(&reading, &known, call)),
-            }
+            let is_asked = !wanted_prefixes(&reading, &known, wanted).is_empty();
+            (!is_asked).then(|| self.told(&reading, &known, call))
         };
         let found = host.detached(bytes.len(), || prefixes.iter().find_map(estimate))?;
         self.counters.count_resumed();

@@ -8,7 +8,8 @@
 //! [`Shapes`] finds them by MinHash: each is filed under the [`KEYS`] of its messages that have
 //! the smallest digests, wherever they stand. An edit that takes away a share x of the messages
 //! hides it with the chance x^8. A message that many conversations share (a system prompt, a few
-//! shots) is full after [`PLACES`] of them, and the next is filed under others.
+//! shots) is full after [`PLACES`] of them, and the next is filed under others. By the last message of its
+//! request it is found for another model, too.
 //!
 //! Considered, not measured: to file under the last messages only (an edited last turn hides it), under
 //! all messages (half of the memory), bits for single tokens (an edit is a message).
@@ -27,6 +28,12 @@ const PLACES: usize = 4;
 
 /// Shapes that are compared with a request.
 const CANDIDATES: usize = 4;
+
+/// In place of a family where a shape is filed for those of all others.
+const ANY_FAMILY: u64 = 0;
+
+/// Messages of a request that may be the last of one that another model has answered.
+const SWITCH_MESSAGES: usize = 16;
 
 /// Memory that a shape is charged with, beside its messages and keys.
 pub const SHAPE_BYTES: usize = 384;
@@ -299,9 +306,14 @@ impl Shapes {
         if let Some(old) = self.continued_by(&shape) {
             self.forget(old);
         }
-        let keys = self.free_keys(&shape);
+        let mut keys = self.free_keys(&shape);
+        if keys.is_empty() {
+            return;
+        }
+        let last = shape.messages[..shape.request_len].last();
+        keys.extend(last.map(|last| key(ANY_FAMILY, last.name())));
         let bytes = shape.bytes(keys.len());
-        if bytes > self.capacity_bytes || keys.is_empty() {
+        if bytes > self.capacity_bytes {
             return;
         }
         while self.bytes + bytes > self.capacity_bytes {
@@ -365,6 +377,31 @@ impl Shapes {
             (is_same(shape) && shape.begins(names.clone())).then_some(shape)
         });
         found.map(Arc::clone)
+    }
+
+    /// The newest call of another family whose request and reply messages of these digests begin with.
+    pub fn of_other_family(
+        &self,
+        family: u64,
+        digests: &[Digest],
+        now_seconds: f64,
+    ) -> Option<Arc<Shape>> {
+        let names = digests.iter().map(|it| name(*it));
+        let ends = names.clone().rev().take(SWITCH_MESSAGES);
+        let mut ids = ends.flat_map(|name| {
+            let ids = self.filed_under(ANY_FAMILY, name);
+            ids.collect::<Vec<_>>().into_iter().rev()
+        });
+        let is_begun = |filed: &&Filed| {
+            let seen = filed.shape.messages.iter().map(|it| it.name());
+            let count = filed.shape.messages.len();
+            count <= digests.len()
+                && filed.shape.family != family
+                && now_seconds < filed.expires_seconds
+                && seen.eq(names.clone().take(count))
+        };
+        let found = ids.find_map(|id| self.filed.get(&id).filter(is_begun));
+        found.map(|it| Arc::clone(&it.shape))
     }
 
     fn continued_by(&self, shape: &Shape) -> Option<u32> {

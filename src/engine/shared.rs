@@ -1,4 +1,5 @@
 //! What an engine asks of a store that several processes share, and what it takes from one.
+use super::learn::Learner;
 use super::{CachedPrefix, Call, Engine, Known, Reading};
 use crate::known::Boundary;
 use crate::known::digest::Digest;
@@ -30,6 +31,8 @@ pub struct Wanted {
     pub prefixes: Vec<Digest>,
     /// Points of which it may know that a provider has cached them, if the call wants to know.
     pub points: Vec<Digest>,
+    /// By what it may have learned how the model is billed.
+    pub learned: Option<Digest>,
 }
 
 /// A known total as another process takes it over.
@@ -56,40 +59,63 @@ pub struct SharedEntry {
 }
 
 impl Engine {
-    /// The root of the conversation and the last `limit` prefixes, deepest last, at which another
-    /// process may have recorded more than is `known`; `None` if there can be none or
-    /// `limit` is 0.
-    ///
-    /// What was recorded ends with a request or with its reply, so only the borders of the
-    /// assistant's messages are asked for. Without one beyond the known prefix nothing is.
+    /// What another process may know beyond what is `known`, with at most `limit` prefixes; `None` if there
+    /// can be nothing, or if `limit` is 0.
     pub(super) fn wanted(
         &self,
         reading: &Reading<'_>,
         known: &Known,
         call: &Call<'_>,
         limit: usize,
+        learned: Option<Digest>,
     ) -> Option<Wanted> {
-        let messages = &reading.request.messages;
-        let known = known.prefix.map_or(0, |prefix| prefix.message_count);
-        let is_answer = |index: usize| messages[index].role == "assistant";
-        let count = messages.len();
-        if limit == 0 || !(known..count).any(is_answer) {
+        let prefixes = wanted_prefixes(reading, known, limit);
+        if prefixes.is_empty() && learned.is_none() {
             return None;
         }
-        let is_border = |end: &usize| *end == count || is_answer(*end) != is_answer(*end - 1);
-        let ends = (known.max(1)..=count).rev().filter(|end| *end != known);
-        let mut prefixes: Vec<_> = ends
-            .filter(is_border)
-            .take(limit)
-            .map(|end| reading.prefixes[end])
-            .collect();
-        prefixes.reverse();
-        let points = self.points(reading, call);
+        let points = match prefixes.is_empty() {
+            true => Vec::new(),
+            false => self.points(reading, call),
+        };
         Some(Wanted {
             root: reading.root(),
             prefixes,
             points: points.iter().map(|point| point.digest).collect(),
+            learned,
         })
+    }
+
+    /// By what another process may have learned how the model of what was read is billed, if it is time to
+    /// ask. Then it has been asked.
+    pub(super) fn ask_learned(&self, reading: &Reading<'_>, now_seconds: f64) -> Option<Digest> {
+        let model = self.model(reading)?;
+        let name = || self.learned_name(&model);
+        self.with_learners(|learners| learners.ask(&model, name, now_seconds))
+    }
+
+    /// What other processes know `model` by, which has its tenant in its name.
+    fn learned_name(&self, model: &str) -> Digest {
+        self.digester.bytes(format!("learned\0{model}").as_bytes())
+    }
+
+    /// What was learned of `model`, for other processes.
+    pub(super) fn learned_entry(&self, model: &str, learner: &Learner) -> SharedEntry {
+        let name = self.learned_name(model);
+        SharedEntry {
+            root: name,
+            prefix: name,
+            sealed: self.sealer.seal_learned(name, &learner.pack()),
+        }
+    }
+
+    /// Takes over what another process has learned of the model that is [`Wanted`] by `name`, if that is
+    /// more. `false` unless `sealed` is what was sealed for it under the same secret.
+    pub fn insert_learned(&self, name: Digest, sealed: &[u8]) -> bool {
+        let packed = self.sealer.open_learned(name, sealed);
+        let learner = packed.and_then(Learner::unpack);
+        learner
+            .map(|it| self.with_learners(|learners| learners.take(name, it)))
+            .is_some()
     }
 
     /// The totals at `boundaries` for other processes.
@@ -138,6 +164,29 @@ impl Engine {
             .insert(tenant.number, digest, entry.total, recorded_seconds);
         true
     }
+}
+
+/// The last `limit` prefixes, deepest last, at which another process may have recorded more than is `known`.
+///
+/// What was recorded ends with a request or with its reply, so only the borders of the assistant's messages
+/// are asked for. Without one beyond the known prefix nothing is.
+pub(super) fn wanted_prefixes(reading: &Reading<'_>, known: &Known, limit: usize) -> Vec<Digest> {
+    let messages = &reading.request.messages;
+    let known = known.prefix.map_or(0, |prefix| prefix.message_count);
+    let is_answer = |index: usize| messages[index].role == "assistant";
+    let count = messages.len();
+    if limit == 0 || !(known..count).any(is_answer) {
+        return Vec::new();
+    }
+    let is_border = |end: &usize| *end == count || is_answer(*end) != is_answer(*end - 1);
+    let ends = (known.max(1)..=count).rev().filter(|end| *end != known);
+    let mut prefixes: Vec<_> = ends
+        .filter(is_border)
+        .take(limit)
+        .map(|end| reading.prefixes[end])
+        .collect();
+    prefixes.reverse();
+    prefixes
 }
 
 impl Reading<'_> {

@@ -15,6 +15,9 @@ use zeroize::Zeroize;
 /// BLAKE3 key derivation context; the first byte of a value changes with its form.
 const CONTEXT: &str = "tokenctx 2026-11-21 sealed known totals";
 const VERSION: u8 = 2;
+
+/// Of what was learned.
+const LEARNED_VERSION: u8 = 3;
 const MAC_BYTES: usize = 16;
 
 /// A known total and when it was recorded.
@@ -60,23 +63,22 @@ impl Sealer {
         ] {
             write_number(&mut sealed, number);
         }
-        let mac = self.mac(digest, &sealed);
-        sealed.extend(mac);
-        sealed
+        self.with_mac(digest, sealed)
+    }
+
+    /// What was learned of the model that `name` is made of, packed, with a MAC.
+    pub fn seal_learned(&self, name: Digest, packed: &[u8]) -> Vec<u8> {
+        self.with_mac(name, [&[LEARNED_VERSION], packed].concat())
+    }
+
+    /// What [`Sealer::seal_learned`] was given; `None` unless this secret sealed it for `name`.
+    pub fn open_learned<'s>(&self, name: Digest, sealed: &'s [u8]) -> Option<&'s [u8]> {
+        self.without_mac(name, sealed, LEARNED_VERSION)
     }
 
     /// The entry in `sealed`; `None` unless this secret sealed it for `digest`.
     pub fn open(&self, digest: Digest, sealed: &[u8]) -> Option<Entry> {
-        let (packed, mac) = sealed.split_at_checked(sealed.len().checked_sub(MAC_BYTES)?)?;
-        let difference = self.mac(digest, packed);
-        let difference = difference
-            .iter()
-            .zip(mac)
-            .fold(0, |all, (a, b)| all | (a ^ b));
-        let (version, mut rest) = packed.split_first()?;
-        if difference != 0 || *version != VERSION {
-            return None;
-        }
+        let mut rest = self.without_mac(digest, sealed, VERSION)?;
         let mut number = || read_number(&mut rest);
         let recorded_seconds = number()?;
         let total = KnownTotal {
@@ -92,6 +94,24 @@ impl Sealer {
             total,
             recorded_seconds,
         })
+    }
+
+    fn with_mac(&self, digest: Digest, mut packed: Vec<u8>) -> Vec<u8> {
+        let mac = self.mac(digest, &packed);
+        packed.extend(mac);
+        packed
+    }
+
+    /// What stands between version and MAC, if both are right.
+    fn without_mac<'s>(&self, digest: Digest, sealed: &'s [u8], version: u8) -> Option<&'s [u8]> {
+        let (packed, mac) = sealed.split_at_checked(sealed.len().checked_sub(MAC_BYTES)?)?;
+        let difference = self.mac(digest, packed);
+        let difference = difference
+            .iter()
+            .zip(mac)
+            .fold(0, |all, (a, b)| all | (a ^ b));
+        let (first, rest) = packed.split_first()?;
+        (difference == 0 && *first == version).then_some(rest)
     }
 
     fn mac(&self, digest: Digest, packed: &[u8]) -> [u8; MAC_BYTES] {
@@ -171,6 +191,17 @@ mod tests {
             assert_eq!(sealer.open(other, &sealed), None);
             assert_eq!(Sealer::new(b"other").open(digest, &sealed), None);
         }
+    }
+
+    #[test]
+    fn what_was_learned_is_no_total_and_no_total_was_learned() {
+        let (sealer, digest) = (Sealer::new(b"secret"), Digest([7; 16]));
+        let learned = sealer.seal_learned(digest, b"numbers");
+        assert_eq!(sealer.open_learned(digest, &learned), Some(&b"numbers"[..]));
+        assert_eq!(sealer.open_learned(Digest([8; 16]), &learned), None);
+        assert_eq!(sealer.open(digest, &learned), None);
+        let total = sealer.seal(digest, &entry(1, 1));
+        assert_eq!(sealer.open_learned(digest, &total), None);
     }
 
     #[test]

@@ -9,14 +9,14 @@ use super::request;
 use super::vocabulary::vocabularies;
 use crate::engine::{
     self, About, Answer, Billed, CachePoints, CachedPrefix, Call, Drift, Engine, Estimate, Method,
-    Record, ReplyFault, Settings, learn,
+    Record, ReplyFault, RequestCount, Settings, Wanted, learn,
 };
 use crate::known::digest::Digest;
 use learn::Learner;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 
 #[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
 pub(super) struct PyEngine(Engine);
@@ -84,8 +84,9 @@ impl PyEngine {
         self.0.clear();
     }
 
-    /// The estimate; or, if others may know more than this process, at most `wanted` prefixes to
-    /// ask them for, behind the root of their conversation.
+    /// The estimate; or, if others may know more than this process, a list of one tuple: the root of the
+    /// conversation, at most `wanted` prefixes to ask them for, points of the cache, and by what they may
+    /// have learned of the model.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (body, model, dialect, provider, tenant, now_seconds, wanted=0, *, wants_cache_points=false))]
     fn estimate<'py>(
@@ -122,16 +123,16 @@ impl PyEngine {
                 }
             }
             Answer::Wanted(wanted) => {
-                let all = std::iter::once(wanted.root).chain(wanted.prefixes);
                 let bytes = |digest: Digest| PyBytes::new(py, &digest.0);
-                let all: Vec<_> = all.map(bytes).collect();
-                match wants_cache_points {
-                    true => {
-                        let points: Vec<_> = wanted.points.into_iter().map(bytes).collect();
-                        vec![all, points].into_bound_py_any(py)
-                    }
-                    false => all.into_bound_py_any(py),
-                }
+                let all = |digests: Vec<Digest>| digests.into_iter().map(bytes).collect::<Vec<_>>();
+                let Wanted {
+                    root,
+                    prefixes,
+                    points,
+                    learned,
+                } = wanted;
+                let wanted = (bytes(root), all(prefixes), all(points), learned.map(bytes));
+                Ok(PyList::new(py, [wanted])?.into_any())
             }
         }
     }
@@ -212,6 +213,11 @@ impl PyEngine {
             .insert(tenant, digest, sealed, now_seconds, unix_seconds)
     }
 
+    /// Takes over what another process has learned of a model, sealed for `name`; `False` if it has not.
+    fn insert_learned(&self, name: [u8; 16], sealed: &[u8]) -> bool {
+        self.0.insert_learned(Digest(name), sealed)
+    }
+
     /// What is known of a cached prefix, for other processes.
     fn seal_cached<'py>(
         &self,
@@ -261,11 +267,11 @@ impl PyEngine {
         count.map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// Wins, corrections and covariance by model.
-    fn learned(&self) -> Vec<(String, i32, Vec<f64>)> {
+    /// Calls, wins, corrections and covariance by model.
+    fn learned(&self) -> Vec<(String, u32, i32, Vec<f64>)> {
         let row = |(model, learner): (String, Learner)| {
-            let (wins, numbers) = learner.export();
-            (model, wins, numbers)
+            let (calls, wins, numbers) = learner.export();
+            (model, calls, wins, numbers)
         };
         self.0.learned().into_iter().map(row).collect()
     }
@@ -276,8 +282,8 @@ impl PyEngine {
     }
 
     /// Sets what was learned about a model; `False` if the numbers cannot be such.
-    fn set_learned(&self, model: String, wins: i32, numbers: Vec<f64>) -> bool {
-        let learner = Learner::import(wins, &numbers);
+    fn set_learned(&self, model: String, calls: u32, wins: i32, numbers: Vec<f64>) -> bool {
+        let learner = Learner::import(calls, wins, &numbers);
         learner
             .map(|learner| self.0.set_learned(model, learner))
             .is_some()
@@ -298,25 +304,55 @@ impl PyEngine {
             ..Call::default()
         };
         let count = guard(|| body.with(|body| Ok(self.0.count(body, &call, &Interpreter(py))?)))?;
-        let About {
-            dialect,
-            model,
-            profile,
-            ..
-        } = count.about;
-        let arguments = (
-            count.tokens,
-            count.context_tokens,
-            models::numbers(py, &count.message_tokens)?,
-            dialect.name(),
-            model,
-            profile,
-            count.encoding,
-            count.quality.name(),
-            models::names(py, &count.assumptions)?,
-        );
-        models::request_count(py, arguments)
+        request_count(py, count)
     }
+
+    /// The count and the estimate, by one reading.
+    #[allow(clippy::too_many_arguments)]
+    fn count_and_estimate<'py>(
+        &self,
+        py: Python<'py>,
+        body: Body<'py>,
+        model: Option<Name>,
+        dialect: Option<&str>,
+        provider: Option<Name>,
+        tenant: Option<&[u8]>,
+        now_seconds: f64,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let call = Call {
+            tenant,
+            model: text(&model),
+            dialect: request::dialect(dialect)?,
+            provider: text(&provider),
+            now_seconds,
+            ..Call::default()
+        };
+        let host = Interpreter(py);
+        let both = guard(|| body.with(|body| Ok(self.0.count_and_estimate(body, &call, &host)?)));
+        let (count, estimate) = both?;
+        Ok((request_count(py, count)?, self::estimate(py, estimate)?))
+    }
+}
+
+fn request_count(py: Python<'_>, count: RequestCount) -> PyResult<Bound<'_, PyAny>> {
+    let About {
+        dialect,
+        model,
+        profile,
+        ..
+    } = count.about;
+    let arguments = (
+        count.tokens,
+        count.context_tokens,
+        models::numbers(py, &count.message_tokens)?,
+        dialect.name(),
+        model,
+        profile,
+        count.encoding,
+        count.quality.name(),
+        models::names(py, &count.assumptions)?,
+    );
+    models::request_count(py, arguments)
 }
 
 /// Profile, host, since when and when told in seconds since 1970, tokens, permille, and bills.

@@ -18,7 +18,15 @@ from tokenctx._cli.fit import fit_command, recordings_command
 from tokenctx._cli.help_texts import DIALECT, ENCODING, PROVIDER, examples
 from tokenctx._cli.inputs import BadLine, Count, Kind, Options, counts, read_input
 from tokenctx._cli.profiles import profiles_command
-from tokenctx._cli.screen import complain, console, print_line, progress, text, visible
+from tokenctx._cli.screen import (
+    complain,
+    console,
+    many_lines,
+    print_line,
+    progress,
+    text,
+    visible,
+)
 from tokenctx._cli.serve import serve_command
 from tokenctx._cli.tables import (
     add_figures,
@@ -158,13 +166,13 @@ def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bo
     screen = console()
     gathered: list[Count] = []
     bad_lines: list[BadLine] = []
-    with progress(name, len(content)) as advance_to:
+    with progress(name, len(content)) as advance_to, many_lines() as print_one:
         for count, done in counts(name, content, options):
             advance_to(done)
             if isinstance(count, BadLine):
                 bad_lines.append(count)
             elif as_json:
-                print_line(json.dumps(count.as_json()))
+                print_one(json.dumps(count.as_json()))
             elif count.kind == "jsonl" and not with_messages:
                 gathered.append(count)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -93,12 +93,16 @@ class Count:
     def as_json(self) -> dict[str, Any]:
         """All fields as JSON values, and the share of the context window."""
         share = self.window_share
-        values = {**asdict(self), "window_share": None if share is None else round(share, 6)}
+        values = {name: getattr(self, name) for name in _FIELDS}
+        values["window_share"] = None if share is None else round(share, 6)
         for name, money in (("cost", self.cost), ("cache", self.cache)):
             del values[name]
             if self.cache is not None:
                 values[name] = None if money is None else money.as_dict()
         return values
+
+
+_FIELDS: Final = tuple(field.name for field in fields(Count))
 
 
 class InputError(Error):
@@ -265,8 +269,7 @@ def count_request(
         "dialect": options.dialect,
         "provider": options.provider,
     }
-    estimate = estimator.estimate(body, **names)
-    count = estimator.count_request(body, **names)
+    count, estimate = estimator.count_and_estimate(body, **names)
     return Count(
         name,
         kind,

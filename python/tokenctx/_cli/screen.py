@@ -20,12 +20,13 @@ from tokenctx._errors import Error
 from tokenctx._evaluation.recordings import RecordingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     Part = str | tuple[str, str] | Text
 
 PIPE_COLUMNS: Final = 160
 """Width where there is no terminal: enough for every table."""
+LINES_AT_ONCE: Final = 64
 LEAST_COLUMNS: Final = 124
 """Width of the widest table: a narrower terminal breaks its lines, and no cell is cut."""
 
@@ -58,6 +59,27 @@ def print_line(line: str) -> None:
     typer.echo(visible(line))
 
 
+@contextmanager
+def many_lines() -> Iterator[Callable[[str], None]]:
+    """As `print_line` for lines in great number, which are written some at a time."""
+    lines: list[str] = []
+
+    def write() -> None:
+        typer.echo("\n".join(lines))
+        lines.clear()
+
+    def add(line: str) -> None:
+        lines.append(visible(line))
+        if len(lines) >= LINES_AT_ONCE:
+            write()
+
+    try:
+        yield add
+    finally:
+        if lines:
+            write()
+
+
 def print_document(document: str) -> None:
     """Lines on standard output as they are; `document` has no foreign text but what is visible."""
     typer.echo(document, nl=False)
@@ -85,7 +107,7 @@ def progress(title: str, total: int | None) -> Iterator[Any]:
     is_hidden = not screen.is_terminal
     with Progress(*columns, console=screen, transient=True, disable=is_hidden) as bar:
         task = bar.add_task(visible(title), total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield (lambda _: None) if is_hidden else lambda done: bar.update(task, completed=done)
 
 
 def remark(line: str) -> None:

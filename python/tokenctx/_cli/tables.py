@@ -53,6 +53,7 @@ WORDS: Final = {
     "lone_surrogate": "half of a surrogate pair",
     "malformed_base64": "media that are not valid base64",
     "non_finite_number": "a number that JSON does not have",
+    "other_model_bill": "counted from what another model was billed for the conversation so far",
     "opaque_reasoning": "encrypted reasoning, counted by its length",
     "remote_audio": "audio behind a URL: its length is unknown",
     "remote_file": "a file behind a URL or an id: its size is unknown",

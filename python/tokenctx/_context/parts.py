@@ -76,22 +76,19 @@ def shown(tool: Any) -> Any:
     return {name: value for name, value in tool.items() if name != "defer_loading"}
 
 
-def count_messages(
-    estimator: HybridTokenEstimator, outline: Outline, names: Names
-) -> tuple[RequestCount, tuple[int, ...]]:
-    """The count of a request, and the tokens of each of its messages as the caller has them."""
-    count = estimator.count_request(outline.body, **names.as_arguments())
+def message_tokens_of(count: RequestCount, outline: Outline) -> tuple[int, ...]:
+    """The tokens of each message as the caller has them."""
     counted = count.message_tokens
     if len(counted) != len(outline.messages):
         # A request of odd shape was read as another number of messages.
         weights = [sum(map(_length, message.parts)) for message in outline.messages]
         counted = tuple(apportioned(sum(counted), weights))
-    return count, counted
+    return counted
 
 
-def count_briefly(estimator: HybridTokenEstimator, outline: Outline, names: Names) -> CountedParts:
+def count_briefly(count: RequestCount, outline: Outline) -> CountedParts:
     """The messages of a request as one part and all else as another, without their parts."""
-    count, message_tokens = count_messages(estimator, outline, names)
+    message_tokens = message_tokens_of(count, outline)
     pairs = zip(outline.messages, message_tokens, strict=True)
     said = sum(tokens for message, tokens in pairs if message.speaker != "system")
     system = count.context_tokens + sum(message_tokens) - said
@@ -101,6 +98,7 @@ def count_briefly(estimator: HybridTokenEstimator, outline: Outline, names: Name
 
 def count_parts(
     estimator: HybridTokenEstimator,
+    count: RequestCount,
     outline: Outline,
     names: Names,
     *,
@@ -108,7 +106,7 @@ def count_parts(
     server_of: Callable[[str], str | None] | None = None,
 ) -> CountedParts:
     """Every part of a request, by category. `marked` and `server_of` are as in `ContextWindow`."""
-    count, message_tokens = count_messages(estimator, outline, names)
+    message_tokens = message_tokens_of(count, outline)
     tokens_of_parts = part_tokens(outline, count, message_tokens)
     by_category: dict[CategoryName, int] = {}
     for message, tokens, shares in zip(

@@ -58,6 +58,12 @@ def preset(name: str) -> dict[str, Any]:
     return rows[name]
 
 
+def depends_on_tools(name: str) -> bool:
+    """Whether a preset compacts the later, the more its tools take."""
+    rule: dict[str, Any] = preset(name)["window"]
+    return bool(rule.get("minus_tools"))
+
+
 def preset_limits(name: str, model: str) -> ModelLimits | None:
     """The limits that a preset itself has for `model`; None if it has no table of models."""
     row = _model_row(preset(name), model)

@@ -16,6 +16,7 @@ from tokenctx._context.parts import Names, count_briefly, count_parts
 from tokenctx._context.plans import Measured, prune_plan, retention_plan, trim_plan
 from tokenctx._context.thresholds import (
     check_threshold,
+    depends_on_tools,
     preset,
     preset_limits,
     preset_retention,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tokenctx._context.limits import Overrides
     from tokenctx._context.overflow import ContextOverflow
     from tokenctx._context.plans import PrunePlan, RetentionPlan, TrimPlan
-    from tokenctx._context.thresholds import PresetName
+    from tokenctx._context.thresholds import PresetName, Threshold
     from tokenctx._models import Dialect
 
 DEFAULT_RESERVE: Final = 16_000
@@ -154,7 +155,16 @@ class ContextWindow:
         return usage
 
     def should_compact(self, body: object) -> bool:
-        """Whether to compact before `body` is sent: `usage(body).should_compact`."""
+        """Whether to compact before `body` is sent: `usage(body).should_compact`.
+
+        Below the threshold it costs one estimate, since no part needs to be known for that.
+        """
+        if not (self._preset and depends_on_tools(self._preset)):
+            estimate = self.estimator.estimate(body, **self._known_names())
+            threshold = self._threshold_of(self._model or estimate.model)
+            if not threshold.is_reached(estimate.tokens):
+                self._last.threshold = threshold
+                return False
         return self.usage(body).should_compact
 
     def clamp_max_tokens(self, body: object, wanted: int) -> int:
@@ -314,45 +324,47 @@ class ContextWindow:
 
         `is_brief` leaves out what only a display needs.
         """
-        read = outline(body)
-        model, names = self._name(read), self._names()
+        read, names = outline(body), self._names()
+        count, estimate = self.estimator.count_and_estimate(body, **self._known_names())
         if is_brief:
-            parts = count_briefly(self.estimator, read, names)
+            parts = count_briefly(count, read)
         else:
             parts = count_parts(
-                self.estimator, read, names, marked=marked, server_of=self._server_of
+                self.estimator, count, read, names, marked=marked, server_of=self._server_of
             )
-        estimate = self.estimator.estimate(body, **self._known_names())
         counts = ContextCounts(
             parts.fixed, parts.messages, parts.deferred, estimated_tokens=estimate.tokens
         )
+        model = self._model or estimate.model
         usage = self._usage(self._last.known(counts, estimate), model)
         return Measured(usage, read, parts)
 
     def _usage(self, counts: ContextCounts, model: str) -> ContextUsage:
         limits = self._limits_as(model)
-        reserve = self._reserve_of(limits)
         parts, warnings = balanced(counts)
         tools = sum(part.tokens for part in counts.fixed if part.name == "tools")
-        threshold = threshold_of(
-            limits,
-            self._threshold,
-            self._preset,
-            model=model,
-            reserve_tokens=reserve,
-            tools_tokens=tools,
-        )
         total = counts.next_input_tokens
         return ContextUsage(
             total,
             parts,
             self._last.basis(counts),
             limits,
-            threshold,
-            reserve,
+            self._threshold_of(model, tools),
+            self._reserve_of(limits),
             is_stalled(self._compactions, total),
             warnings,
             model,
+        )
+
+    def _threshold_of(self, model: str, tools_tokens: int = 0) -> Threshold:
+        limits = self._limits_as(model)
+        return threshold_of(
+            limits,
+            self._threshold,
+            self._preset,
+            model=model,
+            reserve_tokens=self._reserve_of(limits),
+            tools_tokens=tools_tokens,
         )
 
     def _reserve_of(self, limits: ModelLimits) -> int:

@@ -467,6 +467,28 @@ class HybridTokenEstimator:
         count: RequestCount = self._engine.count(body, model, dialect, provider)
         return count
 
+    def count_and_estimate(
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> tuple[RequestCount, Estimate]:
+        """What `count_request` and `estimate` say of `body`, read once where that can be.
+
+        With a shared store or with `caching` it is read twice. Raises as `estimate`.
+        """
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        if self._shared is not None or self._cache is not None:
+            return self.count_request(body, **names), self.estimate(body, tenant=tenant, **names)
+        began = 0.0 if self.metrics is None else time.perf_counter()
+        require_names(tenant=tenant, **names)
+        call = (model, dialect, provider, tenant_bytes(tenant), self._clock())
+        count, estimate = self._engine.count_and_estimate(body, *call)
+        return count, self._answer(estimate, began)
+
     def cache_advice(
         self,
         body: object,
@@ -555,7 +577,10 @@ class HybridTokenEstimator:
     def learned(self) -> dict[str, Any]:
         """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
         rows = self._engine.learned()
-        models = {model: {"wins": wins, "numbers": numbers} for model, wins, numbers in rows}
+        models = {
+            model: {"calls": calls, "wins": wins, "numbers": numbers}
+            for model, calls, wins, numbers in rows
+        }
         return {"version": LEARNED_VERSION, "models": models}
 
     def learn(self, learned: Mapping[str, Any]) -> None:
@@ -576,8 +601,9 @@ class HybridTokenEstimator:
             )
         for model, row in models.items():
             try:
-                is_taken = self._engine.set_learned(model, row["wins"], row["numbers"])
-            except (KeyError, TypeError, OverflowError):
+                lead = row.get("calls", 1), row["wins"]
+                is_taken = self._engine.set_learned(model, *lead, row["numbers"])
+            except (AttributeError, KeyError, TypeError, OverflowError):
                 is_taken = False
             if not is_taken:
                 raise ValueError(
@@ -629,11 +655,10 @@ class HybridTokenEstimator:
         from tokenctx.stores.shared import Question
 
         *_, tenant = request
-        points: list[bytes] = []
-        if self._cache is not None:
-            found, points = found
+        [(root, prefixes, points, learned)] = found
         insert = functools.partial(self._insert, tenant)
-        return Question(found[0], found[1:], insert, points, self._insert_cached)
+        cached = (points, self._insert_cached)
+        return Question(root, prefixes, insert, *cached, learned, self._engine.insert_learned)
 
     def _local(self, *request: Any) -> Estimate:
         if self._cache is None:

@@ -10,7 +10,7 @@ from tokenctx._models import MAX_TOKENS
 from tokenctx._usage.compressed import MAGIC, MAX_CONTAINERS, Inflater
 from tokenctx._usage.normal import Usage, read_usage
 from tokenctx._usage.reader import UsageReader
-from tokenctx._usage.reading import attribute, member
+from tokenctx._usage.reading import member, normal_usage_of
 
 if TYPE_CHECKING:
     from tokenctx._models import Dialect, Reason, ReplyReason
@@ -70,7 +70,7 @@ def answered(usage: object, reply: object | None, dialect: Dialect | None) -> An
 def _of_usage(usage: object, dialect: Dialect | None) -> Answer:
     if isinstance(usage, UsageReader):
         return _of_reader(usage)
-    own = attribute(usage, "normal_usage")
+    own = normal_usage_of(usage)
     if isinstance(own, Usage):  # scaled, so the true numbers are beside the body
         return Answer(own, "partial", usage if isinstance(usage, (bytes, dict)) else None)
     if isinstance(usage, (*_BYTES, str)):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._results import Result
-from tokenctx._usage.reading import Reading, attribute, member, number_of, numbers_in
+from tokenctx._usage.reading import Reading, member, normal_usage_of, number_of, numbers_in
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,6 +27,8 @@ _PARTS: Final = {
     )
 }
 """Fields whose numbers are taken as they are, and what they are called here."""
+_PLAIN: Final = frozenset({"input", "output", "total"})
+"""Of these alone none can be inside of another but by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +182,7 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
         pass
     elif isinstance(obj, Usage):
         return obj, obj
-    elif isinstance(own := attribute(obj, "normal_usage"), Usage):
+    elif isinstance(own := normal_usage_of(obj), Usage):
         return own, obj
     elif isinstance(obj, (int, float)):
         number = number_of(obj)
@@ -191,6 +193,14 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     place = numbers.usage
     if isinstance(place, Usage):  # in what stands for a response
         return place, place
+    counts = numbers.counts
+    if not numbers.lists and counts.keys() <= _PLAIN:
+        usage = Usage(
+            uncached_input_tokens=counts.get("input", 0),
+            output_tokens=counts.get("output", 0),
+            reported_total_tokens=counts.get("total"),
+        )
+        return usage, place
     reading = Reading(numbers)
     if dialect in _CACHE_BESIDE_IN_AI_SDK_5:
         reading.is_cache_beside |= member(place, "cachedInputTokens") is not None
@@ -203,7 +213,7 @@ def _normal(reading: Reading) -> Usage:
         cache_read = min(cache_read, reading.input_tokens)
         cache_write = min(cache_write, reading.input_tokens - cache_read)
     counts = reading.counts
-    parts: dict[str, Any] = {_PARTS[name]: counts[name] for name in counts.keys() & _PARTS.keys()}
+    parts: dict[str, Any] = {_PARTS[name]: counts[name] for name in counts if name in _PARTS}
     input_tokens = reading.all_input_tokens
     if reading.lists:
         inputs, outputs = reading.by_modality("input"), reading.by_modality("output")

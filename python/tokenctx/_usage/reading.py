@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tokenctx._models import MAX_TOKENS
 from tokenctx._tables import read_table
@@ -238,41 +238,70 @@ def _members(obj: object, names: dict[str, _Name]) -> list[tuple[str, Any]]:
     try:
         if isinstance(obj, dict):
             return [(key, value) for key, value in obj.items() if key in names]
-        if isinstance(obj, Mapping):
-            return [(name, obj.get(name)) for name in names]
-        return [(name, attribute(obj, name)) for name in _attribute_names(obj, names)]
+        its_class: Any = type(obj)
+        kind = _kind(its_class)
+        if kind.is_mapping:
+            mapping: Any = obj
+            return [(name, mapping.get(name)) for name in names]
+        if not kind.tells_names:
+            return [(name, attribute(obj, name)) for name in names]
+        own: dict[str, Any] = getattr(obj, "__dict__", _NOTHING)
+        members = [
+            (name, value) for name, value in own.items() if name in names and name not in kind.names
+        ]
+        if kind.is_pydantic and (extra := getattr(obj, "__pydantic_extra__", None)):
+            members += [(name, value) for name, value in extra.items() if name in names]
+        members += [(name, attribute(obj, name)) for name in kind.names if name in names]
     except Exception:  # a caller's object may raise anything
         return []
+    return members
 
 
-def _attribute_names(obj: object, names: dict[str, _Name]) -> Any:
-    """Those of `names` that `obj` has, or all if only asking it can tell.
+_NOTHING: Final[dict[str, Any]] = {}
 
-    To ask an object of pydantic for an attribute that it has not costs more than all those it has.
+
+class _Kind(NamedTuple):
+    """What is true of all objects of a class.
+
+    Attributes:
+        tells_names: Whether what an object has is known without asking for each name. To ask an
+            object of pydantic for an attribute that it has not costs more than all those it has.
+        names: Attributes of the class that can be numbers of usage or lead to them.
     """
-    kind: Any = type(obj)
-    is_pydantic = hasattr(kind, "__pydantic_fields__")
-    if kind.__getattribute__ is not object.__getattribute__:
-        return names
-    if hasattr(kind, "__getattr__") and not is_pydantic:
-        return names
-    own = getattr(obj, "__dict__", {}).keys()
-    extra = getattr(obj, "__pydantic_extra__", None) if is_pydantic else None
-    return [name for name in {*own, *(extra or ()), *_names_of_class(kind)} if name in names]
+
+    is_mapping: bool
+    is_pydantic: bool
+    tells_names: bool
+    names: frozenset[str]
+    has_normal_usage: bool
 
 
 @lru_cache(maxsize=64)
-def _names_of_class(kind: type) -> frozenset[str]:
-    """Attributes of all objects of a class that can be numbers of usage or lead to them."""
-    names = {name for name in dir(kind) if not name.startswith("_")}
-    return frozenset(names & _ALL_NAMES)
+def _kind(kind: Any) -> _Kind:
+    is_pydantic = hasattr(kind, "__pydantic_fields__")
+    is_asked = kind.__getattribute__ is not object.__getattribute__ or (
+        hasattr(kind, "__getattr__") and not is_pydantic
+    )
+    return _Kind(
+        issubclass(kind, Mapping),
+        is_pydantic,
+        not is_asked,
+        _ALL_NAMES.intersection(dir(kind)),
+        hasattr(kind, "normal_usage"),
+    )
+
+
+def normal_usage_of(obj: object) -> Any:
+    """What an object of ours knows in normal form; None of any other."""
+    kind: Any = type(obj)
+    return attribute(obj, "normal_usage") if _kind(kind).has_normal_usage else None
 
 
 def _all_names(names: dict[str, _Name]) -> set[str]:
     return set(names).union(*(_all_names(name.members) for name in names.values()))
 
 
-_ALL_NAMES: Final = _all_names(_NAMES)
+_ALL_NAMES: Final = frozenset(_all_names(_NAMES))
 
 
 def member(obj: object, name: str) -> Any:

@@ -13,8 +13,11 @@ from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_resp
 from tokenctx.convert.answer import convert_answer, detect_answer, is_answer
 from tokenctx.convert.arrange import SYSTEM_ROLES, arranged, with_few_markers
 from tokenctx.convert.model import (
+    Audio,
     Conversation,
     Dialect,
+    File,
+    Image,
     Message,
     Option,
     Reasoning,
@@ -23,7 +26,13 @@ from tokenctx.convert.model import (
     ToolCall,
     changed,
 )
-from tokenctx.convert.notes import ConversionNote, ConversionOptions, Notes, opaque
+from tokenctx.convert.notes import (
+    ConversionError,
+    ConversionNote,
+    ConversionOptions,
+    Notes,
+    opaque,
+)
 from tokenctx.convert.rules import Rules, Writer
 from tokenctx.convert.source import detect, plain
 from tokenctx.convert.tools import pair_tools
@@ -39,6 +48,8 @@ RULES: Final[Mapping[Dialect, Rules]] = {
 }
 
 DEFAULT_OPTIONS: Final = ConversionOptions()
+_SAID: Final = {Text, Image, File, Audio}
+"""Parts that belong to no other message."""
 
 
 class Conversion:
@@ -208,16 +219,14 @@ def _list_field(source: Source) -> str:
 
 
 def _converted(body: Json, source: Source, to: Dialect, notes: Notes) -> Json:
-    read = vscode.read if source == "vscode" else RULES[source].read
-    others, messages = _convert_plain_messages(body, source, to, notes)
-    conversation = read(others, notes)
-    if messages and not all(map(_is_prompt, conversation.messages)):
-        conversation, messages = read(body, notes), []
-    written = _written(conversation, to, notes)
-    if messages:
-        field = RULES[to].list_field
-        written[field] = [*written[field], *messages]
-    return written
+    converted = _plainly_converted(body, source, to, notes)
+    if converted is not None:
+        return converted
+    return _written(_reader(source)(body, notes), to, notes)
+
+
+def _reader(source: Source) -> Callable[[Json, Notes], Conversation]:
+    return vscode.read if source == "vscode" else RULES[source].read
 
 
 def _is_prompt(message: Message) -> bool:
@@ -225,24 +234,80 @@ def _is_prompt(message: Message) -> bool:
     return is_text and message.role in SYSTEM_ROLES
 
 
-def _convert_plain_messages(
-    body: Json, source: Source, to: Dialect, notes: Notes
-) -> tuple[Json, list[Any]]:
-    """`body` without its messages, and these in the dialect `to`; as it is if they are not plain.
+def _plainly_converted(body: Json, source: Source, to: Dialect, notes: Notes) -> Json | None:
+    """`body` in the dialect `to`, its plain messages by the core; None if that cannot be.
 
-    Leading system prompts stay in `body`.
+    The others are converted here, as a conversation of their own between plain messages, so that
+    none is merged with another: the core declines where one would be merged with its neighbour.
     """
     field = _list_field(source)
     messages = body.get(field)
     is_plain = notes.options.merge_adjacent is None and not (
         to == "gemini" and gemini.demands_signatures(str(notes.options.model or body.get("model")))
     )
-    if isinstance(messages, list) and is_plain:
-        converted = _convert_plain(messages, source, RULES[to])
-        if converted is not None:
-            system_count, written = converted
-            return {**body, field: messages[:system_count]}, written
-    return body, []
+    if not isinstance(messages, list) or not is_plain:
+        return None
+    converted = _convert_plain(messages, source, RULES[to])
+    if converted is None:
+        return None
+    system_count, plain_messages, places = converted
+    others = [messages[place] for place, _ in places]
+    if 2 * len(others) > len(messages):
+        return None
+    alone = {**body, field: [*messages[:system_count], *_apart(others, source)]}
+    own_notes = Notes(notes.options)
+    try:
+        conversation = _reader(source)(alone, own_notes)
+        if not _stand_apart(conversation.messages, len(others)):
+            return None
+        written = _written(conversation, to, own_notes)
+    except ConversionError:  # it has to name the place in the whole body
+        return None
+    field_of_target = RULES[to].list_field
+    head, apart = _split_off(written[field_of_target], len(others))
+    if apart is None or any(
+        note.path[:1] == (field,) and note.path[1:] >= (system_count,)
+        for note in (*own_notes.warnings, *own_notes.losses)
+    ):
+        return None
+    for (_, place), message in zip(places, apart, strict=True):
+        plain_messages[place] = message
+    notes.add(own_notes)
+    written[field_of_target] = [*head, *plain_messages]
+    return written
+
+
+def _apart(messages: list[Any], source: Source) -> list[Any]:
+    """`messages` of the user with a plain answer before each, and a plain question first."""
+    if not messages:
+        return []
+    content, answers = ("parts", "model") if source == "gemini" else ("content", "assistant")
+    text = [{"text": "."}] if source == "gemini" else "."
+    answer = {"role": answers, content: text}
+    return [{"role": "user", content: text}, *(it for each in messages for it in (answer, each))]
+
+
+def _stand_apart(messages: tuple[Message, ...], count: int) -> bool:
+    """Whether `messages` are prompts, then `count` of the user as `_apart` has put them."""
+    start = next((at for at, it in enumerate(messages) if not _is_prompt(it)), len(messages))
+    rest = messages[start:]
+    if not count:
+        return not rest
+    roles = [message.role for message in rest]
+    kinds = {type(part) for message in rest for part in message.parts}
+    return roles == ["user", *["assistant", "user"] * count] and kinds <= _SAID
+
+
+def _split_off(written: list[Any], count: int) -> tuple[list[Any], list[Any] | None]:
+    """What stands before `_apart` messages in the target, and the `count` messages among them."""
+    if not count:
+        return written, []
+    at = len(written) - 2 * count - 1
+    rest = written[max(0, at) :]
+    roles = [message.get("role") for message in rest]
+    is_apart = at >= 0 and roles[::2] == ["user"] * (count + 1)
+    is_apart = is_apart and {*roles[1::2]} <= {"assistant", "model"}
+    return written[:at], rest[2::2] if is_apart else None
 
 
 def _written(conversation: Conversation, to: Dialect, notes: Notes) -> Json:

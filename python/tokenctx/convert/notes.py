@@ -207,6 +207,11 @@ class Notes:
             return True
         return False
 
+    def add(self, notes: Notes) -> None:
+        """Take over what `notes` have collected."""
+        self.losses |= notes.losses
+        self.warnings |= notes.warnings
+
     def log(self, title: str) -> None:
         """Tell the logger of the warnings."""
         if self.warnings:

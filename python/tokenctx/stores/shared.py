@@ -44,8 +44,8 @@ TIMER_SECONDS: Final = 0.001
 """How exact the loop's timers are."""
 LOOKS: Final = 8
 """More turns of the loop for an answer that may have come while the loop was held."""
-MAX_VALUE_CHARACTERS: Final = 128
-"""A sealed value has 92 at most."""
+MAX_VALUE_CHARACTERS: Final = 384
+"""A sealed total has 92 at most, what was learned of a model 322."""
 _POLL_SECONDS: Final = 0.002
 
 
@@ -58,7 +58,8 @@ class Question:
     """What to ask a store: `digests`, the deepest last, of the conversation with this `root`.
 
     `insert` takes over the sealed value of a digest, or says that it is not what was sealed for it.
-    Of `digests` the deepest that is there is taken; of `points`, by `insert_point`, all.
+    Of `digests` the deepest that is there is taken; of `points`, by `insert_point`, all. What was
+    `learned` of the model, if that is asked for, is taken by `insert_learned`.
     """
 
     root: bytes
@@ -66,10 +67,14 @@ class Question:
     insert: Callable[[bytes, bytes], bool]
     points: Sequence[bytes] = ()
     insert_point: Callable[[bytes, bytes], bool] | None = None
+    learned: bytes | None = None
+    insert_learned: Callable[[bytes, bytes], bool] | None = None
 
-    def keys(self) -> list[str]:
-        """What the digests are stored under, those of the points behind the others."""
-        return [_key(self.root, digest) for digest in (*self.digests, *self.points)]
+    def batches(self) -> list[list[str]]:
+        """What is asked for at once: digests and points; what was learned of the model."""
+        batch = [_key(self.root, digest) for digest in (*self.digests, *self.points)]
+        learned = [] if self.learned is None else [_key(self.learned, self.learned)]
+        return [keys for keys in (batch, learned) if keys]
 
 
 @dataclass
@@ -335,10 +340,15 @@ class SharedPrefixes:
                 return
 
     def _ask(self, state: _State, question: Question) -> None:
-        _take(state, question, cast("Values", self._store.get_many(question.keys())))
+        values: list[Any] = []
+        for keys in question.batches():
+            values += cast("Values", self._store.get_many(keys))
+        _take(state, question, values)
 
     async def _aask(self, state: _State, question: Question) -> None:
-        values = await cast("Awaitable[Values]", self._store.get_many(question.keys()))
+        values: list[Any] = []
+        for keys in question.batches():
+            values += await cast("Awaitable[Values]", self._store.get_many(keys))
         _take(state, question, values)
 
     def _begin_write(self) -> None:
@@ -401,9 +411,14 @@ class SharedPrefixes:
 
 def _take(state: _State, question: Question, values: Values) -> None:
     """Insert the deepest that is there. Raises what it likes for values that are no answer."""
-    pairs = list(zip((*question.digests, *question.points), values, strict=True))
-    found, points = pairs[: len(question.digests)], pairs[len(question.digests) :]
+    learned = [] if question.learned is None else [question.learned]
+    pairs = list(zip((*question.digests, *question.points, *learned), values, strict=True))
     taken = refused = 0
+    if learned:
+        name, value = pairs.pop()
+        if value is not None and question.insert_learned is not None:
+            refused += not question.insert_learned(name, _sealed(value))
+    found, points = pairs[: len(question.digests)], pairs[len(question.digests) :]
     for digest, value in points:
         if value is not None and question.insert_point is not None:
             refused += not question.insert_point(digest, _sealed(value))

@@ -1,8 +1,8 @@
 //! AI SDK `ModelMessage[]`.
-use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object, text};
 use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult};
+use super::{Dialect, each};
 use crate::request::{PartKind, converted_kind};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "ai-sdk",
-    read: |messages| messages.iter().map(read).collect(),
+    read: |messages| each(messages, read),
     write,
 };
 

@@ -1,8 +1,8 @@
 //! Anthropic Messages.
-use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object};
 use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult, is_blank};
+use super::{Dialect, each};
 use crate::request::{PartKind, converted_kind};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyString};
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "anthropic",
-    read: |messages| messages.iter().map(read).collect(),
+    read: |messages| each(messages, read),
     write,
 };
 

@@ -1,15 +1,15 @@
 //! OpenAI Chat Completions.
-use super::Dialect;
 use super::content::{read_texts, text_list};
 use super::fields::{Fields, NotPlain, Plain, Stop, object, text};
 use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult};
+use super::{Dialect, each};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "openai-chat",
-    read: |messages| messages.iter().map(read).collect(),
+    read: |messages| each(messages, read),
     write,
 };
 

@@ -1,14 +1,14 @@
 //! Google Gemini, generateContent, as on the wire and with the ids of calls.
-use super::Dialect;
 use super::fields::{Fields, NotPlain, Plain, Stop, object, text};
 use super::message::{Arguments, Message, Part, Role, Texts, ToolCall, ToolResult};
+use super::{Dialect, each};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 pub(super) static DIALECT: Dialect = Dialect {
     name: "gemini",
-    read: |contents| contents.iter().map(read).collect(),
+    read: |contents| each(contents, read),
     write,
 };
 

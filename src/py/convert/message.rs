@@ -13,7 +13,7 @@ pub(super) enum Role {
     Tool,
 }
 
-/// A message with one part at least.
+/// A message with one part at least, or one of the user that is left over.
 pub(super) struct Message<'py> {
     pub(super) role: Role,
     pub(super) parts: Vec<Part<'py>>,
@@ -67,6 +67,19 @@ impl<'py> Message<'py> {
             parts,
             is_plain,
         })
+    }
+
+    /// Something that the user says and that is not plain.
+    pub(super) fn left_over() -> Message<'py> {
+        Message {
+            role: Role::User,
+            parts: Vec::new(),
+            is_plain: false,
+        }
+    }
+
+    pub(super) fn is_left_over(&self) -> bool {
+        self.parts.is_empty()
     }
 
     /// A message of `parts` that were told by their own type, not by the role of the message.

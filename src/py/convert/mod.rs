@@ -2,6 +2,7 @@
 //!
 //! What a conversion is, `tokenctx.convert` says, in Python. This is its short cut for messages
 //! that every dialect has: texts, tool calls and their results, in order, without any field more.
+//! What else the user says, as with an image or a cache marker, it leaves to Python, message by message.
 //! Whatever else it meets, and whatever would be a loss or a warning, it declines; then all of it
 //! is converted in Python. tests/test_plain_conversion.py compares the two.
 //!
@@ -58,14 +59,37 @@ fn is_system(message: &Bound<'_, PyAny>) -> Plain<bool> {
     Ok(role.is_some_and(|role| matches!(role.to_str(), Ok("system" | "developer"))))
 }
 
+/// The messages that `read` reads; what it does not of the user is left over.
+fn each<'py>(
+    messages: &[Bound<'py, PyAny>],
+    read: fn(&Bound<'py, PyAny>) -> Plain<Message<'py>>,
+) -> Plain<Vec<Message<'py>>> {
+    let all = messages.iter().map(|message| match read(message) {
+        Err(Stop::NotPlain) if is_of_user(message)? => Ok(Message::left_over()),
+        found => found,
+    });
+    all.collect()
+}
+
+fn is_of_user(message: &Bound<'_, PyAny>) -> Plain<bool> {
+    let role = Fields::of(message)?.text(intern!(message.py(), "role"))?;
+    Ok(role.to_str()? == "user")
+}
+
+/// How many messages are leading system prompts, the others, and the places of those that are left over: in
+/// the input and in the list.
+type Converted<'py> = (usize, Bound<'py, PyList>, Vec<(usize, usize)>);
+
 /// How many of `messages` are leading system prompts, which are not looked at, and what the others
 /// are in the dialect of `rules`, a `tokenctx.convert.rules.Rules`; None if they are not plain.
+///
+/// In place of a message of the user that is not plain stands None; its places come last.
 #[pyfunction(name = "_convert_plain")]
 pub(super) fn convert_plain<'py>(
     messages: &Bound<'py, PyList>,
     source: &str,
     rules: &Bound<'py, PyAny>,
-) -> PyResult<Option<(usize, Bound<'py, PyList>)>> {
+) -> PyResult<Option<Converted<'py>>> {
     guard(|| {
         let rules = Rules::of(rules)?;
         match converted(messages, source, &rules) {
@@ -80,7 +104,7 @@ fn converted<'py>(
     messages: &Bound<'py, PyList>,
     source: &str,
     rules: &Rules,
-) -> Plain<(usize, Bound<'py, PyList>)> {
+) -> Plain<Converted<'py>> {
     let py = messages.py();
     let from = Dialect::named(source)?;
     let is_same = rules.name == from.name;
@@ -92,13 +116,25 @@ fn converted<'py>(
     let others = &messages[head..];
     let read = (from.read)(others)?;
     let names = tool_names(py, &read, rules.ids.as_ref().filter(|_| !is_same))?;
+    let read_places = read.iter().zip(head..).filter(|(it, _)| it.is_left_over());
+    let read_places: Vec<_> = read_places.map(|(_, place)| place).collect();
     if is_same {
-        return Ok((head, PyList::new(py, others)?));
+        let list = PyList::new(py, others)?;
+        return match read_places.is_empty() {
+            true => Ok((head, list, Vec::new())),
+            false => Err(Stop::NotPlain),
+        };
     }
     let to = Dialect::named(&rules.name)?;
     let written = PyList::empty(py);
+    let mut places = Vec::with_capacity(read_places.len());
     for message in &arranged(read, rules)? {
-        (to.write)(message, &names, &written)?;
+        if message.is_left_over() {
+            places.push(written.len());
+            written.append(py.None())?;
+        } else {
+            (to.write)(message, &names, &written)?;
+        }
     }
-    Ok((head, written))
+    Ok((head, written, read_places.into_iter().zip(places).collect()))
 }
