@@ -53,7 +53,7 @@ class CountedParts:
 
     Attributes:
         message_tokens: Of each message, in the caller's order.
-        part_tokens: Of each part of each message, which they sum to; none if only counted briefly.
+        part_tokens: Of each part of each message, which they sum to; none unless wanted.
     """
 
     count: RequestCount
@@ -86,14 +86,18 @@ def message_tokens_of(count: RequestCount, outline: Outline) -> tuple[int, ...]:
     return counted
 
 
-def count_briefly(count: RequestCount, outline: Outline) -> CountedParts:
-    """The messages of a request as one part and all else as another, without their parts."""
+def count_briefly(
+    count: RequestCount, outline: Outline, *, with_part_tokens: bool = False
+) -> CountedParts:
+    """The messages of a request as one part and all else as another."""
     message_tokens = message_tokens_of(count, outline)
+    tokens_of_parts = part_tokens(outline, count, message_tokens) if with_part_tokens else ()
     pairs = zip(outline.messages, message_tokens, strict=True)
     said = sum(tokens for message, tokens in pairs if message.speaker != "system")
     system = count.context_tokens + sum(message_tokens) - said
     fixed = (ContextCategory("system", system),)
-    return CountedParts(count, message_tokens, (), fixed, (ContextCategory("messages", said),), ())
+    messages = (ContextCategory("messages", said),)
+    return CountedParts(count, message_tokens, tokens_of_parts, fixed, messages, ())
 
 
 def count_parts(

@@ -299,9 +299,9 @@ class ContextWindow:
         The newest `protect_tokens` of results stay, and so do those of the last `protect_turns`
         turns and of `protect_tools`. Nothing is done unless more than `minimum_tokens` are freed.
         """
-        return prune_plan(
-            self._measured(body), protect_tokens, minimum_tokens, protect_turns, set(protect_tools)
-        )
+        measured = self._measured(body, is_brief=True, with_part_tokens=True)
+        protected = (protect_tokens, minimum_tokens, protect_turns, set(protect_tools))
+        return prune_plan(measured, *protected)
 
     def trim(self, body: object, budget: int | None = None) -> TrimPlan:
         """Which oldest messages to drop, so that the request takes at most `budget` tokens in all.
@@ -319,15 +319,16 @@ class ContextWindow:
         marked: Mapping[str, Mapping[str, str]] | None = None,
         *,
         is_brief: bool = False,
+        with_part_tokens: bool = False,
     ) -> Measured:
         """The usage with `body` as the next request, and the tokens of its messages and parts.
 
-        `is_brief` leaves out what only a display needs.
+        `is_brief` leaves out what only a display needs, and the parts of messages unless wanted.
         """
         read, names = outline(body), self._names()
         count, estimate = self.estimator.count_and_estimate(body, **self._known_names())
         if is_brief:
-            parts = count_briefly(count, read)
+            parts = count_briefly(count, read, with_part_tokens=with_part_tokens)
         else:
             parts = count_parts(
                 self.estimator, count, read, names, marked=marked, server_of=self._server_of
