@@ -273,4 +273,5 @@ def test_another_conversation_with_another_model_tells_nothing() -> None:
     other = with_a_link("gpt-4o", 2)
     other["messages"][1]["content"] = "Another answer."
     estimator.record(other, 9_000)
+    estimator.record({**with_a_link("gpt-4o"), "tools": TOOLS}, 9_000)
     assert estimator.estimate(later) == counted

@@ -51,7 +51,8 @@ def groups(paths: list[Path]) -> Iterator[list[Call]]:
             except Unusable:
                 continue
             view = json.loads(_request_view(call.body, model=call.model, dialect=call.dialect))
-            found[call.group, json.dumps(view["messages"], sort_keys=True)].append(call)
+            view = {name: view[name] for name in view if name not in {"model", "dialect"}}
+            found[call.group, json.dumps(view, sort_keys=True)].append(call)
     yield from found.values()
 
 

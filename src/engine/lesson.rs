@@ -280,6 +280,7 @@ impl Engine {
         let (context_tokens, context_stratum) = before.unwrap_or_else(own_context);
         Some(Shape {
             family: reading.family,
+            any_family: reading.any_family(),
             context: reading.prefixes[0],
             context_tokens,
             context_stratum,

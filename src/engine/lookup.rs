@@ -41,9 +41,11 @@ impl Engine {
         let start = prefix.map_or(0, |prefix| prefix.message_count);
         let near = self.near(reading, start, now_seconds);
         let is_new = prefix.is_none() && near.is_empty();
-        let (family, digests) = (reading.family, &reading.digests);
-        let other =
-            || self.with_shapes(|shapes| shapes.of_other_family(family, digests, now_seconds));
+        let other = || {
+            let families = (reading.family, reading.any_family());
+            let digests = &reading.digests;
+            self.with_shapes(|shapes| shapes.of_other_family(families, digests, now_seconds))
+        };
         Known {
             prefix,
             learner: model.and_then(|model| self.with_learners(|learners| learners.get(&model))),

@@ -187,3 +187,10 @@ impl Engine {
         family
     }
 }
+
+impl Reading<'_> {
+    /// Identity of what stands before the messages, whatever the family. Linear in it.
+    pub(super) fn any_family(&self) -> u64 {
+        self.tenant.digester.context("", &self.request).word()
+    }
+}

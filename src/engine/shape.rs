@@ -29,9 +29,6 @@ const PLACES: usize = 4;
 /// Shapes that are compared with a request.
 const CANDIDATES: usize = 4;
 
-/// In place of a family where a shape is filed for those of all others.
-const ANY_FAMILY: u64 = 0;
-
 /// Messages of a request that may be the last of one that another model has answered.
 const SWITCH_MESSAGES: usize = 16;
 
@@ -81,6 +78,8 @@ fn name(digest: Digest) -> u64 {
 pub struct Shape {
     /// Identity of what its counts depend on.
     pub family: u64,
+    /// Identity of what stands before the messages, whatever the family.
+    pub any_family: u64,
     /// Identity of what stands before the messages.
     pub context: Digest,
     /// What that was counted as, without options.
@@ -311,7 +310,7 @@ impl Shapes {
             return;
         }
         let last = shape.messages[..shape.request_len].last();
-        keys.extend(last.map(|last| key(ANY_FAMILY, last.name())));
+        keys.extend(last.map(|last| key(shape.any_family, last.name())));
         let bytes = shape.bytes(keys.len());
         if bytes > self.capacity_bytes {
             return;
@@ -379,17 +378,18 @@ impl Shapes {
         found.map(Arc::clone)
     }
 
-    /// The newest call of another family whose request and reply messages of these digests begin with.
+    /// The newest call of another family than `family`, but with the same before its messages, whose request
+    /// and reply messages of these digests begin with.
     pub fn of_other_family(
         &self,
-        family: u64,
+        (family, any_family): (u64, u64),
         digests: &[Digest],
         now_seconds: f64,
     ) -> Option<Arc<Shape>> {
         let names = digests.iter().map(|it| name(*it));
         let ends = names.clone().rev().take(SWITCH_MESSAGES);
         let mut ids = ends.flat_map(|name| {
-            let ids = self.filed_under(ANY_FAMILY, name);
+            let ids = self.filed_under(any_family, name);
             ids.collect::<Vec<_>>().into_iter().rev()
         });
         let is_begun = |filed: &&Filed| {
@@ -494,6 +494,7 @@ mod tests {
         let messages = messages.expect("few tokens");
         Shape {
             family: 7,
+            any_family: 9,
             context: digest(u64::MAX),
             context_tokens: 10,
             context_stratum: Stratum::Text,
