@@ -14,6 +14,28 @@ pub(super) const FAILED_VOCABULARY: &str = "failed_vocabulary";
 impl Engine {
     /// The estimate for what was read, `known` of it known already. Linear in what is not known.
     pub(super) fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
+        self.counted_answer(reading, known).0
+    }
+
+    /// As [`Engine::answer`], with what is counted by [`Engine::count_read`]: at once if nothing is known.
+    pub(super) fn answer_and_count(
+        &self,
+        reading: &Reading<'_>,
+        known: &Known,
+    ) -> (Estimate, RequestCount) {
+        let (estimate, count, counter) = self.counted_answer(reading, known);
+        let request_count = match known.prefix.is_none() && count.edit.is_none() {
+            true => request_count(reading, &counter, count.context_tokens, count.messages),
+            false => self.count_read(reading),
+        };
+        (estimate, request_count)
+    }
+
+    fn counted_answer<'r>(
+        &'r self,
+        reading: &'r Reading<'_>,
+        known: &Known,
+    ) -> (Estimate, Count, Counter<'r>) {
         let difference = self.difference(reading, known);
         let (count, counter) =
             difference.unwrap_or_else(|| self.count_beyond(reading, known.prefix));
@@ -56,7 +78,7 @@ impl Engine {
         if let Some(edited) = reading.edited.as_ref().filter(|_| source != Source::Exact) {
             widen(edited, &mut estimate);
         }
-        estimate
+        (estimate, count, counter)
     }
 
     /// Tells by `estimate` that its provider has lately begun to count otherwise.
@@ -154,23 +176,7 @@ impl Engine {
             let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
             (context, messages)
         });
-        let mut assumptions = estimate::assumptions(reading, &counter);
-        let mut quality = estimate::quality(reading, &counter, &assumptions);
-        if let Some(edited) = &reading.edited {
-            assumptions.extend(&edited.assumptions);
-            if edited.is_unsure() {
-                quality = Quality::Heuristic;
-            }
-        }
-        RequestCount {
-            tokens: context_tokens + message_tokens.iter().sum::<u64>(),
-            context_tokens,
-            message_tokens,
-            encoding: counter.encoding().to_owned(),
-            quality,
-            assumptions,
-            about: About::of(reading),
-        }
+        request_count(reading, &counter, context_tokens, message_tokens)
     }
 
     /// What `work` counts, and the counter that it used: with the user's vocabulary for the model
@@ -191,6 +197,31 @@ impl Engine {
         let mut counter = Counter::new(profile, request, None, key);
         counter.assume(FAILED_VOCABULARY);
         (work(&mut counter), counter)
+    }
+}
+
+fn request_count(
+    reading: &Reading<'_>,
+    counter: &Counter<'_>,
+    context_tokens: u64,
+    message_tokens: Vec<u64>,
+) -> RequestCount {
+    let mut assumptions = estimate::assumptions(reading, counter);
+    let mut quality = estimate::quality(reading, counter, &assumptions);
+    if let Some(edited) = &reading.edited {
+        assumptions.extend(&edited.assumptions);
+        if edited.is_unsure() {
+            quality = Quality::Heuristic;
+        }
+    }
+    RequestCount {
+        tokens: context_tokens + message_tokens.iter().sum::<u64>(),
+        context_tokens,
+        message_tokens,
+        encoding: counter.encoding().to_owned(),
+        quality,
+        assumptions,
+        about: About::of(reading),
     }
 }
 

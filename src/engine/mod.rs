@@ -335,7 +335,8 @@ impl Engine {
             body.read(|document| {
                 let reading = self.read(document, call, &tenant)?;
                 let known = H::locked(|| self.known(&reading, call.now_seconds));
-                Ok((self.count_read(&reading), self.told(&reading, &known, call)))
+                let (estimate, count) = self.answer_and_count(&reading, &known);
+                Ok((count, estimate))
             })
         })?;
         self.counters.count(estimate.source);

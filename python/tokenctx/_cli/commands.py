@@ -39,7 +39,7 @@ from tokenctx._cli.tables import (
     total_line,
     turn_table,
 )
-from tokenctx._core import __version__
+from tokenctx._core import __version__, _json_compact
 from tokenctx._errors import Error
 from tokenctx._estimate.estimator import Method  # noqa: TC001
 from tokenctx._evaluation.recordings import (
@@ -172,7 +172,7 @@ def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bo
             if isinstance(count, BadLine):
                 bad_lines.append(count)
             elif as_json:
-                print_one(json.dumps(count.as_json()))
+                print_one(_json_compact(count.as_json()))
             elif count.kind == "jsonl" and not with_messages:
                 gathered.append(count)
             else:
