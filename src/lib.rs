@@ -31,6 +31,7 @@
 //! | count text | [`Encoding`], and [`Ranked`] with a [`SplitRule`] for a rank file of yours |
 //! | estimate and record calls | [`Engine`] with [`Body`], [`Call`], [`Billed`]; [`Estimate`], [`Record`] |
 //! | share what is known between processes | [`Wanted`], [`SharedEntry`] |
+//! | choose the instructions that texts are counted with | [`VectorLevel`] |
 //! | run inside of something that forks | [`Host`]; [`Alone`] for all others |
 //! | scale usage in streams for agents that assume another window | [`Scale`], [`Rewriter`] |
 //!
@@ -72,7 +73,7 @@ pub mod usage;
 mod py;
 
 #[doc(inline)]
-pub use bpe::{Ranked, SplitRule};
+pub use bpe::{Ranked, SplitRule, VectorLevel};
 #[doc(inline)]
 pub use encoding::Encoding;
 #[doc(inline)]

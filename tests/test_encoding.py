@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -299,3 +302,61 @@ def test_encodings_are_values(encoding: Encoding) -> None:
     assert encoding != Encoding("r50k_base" if name != "r50k_base" else "o200k_base")
     with pytest.raises(AttributeError):
         encoding.name = "other"  # type: ignore[misc]
+
+
+@settings(max_examples=50)
+@given(text=texts)
+def test_a_buffer_has_the_same_tokens(encoding: Encoding, text: str) -> None:
+    if encoding.name.startswith("claude"):
+        with pytest.raises(NotImplementedError):
+            encoding.encode_to_buffer(text)
+        return
+    buffer = encoding.encode_to_buffer(text)
+    assert (buffer.format, buffer.readonly, buffer.itemsize) == ("I", True, 4)
+    assert buffer.tolist() == encoding.encode(text)
+
+
+def test_a_buffer_knows_special_tokens_as_a_list_does() -> None:
+    encoding, text = tokenctx.get_encoding("o200k_base"), "a<|endoftext|>"
+    buffer = encoding.encode_to_buffer(text, allowed_special="all")
+    assert buffer.tolist() == encoding.encode(text, allowed_special="all")
+    with pytest.raises(ValueError, match="disallowed"):
+        encoding.encode_to_buffer(text, disallowed_special="all")
+
+
+PATHS = {"PYTHONPATH": os.pathsep.join(sys.path)}
+LEVELS = """
+import hashlib, tokenctx
+from corpora import take
+text = "".join(take("code", 60_000) + take("multilingual", 60_000)) + "\\u00e9" * 900 + " " * 900
+counts = [get(text[at:]) for at in range(0, 4000, 371) for get in (
+    tokenctx.count_tokens, tokenctx.get_encoding("cl100k_base").count,
+    tokenctx.get_encoding("claude_v4_8").count)]
+print(tokenctx.vector_level(), counts)
+"""
+
+
+def test_counts_are_the_same_on_every_vector_level() -> None:
+    def run(level: str) -> str:
+        environment = {
+            **os.environ,
+            "TOKENCTX_LEVEL": level,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        command = [sys.executable, "-c", LEVELS]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        name, _, counts = done.stdout.partition(" ")
+        assert name == (level or tokenctx.vector_level())
+        return counts
+
+    levels = tokenctx.vector_levels()
+    assert levels[0] == "portable"
+    assert len({run(level) for level in (*levels, "")}) == 1
+
+
+def test_a_level_that_the_machine_has_not_is_refused() -> None:
+    command = [sys.executable, "-c", "import tokenctx"]
+    environment = {**os.environ, **PATHS, "TOKENCTX_LEVEL": "sse9"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert 'TOKENCTX_LEVEL) is "sse9"; this machine has portable' in done.stderr

@@ -1,10 +1,12 @@
 """Input tokens of a chat request, known before it is sent."""
 
+import os as _os
 from typing import TYPE_CHECKING
 
 from tokenctx._core import (
     Encoding,
     __version__,
+    _choose_vector_level,
     _debug_build,
     count_tokens,
     count_tokens_batch,
@@ -15,6 +17,8 @@ from tokenctx._core import (
     image_size,
     image_tokens,
     list_encodings,
+    vector_level,
+    vector_levels,
 )
 from tokenctx._errors import Error, InternalError, RequestError
 from tokenctx._estimate.estimator import HybridTokenEstimator, stats
@@ -128,6 +132,8 @@ __all__ = [
     "normalize_usage",
     "parse_overflow",
     "stats",
+    "vector_level",
+    "vector_levels",
 ]
 
 _LOADED_WHEN_USED = {
@@ -203,3 +209,6 @@ if _debug_build:
         RuntimeWarning,
         stacklevel=2,
     )
+
+if _level := _os.environ.get("TOKENCTX_LEVEL"):
+    _choose_vector_level(_level)

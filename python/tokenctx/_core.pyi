@@ -25,6 +25,7 @@ __all__ = [
     "Scale",
     "Tracker",
     "__version__",
+    "_choose_vector_level",
     "_convert_plain",
     "_converted_dialect",
     "_debug_build",
@@ -52,6 +53,8 @@ __all__ = [
     "rank_file",
     "replace_tables",
     "split_pattern",
+    "vector_level",
+    "vector_levels",
 ]
 
 _Wanted = tuple[bytes, list[bytes], list[bytes], bytes | None]
@@ -301,6 +304,18 @@ class Encoding:
         do all methods below; for a `tokenizer.json` those that ask for special or single tokens.
         """
 
+    def encode_to_buffer(
+        self,
+        text: str | bytes,
+        *,
+        allowed_special: Literal["all"] | Collection[str] | None = None,
+        disallowed_special: Literal["all"] | Collection[str] | None = None,
+    ) -> memoryview:
+        """As `encode`, as 32-bit numbers side by side, format `"I"`: no int is made for each.
+
+        `numpy.asarray` and `array.array` take it, numpy without a copy; it is read-only.
+        """
+
     def encode_ordinary(self, text: str | bytes) -> list[int]:
         """Tokens of `text`, in which special tokens are plain text."""
 
@@ -463,6 +478,18 @@ def encoding_for_model(model: str) -> Encoding:
 def list_encodings() -> list[str]:
     """Names of the encodings in the package."""
 
+def vector_level() -> str:
+    """The vector level that texts are counted with: the best of this machine.
+
+    `"portable"` (what every machine of its kind has), `"avx2"` or `"avx512"`. Counts are the same
+    on each. For tests and support the variable TOKENCTX_LEVEL chooses a lower one when the package
+    is imported.
+    """
+
+def vector_levels() -> list[str]:
+    """The vector levels that this machine has, the lowest first."""
+
+def _choose_vector_level(name: str) -> None: ...
 def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
     """Input tokens of an image of `width_px` by `height_px` under the rule of this name.
 

@@ -8,6 +8,7 @@
 //! A vocabulary that comes at run time ([`ranked`]) shares the split rules and nothing else.
 
 mod encoding;
+mod level;
 mod merge;
 mod pieces;
 pub(crate) mod prefetch;
@@ -22,6 +23,7 @@ mod steps;
 pub(crate) mod table;
 
 pub use encoding::Encoding;
+pub use level::VectorLevel;
 pub use ranked::Ranked;
 pub use split::rule::SplitRule;
 pub use table::memo::MemoKey;

@@ -4,13 +4,13 @@ use super::errors::guard;
 use super::object::{Name, as_bytes};
 use super::text::{attached, items, on_text, on_texts};
 use super::tokens::{SpecialSet, Token, token_number, token_numbers};
-use crate::bpe::{Ranked, SplitRule};
+use crate::bpe::{Ranked, SplitRule, VectorLevel};
 use crate::encoding::Encoding;
 use crate::profile::table::Table;
 use crate::request::Dialect;
 use pyo3::exceptions::{PyKeyError, PyNotImplementedError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyType};
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PyType};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -79,6 +79,34 @@ pub(super) fn rank_file<'py>(py: Python<'py>, encoding: &str) -> PyResult<Bound<
 pub(super) fn split_pattern(encoding: &str) -> PyResult<&'static str> {
     named(encoding)?;
     SplitRule::pattern(encoding).ok_or_else(|| without_tokens(encoding))
+}
+
+/// The vector level that texts are counted with.
+#[pyfunction]
+pub(super) fn vector_level() -> &'static str {
+    VectorLevel::used().name()
+}
+
+/// The vector levels that this machine has, the lowest first.
+#[pyfunction]
+pub(super) fn vector_levels() -> Vec<&'static str> {
+    let all = VectorLevel::ALL.into_iter();
+    all.filter(|level| level.is_available())
+        .map(VectorLevel::name)
+        .collect()
+}
+
+/// Counts with no higher vector level from now on, in the whole process.
+#[pyfunction(name = "_choose_vector_level")]
+pub(super) fn choose_vector_level(name: &str) -> PyResult<()> {
+    let level = VectorLevel::ALL.into_iter().find(|it| it.name() == name);
+    match level.is_some_and(VectorLevel::choose) {
+        true => Ok(()),
+        false => Err(PyValueError::new_err(format!(
+            "the vector level (TOKENCTX_LEVEL) is {name:?}; this machine has {}",
+            vector_levels().join(", ")
+        ))),
+    }
 }
 
 /// Names of the encodings in the package.
@@ -238,6 +266,25 @@ impl PyEncoding {
     ) -> PyResult<Bound<'py, PyList>> {
         let tokens = self.tokens(text, allowed_special, disallowed_special)?;
         list(text.py(), tokens)
+    }
+
+    #[pyo3(signature = (text, *, allowed_special = None, disallowed_special = None))]
+    fn encode_to_buffer<'py>(
+        &self,
+        text: &Bound<'py, PyAny>,
+        allowed_special: Option<&Bound<'_, PyAny>>,
+        disallowed_special: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = text.py();
+        let tokens = self.tokens(text, allowed_special, disallowed_special)?;
+        let bytes = PyBytes::new_with(py, tokens.len() * 4, |bytes| {
+            let places = bytes.as_chunks_mut().0.iter_mut();
+            places
+                .zip(tokens)
+                .for_each(|(place, token)| *place = token.to_ne_bytes());
+            Ok(())
+        })?;
+        PyMemoryView::from(&bytes)?.call_method1("cast", ("I",))
     }
 
     fn encode_ordinary<'py>(&self, text: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
@@ -471,7 +518,8 @@ impl PyEncoding {
 }
 
 fn list(py: Python<'_>, tokens: Vec<u32>) -> PyResult<Bound<'_, PyList>> {
-    PyList::new(py, tokens.into_iter().map(Token))
+    let all = tokens.into_iter().enumerate();
+    PyList::new(py, all.map(|(index, number)| Token { index, number }))
 }
 
 /// What to do with the special tokens in a text.

@@ -41,8 +41,9 @@ mod _core {
     use document::{json_anomalies, json_canonical, json_compact, json_members};
     #[pymodule_export]
     use encoding::{
-        PyEncoding, count_tokens, count_tokens_batch, encode, encoding_for_model,
-        encoding_name_for_model, get_encoding, list_encodings, rank_file, split_pattern,
+        PyEncoding, choose_vector_level, count_tokens, count_tokens_batch, encode,
+        encoding_for_model, encoding_name_for_model, get_encoding, list_encodings, rank_file,
+        split_pattern, vector_level, vector_levels,
     };
     #[pymodule_export]
     use engine::PyEngine;

@@ -56,8 +56,11 @@ impl SpecialSet {
     }
 }
 
-/// A token of a list that may be long: signals are handled while it is made.
-pub(super) struct Token(pub(super) u32);
+/// A token of a list that may be long: signals are handled while it is made, at one token in 1,024.
+pub(super) struct Token {
+    pub(super) index: usize,
+    pub(super) number: u32,
+}
 
 impl<'py> IntoPyObject<'py> for Token {
     type Target = PyInt;
@@ -65,8 +68,10 @@ impl<'py> IntoPyObject<'py> for Token {
     type Error = PyErr;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyInt>> {
-        py.check_signals()?;
-        Ok(self.0.into_pyobject(py)?)
+        if self.index.is_multiple_of(1024) {
+            py.check_signals()?;
+        }
+        Ok(self.number.into_pyobject(py)?)
     }
 }
 

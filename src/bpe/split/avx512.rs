@@ -18,6 +18,7 @@
 
 use std::arch::x86_64::*;
 
+use crate::bpe::VectorLevel;
 use crate::bpe::split::block::{BLOCK, Block, BlockBytes, Lanes};
 use crate::bpe::split::characters;
 use crate::bpe::split::simd::Avx2;
@@ -27,10 +28,16 @@ use crate::bpe::split::simd::Avx2;
 pub(in crate::bpe) struct Avx512(__m512i);
 
 impl Avx512 {
-    /// True if this machine has all that is used here.
+    /// Whether texts are counted so: this machine can, and no lower level was chosen.
     #[inline]
     pub(in crate::bpe) fn is_detected() -> bool {
-        Avx2::is_detected()
+        VectorLevel::Avx512.is_admitted() && Self::is_available()
+    }
+
+    /// Whether this machine has all that is used here.
+    #[inline]
+    pub(in crate::bpe) fn is_available() -> bool {
+        Avx2::is_available()
             && is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512cd")

@@ -10,6 +10,7 @@ use std::arch::x86_64::{
     _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
 };
 
+use crate::bpe::VectorLevel;
 use crate::bpe::split::block::{BlockBytes, Lanes};
 
 /// Sixteen bytes, by instructions that every x86-64 machine has.
@@ -21,9 +22,15 @@ pub(crate) struct Sse2(__m128i);
 pub(crate) struct Avx2(__m256i);
 
 impl Avx2 {
-    /// True if this machine has AVX2 and the bit instructions that came with it.
+    /// Whether texts are counted so: this machine can, and no lower level was chosen.
     #[inline]
     pub(crate) fn is_detected() -> bool {
+        VectorLevel::Avx2.is_admitted() && Self::is_available()
+    }
+
+    /// Whether this machine has AVX2 and the bit instructions that came with it.
+    #[inline]
+    pub(in crate::bpe) fn is_available() -> bool {
         is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
