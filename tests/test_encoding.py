@@ -350,7 +350,7 @@ def test_counts_are_the_same_on_every_vector_level() -> None:
         return counts
 
     levels = tokenctx.vector_levels()
-    assert levels[0] == "portable"
+    assert levels[0] in {"sse2", "neon", "portable"}
     assert len({run(level) for level in (*levels, "")}) == 1
 
 
@@ -359,4 +359,4 @@ def test_a_level_that_the_machine_has_not_is_refused() -> None:
     environment = {**os.environ, **PATHS, "TOKENCTX_LEVEL": "sse9"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode
-    assert 'TOKENCTX_LEVEL) is "sse9"; this machine has portable' in done.stderr
+    assert 'TOKENCTX_LEVEL) is "sse9"; this machine has ' in done.stderr

@@ -481,8 +481,8 @@ def list_encodings() -> list[str]:
 def vector_level() -> str:
     """The vector level that texts are counted with: the best of this machine.
 
-    `"portable"` (what every machine of its kind has), `"avx2"` or `"avx512"`. Counts are the same
-    on each. For tests and support the variable TOKENCTX_LEVEL chooses a lower one when the package
+    `"sse2"`, `"avx2"` or `"avx512"`; on aarch64 `"neon"`; elsewhere `"portable"`. Counts are the
+    same on each. For tests and support the variable TOKENCTX_LEVEL chooses a lower one when the package
     is imported.
     """
 

@@ -11,15 +11,14 @@ use crate::bpe::split::{avx512::Avx512, simd::Avx2};
 /// use tokenctx::VectorLevel;
 ///
 /// let best = VectorLevel::used();
-/// assert!(best.is_available() && VectorLevel::Portable.is_available());
-/// assert!(VectorLevel::Portable.choose());
-/// assert_eq!(VectorLevel::used().name(), "portable");
+/// assert!(best.is_available() && VectorLevel::Base.choose());
+/// assert_eq!(VectorLevel::used(), VectorLevel::Base);
 /// assert!(best.choose());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VectorLevel {
-    /// What every machine of its kind has.
-    Portable,
+    /// What every machine of its kind has: SSE2, NEON, or bytes one by one.
+    Base,
     /// AVX2 with BMI1, BMI2, LZCNT and POPCNT.
     Avx2,
     /// AVX-512 F, BW, CD, DQ, VBMI, VBMI2, VL.
@@ -31,16 +30,14 @@ static HIGHEST: AtomicU8 = AtomicU8::new(VectorLevel::Avx512 as u8);
 
 impl VectorLevel {
     /// All, the lowest first.
-    pub const ALL: [VectorLevel; 3] = [
-        VectorLevel::Portable,
-        VectorLevel::Avx2,
-        VectorLevel::Avx512,
-    ];
+    pub const ALL: [VectorLevel; 3] = [VectorLevel::Base, VectorLevel::Avx2, VectorLevel::Avx512];
 
-    /// `"portable"`, `"avx2"`, `"avx512"`.
+    /// `"sse2"`, `"avx2"`, `"avx512"`; on aarch64 `"neon"`; elsewhere `"portable"`.
     pub fn name(self) -> &'static str {
         match self {
-            VectorLevel::Portable => "portable",
+            VectorLevel::Base if cfg!(target_arch = "x86_64") => "sse2",
+            VectorLevel::Base if cfg!(target_arch = "aarch64") => "neon",
+            VectorLevel::Base => "portable",
             VectorLevel::Avx2 => "avx2",
             VectorLevel::Avx512 => "avx512",
         }
@@ -49,7 +46,7 @@ impl VectorLevel {
     /// Whether this machine has it.
     pub fn is_available(self) -> bool {
         match self {
-            VectorLevel::Portable => true,
+            VectorLevel::Base => true,
             #[cfg(target_arch = "x86_64")]
             VectorLevel::Avx2 => Avx2::is_available(),
             #[cfg(target_arch = "x86_64")]
@@ -63,7 +60,7 @@ impl VectorLevel {
     pub fn used() -> VectorLevel {
         let mut all = VectorLevel::ALL.into_iter().rev();
         let used = all.find(|level| level.is_admitted() && level.is_available());
-        used.unwrap_or(VectorLevel::Portable)
+        used.unwrap_or(VectorLevel::Base)
     }
 
     /// Counts with this one from now on, in the whole process; `false`, and nothing changes, if this machine

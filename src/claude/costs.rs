@@ -12,11 +12,20 @@ use std::arch::x86_64::{
     _mm_min_epu8, _mm_or_si128, _mm_slli_si128, _mm_srli_si128,
 };
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::{
+    uint8x16_t, vdupq_n_u8, vextq_u8, vgetq_lane_u8, vminq_u8, vminvq_u8, vqaddq_u8,
+};
+
 use super::layout::LANES;
+#[cfg(target_arch = "aarch64")]
+use crate::bpe::split::neon::load;
 
 #[cfg(target_arch = "x86_64")]
 type Vector = __m128i;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+type Vector = uint8x16_t;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 type Vector = [u8; LANES];
 
 /// Byte `n` is the least number up to `n` bytes before; 255 stands for never.
@@ -67,7 +76,38 @@ fn load(bytes: &[u8; LANES]) -> Vector {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+// SAFETY of every block: every aarch64 machine has NEON.
+impl Costs {
+    /// Of a text of which nothing was read.
+    #[inline(always)]
+    pub(super) fn start() -> Costs {
+        let mut start = [u8::MAX; LANES];
+        start[0] = 0;
+        Costs(load(&start))
+    }
+
+    /// One byte on, given the tokens of the pieces that end there, by their length, and those of a
+    /// character.
+    #[inline(always)]
+    pub(super) fn next(self, pieces: &[u8; LANES], alone: &[u8; LANES]) -> Costs {
+        // SAFETY: see above.
+        unsafe {
+            let last = vminq_u8(load(pieces), load(alone));
+            let least = vdupq_n_u8(vminvq_u8(vqaddq_u8(self.0, last)));
+            Costs(vextq_u8::<15>(least, self.0))
+        }
+    }
+
+    /// The least number up to here.
+    #[inline(always)]
+    pub(super) fn last(self) -> u8 {
+        // SAFETY: see above.
+        unsafe { vgetq_lane_u8::<0>(self.0) }
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 impl Costs {
     /// Of a text of which nothing was read.
     pub(super) fn start() -> Costs {

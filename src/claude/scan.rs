@@ -5,10 +5,9 @@
 )]
 
 use super::marker::Marker;
-#[cfg(not(target_arch = "x86_64"))]
-use crate::bpe::split::block::Portable;
+use crate::bpe::split::Base;
 #[cfg(target_arch = "x86_64")]
-use crate::bpe::split::simd::{Avx2, Sse2};
+use crate::bpe::split::simd::Avx2;
 
 /// Number of tokens of the text, or a number above `limit` if that is where it leads.
 pub(super) fn count(marker: Marker, limit: u64) -> u64 {
@@ -17,10 +16,10 @@ pub(super) fn count(marker: Marker, limit: u64) -> u64 {
         // SAFETY: the machine has what the function needs.
         unsafe { count_avx2(marker, limit) }
     } else {
-        marker.count::<Sse2>(limit)
+        marker.count::<Base>(limit)
     }
     #[cfg(not(target_arch = "x86_64"))]
-    marker.count::<Portable>(limit)
+    marker.count::<Base>(limit)
 }
 
 /// Compiled for machines with AVX2.
@@ -32,10 +31,7 @@ fn count_avx2(marker: Marker, limit: u64) -> u64 {
 
 /// Whether the text has more than `limit` tokens, whatever comes after it.
 pub(super) fn exceeds(marker: Marker, limit: u64) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return marker.exceeds::<Sse2>(limit);
-    #[cfg(not(target_arch = "x86_64"))]
-    marker.exceeds::<Portable>(limit)
+    marker.exceeds::<Base>(limit)
 }
 
 #[cfg(test)]
@@ -107,8 +103,7 @@ mod tests {
         let expected = marker().forgetful().count_plainly();
         let made = [
             marker().forgetful().count::<Portable>(u64::MAX),
-            #[cfg(target_arch = "x86_64")]
-            marker().forgetful().count::<Sse2>(u64::MAX),
+            marker().forgetful().count::<Base>(u64::MAX),
             count(marker().forgetful(), u64::MAX),
             count(marker(), u64::MAX),
         ];

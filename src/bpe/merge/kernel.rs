@@ -8,8 +8,10 @@ use crate::bpe::merge::batch::{BatchKernel, MergeBatch};
 use crate::bpe::merge::long;
 use crate::bpe::merge::long_batch::{LongCellBatch, LongCellKernel};
 use crate::bpe::merge::window::OneByOne;
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 use crate::bpe::split::block::Portable;
+#[cfg(target_arch = "aarch64")]
+use crate::bpe::split::neon::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::bpe::split::simd::{Avx2, Sse2};
 use crate::bpe::table::Vocabulary;
@@ -22,26 +24,34 @@ pub(crate) trait MergeKernel: BatchKernel + LongCellKernel {
     fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64;
 }
 
+/// What needs no detection is compiled as the rest is.
 #[cfg(any(test, not(target_arch = "x86_64")))]
-impl MergeKernel for Portable {
-    fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
-        long::count::<OneByOne>(vocabulary, cell)
-    }
+macro_rules! compiled_as_the_rest {
+    ($name:ident) => {
+        impl MergeKernel for $name {
+            fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64 {
+                long::count::<OneByOne>(vocabulary, cell)
+            }
+        }
+
+        impl BatchKernel for $name {
+            fn join(batch: &mut MergeBatch, vocabulary: &Vocabulary) {
+                batch.join(vocabulary);
+            }
+        }
+
+        impl LongCellKernel for $name {
+            fn read(long_cells: &mut LongCellBatch<'_>, vocabulary: &Vocabulary) {
+                long_cells.read::<OneByOne>(vocabulary);
+            }
+        }
+    };
 }
 
-#[cfg(any(test, not(target_arch = "x86_64")))]
-impl BatchKernel for Portable {
-    fn join(batch: &mut MergeBatch, vocabulary: &Vocabulary) {
-        batch.join(vocabulary);
-    }
-}
-
-#[cfg(any(test, not(target_arch = "x86_64")))]
-impl LongCellKernel for Portable {
-    fn read(long_cells: &mut LongCellBatch<'_>, vocabulary: &Vocabulary) {
-        long_cells.read::<OneByOne>(vocabulary);
-    }
-}
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+compiled_as_the_rest!(Portable);
+#[cfg(target_arch = "aarch64")]
+compiled_as_the_rest!(Neon);
 
 #[cfg(target_arch = "x86_64")]
 impl MergeKernel for Sse2 {

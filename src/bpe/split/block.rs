@@ -1,7 +1,8 @@
 //! Classes of 64 bytes of text at once, as one bit per byte.
 //!
 //! The bits are found by the vector instructions of the machine: AVX-512 or AVX2 if it is there, else
-//! SSE2, which every x86-64 machine has; elsewhere they are found byte by byte. Of characters that are not
+//! SSE2, which every x86-64 machine has, or NEON, which every aarch64 machine has; elsewhere they are found
+//! byte by byte. Of characters that are not
 //! ASCII only AVX-512 finds the class; then there is one bit per character. The oracle of what is
 //! computed from them is the scalar rule of [`split`](crate::bpe::split).
 
@@ -73,11 +74,11 @@ pub(crate) trait Lanes: Copy {
 }
 
 /// Sixteen bytes, on any machine.
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[derive(Clone, Copy)]
 pub(crate) struct Portable([u8; 16]);
 
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 impl Portable {
     #[inline(always)]
     fn bits(self, belongs: impl Fn(u8) -> bool) -> u64 {
@@ -86,7 +87,7 @@ impl Portable {
     }
 }
 
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 impl Lanes for Portable {
     const WIDTH: usize = 16;
 

@@ -17,10 +17,20 @@ pub(super) mod avx512;
 pub(crate) mod block;
 #[cfg(target_arch = "x86_64")]
 pub(in crate::bpe) mod characters;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
 pub(in crate::bpe) mod rule;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod simd;
 pub(in crate::bpe) mod unicode;
+
+/// The vector instructions that every machine of this kind has.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) use block::Portable as Base;
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::Neon as Base;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use simd::Sse2 as Base;
 
 use crate::bpe::split::block::{BLOCK, Block, Lanes};
 use crate::bpe::split::unicode::{
