@@ -482,8 +482,8 @@ def vector_level() -> str:
     """The vector level that texts are counted with: the best of this machine.
 
     `"sse2"`, `"avx2"` or `"avx512"`; on aarch64 `"neon"`; elsewhere `"portable"`. Counts are the
-    same on each. For tests and support the variable TOKENCTX_LEVEL chooses a lower one when the package
-    is imported.
+    same on each. For tests and support the variable TOKENCTX_LEVEL chooses a lower one when the
+    package is imported.
     """
 
 def vector_levels() -> list[str]:
