@@ -37,6 +37,7 @@ from reference.bounds import (
     interval,
     row_names,
     scope_after,
+    stratum_in,
     stratum_of,
 )
 from request_laws import view
@@ -89,9 +90,9 @@ class Trust:
 
 FITTED: Final = Trust(4, 2, 0.2)
 """Where constants are fitted has its own: the project is the unit."""
-ROUGH: Final = Trust(4, 2, 0.3)
+ROUGH: Final = Trust(6, 2.8, 0.3)
 """For media, whose rules are the roughest."""
-EXACT: Final = Trust(100, 0.2, 0)
+EXACT: Final = Trust(800, 0.06, 0)
 """Where a rule is exact it is so for all, and the call is the unit."""
 ROUGH_STRATA: Final = frozenset({"files", "images"})
 EXACT_PROVIDERS: Final = frozenset({"openai", "anthropic", "google"})
@@ -188,7 +189,7 @@ def point(call: Call, estimate: Estimate, names: tuple[str, ...] | None = None) 
         f"method {estimate.profile}" if is_method else f"delta {vendor}" if is_new else vendor,
         scope,
         names[:1] if is_method else names,
-        stratum_of(request, start, estimate.assumptions),
+        stratum_in(scope, stratum_of(request, start, estimate.assumptions)),
         estimate.estimated_tokens,
         max(0, call.billed_tokens - estimate.known_tokens),
         call.stratum != "undetermined",
@@ -220,13 +221,14 @@ def session_points(path: Path) -> Iterator[Point]:
             start = len(request["messages"]) - estimate.new_message_count
             counted = estimate.estimated_tokens + derived
             after = scope_after(estimate.known_tokens, request["messages"][start:])
+            scope: Scope = "reply" if derived else after
             yield Point(
                 f"{conversation.name} {turn.number}",
                 conversation.name,
                 "session",
-                "reply" if derived else after,
+                scope,
                 rows_of(estimate),
-                stratum_of(request, start, estimate.assumptions),
+                stratum_in(scope, stratum_of(request, start, estimate.assumptions)),
                 counted,
                 max(0, turn.billed_tokens - (estimate.tokens - counted)),
                 is_determined=True,
@@ -284,9 +286,11 @@ def fit(known: Iterable[Point]) -> Table:
 
 def trust(row: Row) -> Trust:
     """How far the calls of a row speak for others."""
-    _, name, stratum = row
+    scope, name, stratum = row
     if stratum in ROUGH_STRATA:
         return ROUGH
+    if scope == "reply":
+        return FITTED
     profile = bundled_profiles().get(name)
     is_exact = profile["layout"] != "linear" if profile else name[9:] in EXACT_PROVIDERS
     return EXACT if is_exact else FITTED

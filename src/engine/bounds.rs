@@ -36,7 +36,8 @@ pub enum Scope {
     New,
     /// A reply whose output tokens are known, and the messages after it.
     Reply,
-    /// A reply of a long conversation that was not recorded, and the messages after it.
+    /// A reply of a long conversation that was not recorded, and the messages after it. What it
+    /// held is not known, so its bounds are the same in every stratum.
     Answer,
 }
 
@@ -160,6 +161,10 @@ impl Bounds {
         } else {
             "unknown model"
         };
+        let stratum = match scope {
+            Scope::Answer => Stratum::Text,
+            _ => stratum,
+        };
         let rows = rows();
         let found = |name: &str| rows.get(name)?[scope as usize][stratum as usize];
         found(own)
@@ -176,10 +181,11 @@ impl Bounds {
 
     /// Lower and upper bound of `tokens`, of which `uncertain` are not billed yet.
     ///
-    /// A share of a few tokens says little, so the bounds are shares of [`SLACK_TOKENS`] more.
+    /// A share of a few tokens says little, so the bounds are shares of [`SLACK_TOKENS`] more,
+    /// rounded down: a bill is a whole number, so one within the share is within the bounds.
     pub fn interval(self, tokens: u64, uncertain: u64) -> (u64, u64) {
         let scale = uncertain.saturating_add(SLACK_TOKENS);
-        let share = |permille: u64| scale.saturating_mul(permille).div_ceil(1000);
+        let share = |permille: u64| scale.saturating_mul(permille) / 1000;
         let below = share(1000 - self.low_permille.min(1000));
         let above = share(self.high_permille.max(1000) - 1000);
         (tokens.saturating_sub(below), tokens.saturating_add(above))

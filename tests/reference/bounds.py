@@ -91,6 +91,11 @@ def _of_part(part: View) -> str:
     return kinds.get(part["part"], "text")
 
 
+def stratum_in(scope: Scope, stratum: str) -> str:
+    """The stratum whose bounds apply: what a reply held that was not recorded is not known."""
+    return "text" if scope == "answer" else stratum
+
+
 def row_names(profile: str, provider: str, *, is_known_model: bool) -> tuple[str, str, str]:
     """Rows that may hold the bounds of `profile`, the best first."""
     own = profile if is_known_model or profile in METHODS else UNKNOWN_MODEL
@@ -99,7 +104,7 @@ def row_names(profile: str, provider: str, *, is_known_model: bool) -> tuple[str
 
 def bounds_permille(names: Iterable[str], scope: Scope, stratum: str) -> tuple[int, int]:
     """Lower and upper bound of the first row that has the stratum."""
-    rows = table()[scope]
+    rows, stratum = table()[scope], stratum_in(scope, stratum)
     found = (rows[name][stratum] for name in names if stratum in rows.get(name, {}))
     low, high = next(found, UNMEASURED_PERMILLE)[:2]
     return low, high
@@ -108,9 +113,10 @@ def bounds_permille(names: Iterable[str], scope: Scope, stratum: str) -> tuple[i
 def interval(tokens: int, uncertain: int, permille: tuple[int, int]) -> tuple[int, int]:
     """The bounds of `tokens`, of which `uncertain` are not billed yet.
 
-    A share of a few tokens says little, so the bounds are shares of `SLACK_TOKENS` more.
+    A share of a few tokens says little, so the bounds are shares of `SLACK_TOKENS` more, rounded
+    down: a bill is a whole number, so one within the share is within the bounds.
     """
     low, high = permille
     scale = uncertain + SLACK_TOKENS
-    below, above = -(-scale * (1000 - low) // 1000), -(-scale * (high - 1000) // 1000)
+    below, above = scale * (1000 - low) // 1000, scale * (high - 1000) // 1000
     return max(0, tokens - below), tokens + above
