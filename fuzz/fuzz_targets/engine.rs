@@ -31,7 +31,8 @@ fn estimate(engine: &Engine, body: &Body<'_>, wanted: usize) -> Option<Estimate>
             Some(estimate)
         }
         Ok(Answer::Wanted(wanted)) => {
-            assert!((1..=WANTED).contains(&wanted.prefixes.len()));
+            assert!(wanted.prefixes.len() <= WANTED);
+            assert!(!wanted.prefixes.is_empty() || wanted.learned.is_some());
             None
         }
         Err(_) => None,
