@@ -57,7 +57,8 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!(again.source, Source::Exact);
         assert_eq!(again.tokens, billed.input_tokens);
         for entry in record.entries {
-            assert!(THERE.insert(None, entry.prefix, &entry.sealed, 0.0, 0));
+            let is_total = THERE.insert(None, entry.prefix, &entry.sealed, 0.0, 0);
+            assert!(is_total != THERE.insert_learned(entry.prefix, &entry.sealed));
         }
         let taken_over = estimate(&THERE, &body, WANTED);
         assert!(taken_over.is_none_or(|it| it.source == Source::Exact));
