@@ -12,6 +12,9 @@ mod key;
 #[path = "src/claude/compile.rs"]
 mod claude;
 
+#[path = "src/bpe/gemma/compile.rs"]
+mod gemma;
+
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs, thread};
@@ -41,11 +44,24 @@ fn main() {
     for name in ["compile", "kind", "layout"] {
         println!("cargo::rerun-if-changed=src/claude/{name}.rs");
     }
+    println!("cargo::rerun-if-changed=src/bpe/gemma");
     let [.., p50k, r50k] = thread::scope(|scope| {
         scope.spawn(|| claude::write(Path::new(env!("CARGO_MANIFEST_DIR")), &out));
         let out = &out;
+        scope.spawn(|| {
+            let (ranked, known) = gemma::read(Path::new(env!("CARGO_MANIFEST_DIR")));
+            prepare("gemma", &ranked, out);
+            gemma::write_known(&known, out);
+        });
         VOCABULARIES
-            .map(|vocabulary| scope.spawn(move || prepare(vocabulary, out)))
+            .map(|(name, tokens, load)| {
+                scope.spawn(move || {
+                    let ranked = ranked_tokens(&load());
+                    assert_eq!(ranked.len(), tokens, "{name}: number of tokens");
+                    prepare(name, &ranked, out);
+                    ranked
+                })
+            })
             .map(|thread| thread.join().expect("a vocabulary as it was published"))
     });
     assert!(
@@ -72,13 +88,10 @@ const VOCABULARIES: [Vocabulary; 4] = [
     }),
 ];
 
-/// Checks a vocabulary, writes its tables, and returns its tokens by rank.
-fn prepare((name, tokens, load): Vocabulary, out: &Path) -> Vec<(Vec<u8>, u32)> {
-    let ranked = ranked_tokens(&load());
-    assert_eq!(ranked.len(), tokens, "{name}: number of tokens");
-    let joins = validate(name, &ranked);
-    write_vocabulary(out, name, &ranked, &joins);
-    ranked
+/// Checks a vocabulary and writes its tables.
+fn prepare(name: &str, ranked: &[(Vec<u8>, u32)], out: &Path) {
+    let joins = validate(name, ranked);
+    write_vocabulary(out, name, ranked, &joins);
 }
 
 /// Token bytes and rank of every ordinary token, by rank.

@@ -1,6 +1,6 @@
 //! Encodings of every kind, by name.
 
-use crate::bpe;
+use crate::bpe::{self, gemma};
 use crate::claude::ClaudeFamily;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub enum Encoding {
     Bpe(bpe::Encoding),
     /// A family of Claude's count model.
     Claude(ClaudeFamily),
+    /// That of Gemma and Gemini.
+    Gemma,
     /// A byte pair encoding of the user's.
     Ranked(Arc<bpe::Ranked>),
 }
@@ -28,6 +30,7 @@ impl Encoding {
     pub fn names() -> impl Iterator<Item = &'static str> {
         let bpe = bpe::Encoding::ALL.into_iter().map(bpe::Encoding::name);
         bpe.chain(ClaudeFamily::ALL.map(ClaudeFamily::name))
+            .chain([gemma::NAME])
     }
 
     /// The encoding of the package that has this name.
@@ -36,6 +39,7 @@ impl Encoding {
         bpe::Encoding::named(name)
             .map(Encoding::Bpe)
             .or_else(claude)
+            .or_else(|| (name == gemma::NAME).then_some(Encoding::Gemma))
     }
 
     /// Name of the encoding.
@@ -43,6 +47,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => encoding.name(),
             Encoding::Claude(family) => family.name(),
+            Encoding::Gemma => gemma::NAME,
             Encoding::Ranked(ranked) => ranked.name(),
         }
     }
@@ -52,6 +57,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => encoding.count(text),
             Encoding::Claude(family) => family.count(text),
+            Encoding::Gemma => gemma::count_in(bpe::MemoKey::default(), text),
             Encoding::Ranked(ranked) => ranked.count(text),
         }
     }
@@ -62,6 +68,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => encoding.count_in(key, text),
             Encoding::Claude(family) => family.count_in(key, text),
+            Encoding::Gemma => gemma::count_in(key, text),
             Encoding::Ranked(ranked) => ranked.count_in(key, text),
         }
     }
@@ -71,6 +78,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => encoding.number(),
             Encoding::Claude(family) => family.number(),
+            Encoding::Gemma => gemma::number(),
             Encoding::Ranked(ranked) => ranked.number(),
         }
     }
@@ -82,6 +90,7 @@ impl Encoding {
         match self {
             Encoding::Bpe(encoding) => encoding.count_at_most(text, limit),
             Encoding::Claude(family) => family.count_at_most(text, limit),
+            Encoding::Gemma => gemma::count_at_most(text, limit),
             Encoding::Ranked(ranked) => ranked.count_at_most(text, limit),
         }
     }
@@ -90,7 +99,7 @@ impl Encoding {
     pub fn encode(&self, text: &str) -> Option<Vec<u32>> {
         match self {
             Encoding::Bpe(encoding) => Some(encoding.encode(text)),
-            Encoding::Claude(_) => None,
+            Encoding::Claude(_) | Encoding::Gemma => None,
             Encoding::Ranked(ranked) => Some(ranked.encode(text)),
         }
     }
@@ -99,7 +108,7 @@ impl Encoding {
     pub fn decode(&self, token: u32) -> Option<Vec<u8>> {
         match self {
             Encoding::Bpe(encoding) => encoding.decode(&[token]),
-            Encoding::Claude(_) => None,
+            Encoding::Claude(_) | Encoding::Gemma => None,
             Encoding::Ranked(ranked) => ranked.decode(token),
         }
     }
@@ -108,7 +117,7 @@ impl Encoding {
     pub fn token(&self, bytes: &[u8]) -> Option<u32> {
         match self {
             Encoding::Bpe(encoding) => encoding.token(bytes),
-            Encoding::Claude(_) => None,
+            Encoding::Claude(_) | Encoding::Gemma => None,
             Encoding::Ranked(ranked) => ranked.token(bytes),
         }
     }
@@ -117,7 +126,7 @@ impl Encoding {
     pub fn tokens(&self) -> Option<Vec<&[u8]>> {
         match self {
             Encoding::Bpe(encoding) => Some(encoding.tokens().collect()),
-            Encoding::Claude(_) => None,
+            Encoding::Claude(_) | Encoding::Gemma => None,
             Encoding::Ranked(ranked) => Some(ranked.tokens().collect()),
         }
     }
@@ -133,7 +142,7 @@ impl Encoding {
     pub fn special_tokens(&self) -> Vec<(String, u32)> {
         match self {
             Encoding::Bpe(encoding) => encoding.special_tokens().collect(),
-            Encoding::Claude(_) | Encoding::Ranked(_) => Vec::new(),
+            Encoding::Claude(_) | Encoding::Gemma | Encoding::Ranked(_) => Vec::new(),
         }
     }
 
@@ -141,7 +150,7 @@ impl Encoding {
     pub fn special(&self, text: &str) -> Option<u32> {
         match self {
             Encoding::Bpe(encoding) => encoding.special(text),
-            Encoding::Claude(_) | Encoding::Ranked(_) => None,
+            Encoding::Claude(_) | Encoding::Gemma | Encoding::Ranked(_) => None,
         }
     }
 
@@ -165,7 +174,7 @@ impl Encoding {
     ) -> Option<&'t str> {
         match self {
             Encoding::Bpe(encoding) => encoding.special_in(text, is_asked_for),
-            Encoding::Claude(_) | Encoding::Ranked(_) => None,
+            Encoding::Claude(_) | Encoding::Gemma | Encoding::Ranked(_) => None,
         }
     }
 }

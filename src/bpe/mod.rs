@@ -5,9 +5,12 @@
 //! is in the vocabulary ([`table`]) is one token; these are nine of ten. Any other falls into cells, which
 //! are merged ([`merge`]).
 //!
+//! Gemma's is SentencePiece's kind ([`gemma`]), made one of bytes.
+//!
 //! A vocabulary that comes at run time ([`ranked`]) shares the split rules and nothing else.
 
 mod encoding;
+pub(crate) mod gemma;
 mod level;
 mod merge;
 mod pieces;

@@ -32,9 +32,19 @@ pub(super) fn count<R: Rule>(
     limit: u64,
 ) -> u64 {
     memo::remembered(vocabulary.number, key, text, limit, || {
-        let memo = Memo::new(vocabulary.number, key);
-        count_new::<R>(Counting::new(vocabulary, memo, text), limit)
+        count_part::<R>(vocabulary, key, text, limit)
     })
+}
+
+/// The same, of a part of a text that is remembered as a whole.
+pub(super) fn count_part<R: Rule>(
+    vocabulary: &Vocabulary,
+    key: MemoKey,
+    text: &[u8],
+    limit: u64,
+) -> u64 {
+    let memo = Memo::new(vocabulary.number, key);
+    count_new::<R>(Counting::new(vocabulary, memo, text), limit)
 }
 
 /// The same, of a text that is not remembered.
@@ -106,7 +116,7 @@ fn count_blocks<R: Rule, L: MergeKernel>(
     // A piece has a token at least.
     while start < text.len() && tokens + pieces.found() <= limit {
         let mut ends = 0;
-        if start >= alone && (L::CHARACTERS || !starts_wide(&text[start..])) {
+        if start >= alone && (L::CHARACTERS || R::IS_OF_BYTES || !starts_wide(&text[start..])) {
             ends = block_ends::<R, L>(&text[start..]);
             let end = text.len().min(start + BLOCK);
             if ends == 0 && !text[start..end].is_ascii() {
@@ -142,7 +152,7 @@ fn block_ends<R: Rule, L: Lanes>(rest: &[u8]) -> u64 {
     };
     let mut block = Block::new::<L>(window, rest.len());
     // Two copies of the rule: that of ASCII has fewer classes.
-    if L::CHARACTERS && block.wide != 0 {
+    if L::CHARACTERS && !R::IS_OF_BYTES && block.wide != 0 {
         L::characters(window, &mut block);
         R::starts::<L>(&block, rest).ends::<L>(&block, rest.len())
     } else {
@@ -172,7 +182,7 @@ fn count_one_by_one<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
 mod tests {
     use super::*;
     use crate::bpe::random_texts::random_texts;
-    use crate::bpe::split::{Cl100k, O200k, R50k};
+    use crate::bpe::split::{Cl100k, Gemma, O200k, R50k};
     use crate::bpe::table::{CL100K, O200K, P50K, R50K};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -237,6 +247,10 @@ mod tests {
         "                                                  ",
         "!\n\n/",
         "\n                                                                  \n",
+        "> </",
+        ">",
+        "\t\t\t",
+        "\r",
     ];
 
     /// Checks the ends that blocks tell; returns how many they are.
@@ -281,6 +295,7 @@ mod tests {
                 check_ends_by_all::<O200k>(&text),
                 check_ends_by_all::<Cl100k>(&text),
                 check_ends_by_all::<R50k>(&text),
+                check_ends_by_all::<Gemma>(&text),
             ] {
                 told = [told[0] + portable, told[1] + all];
             }

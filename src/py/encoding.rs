@@ -492,7 +492,7 @@ impl PyEncoding {
     /// The encoding, if it has tokens to show.
     fn with_tokens(&self) -> PyResult<&Encoding> {
         match &self.kind {
-            Kind::Core(Encoding::Claude(_)) => Err(without_tokens(&self.name)),
+            Kind::Core(Encoding::Claude(_) | Encoding::Gemma) => Err(without_tokens(&self.name)),
             Kind::Core(encoding) => Ok(encoding),
             Kind::Tokenizer(_) => Err(self.ask_tokenizers()),
         }

@@ -44,6 +44,9 @@ pub(in crate::bpe) trait Rule {
 
     /// Starts of pieces in the `block` at the beginning of `rest`, where a piece starts.
     fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts;
+
+    /// True if all characters that are not ASCII are alike to the rule: then a block is one of bytes.
+    const IS_OF_BYTES: bool = false;
 }
 
 /// Starts of pieces in a block.
@@ -326,6 +329,110 @@ impl Rule for R50k {
             bits: words & !inside | white | ends,
             trusted: visible(block, block.wide),
         }
+    }
+}
+
+/// The rule of Gemma, whose joins would find most of it: no token crosses these borders.
+///
+/// ```text
+/// \n{1,31}
+/// \t{1,31}
+///  {2,31}
+/// [0-9]
+///  ?(?:[^ \n\t0-9]|(?<=>) (?=</))+
+///  
+/// ```
+pub(in crate::bpe) struct Gemma;
+
+/// Longest run of white space that is a token of Gemma's.
+const GEMMA_RUN: usize = 31;
+
+impl Gemma {
+    /// What has a piece of its own, beside white space.
+    fn is_word(byte: u8) -> bool {
+        !matches!(byte, b' ' | b'\n' | b'\t' | b'0'..=b'9')
+    }
+
+    /// True if the space at `at` is inside of the token `> </`.
+    #[inline(always)]
+    fn is_between_tags(text: &[u8], at: usize) -> bool {
+        at > 0 && text[at - 1] == b'>' && text[at + 1..].starts_with(b"</")
+    }
+
+    fn run_end(text: &[u8], start: usize) -> usize {
+        let run = &text[start..text.len().min(start + GEMMA_RUN)];
+        bytes_end(run, 0, |byte| byte == text[start]) + start
+    }
+}
+
+impl Rule for Gemma {
+    const IS_OF_BYTES: bool = true;
+
+    #[inline(always)]
+    fn end(text: &[u8], start: usize) -> usize {
+        let is_word = |at: usize| text.get(at).is_some_and(|&byte| Gemma::is_word(byte));
+        match text[start] {
+            b'0'..=b'9' => return start + 1,
+            b'\n' | b'\t' => return Gemma::run_end(text, start),
+            b' ' if text.get(start + 1) == Some(&b' ') => return Gemma::run_end(text, start),
+            _ => {}
+        }
+        let mut at = start + 1;
+        loop {
+            at = bytes_end(text, at, Gemma::is_word);
+            let goes_on = at > start + 1 || Gemma::is_word(text[start]);
+            if !(goes_on && is_word(at + 1) && text[at] == b' ' && Gemma::is_between_tags(text, at))
+            {
+                return at;
+            }
+            at += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts {
+        let (mut lines, mut tabs, mut white) = (0, 0, block.white & !block.space);
+        while white != 0 {
+            let at = white.trailing_zeros() as usize;
+            lines |= u64::from(rest[at] == b'\n') << at;
+            tabs |= u64::from(rest[at] == b'\t') << at;
+            white &= white - 1;
+        }
+        let spaces = block.space;
+        let lone = spaces & !after(spaces) & !(spaces >> 1);
+        let mut between = lone & after(block.other) & block.other >> 1 & block.slash >> 2;
+        let mut joined = 0;
+        while between != 0 {
+            let at = between.trailing_zeros() as usize;
+            joined |= u64::from(Gemma::is_between_tags(rest, at)) << at;
+            between &= between - 1;
+        }
+        let words = block.text & !(spaces | lines | tabs | block.digit);
+        let bits = firsts(spaces) & !joined
+            | firsts(lines)
+            | firsts(tabs)
+            | block.digit
+            | firsts(words) & !after(lone);
+        // The next two bytes say whether a space is between tags.
+        let visible = match block.last {
+            true => block.text.count_ones(),
+            false => u64::BITS - 2,
+        };
+        let trusted = [spaces, lines, tabs].map(before_long_run).into_iter().min();
+        Starts {
+            bits,
+            trusted: visible.min(trusted.unwrap_or(0)),
+        }
+    }
+}
+
+/// Bits before the second of the first run of 32 that `bits` have.
+#[inline(always)]
+fn before_long_run(bits: u64) -> u32 {
+    let runs = [1, 2, 4, 8, 16].into_iter().fold(bits, |runs, by| runs & runs >> by);
+    match runs {
+        0 => u64::BITS,
+        _ => runs.trailing_zeros() + 1,
     }
 }
 

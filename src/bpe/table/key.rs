@@ -85,7 +85,7 @@ static MASKS: [(u64, u64); 17] = {
     masks
 };
 
-/// Hash of a token that does not fit into an entry: of its length, first 24 and last 8 bytes.
+/// Hash of a token that does not fit into an entry: of its length, first 32 and last 8 bytes.
 ///
 /// These tell all tokens apart (`build.rs` would fail), and a longer text is not read to its end.
 pub(crate) fn hash_long(text: &[u8]) -> u64 {
@@ -97,7 +97,7 @@ pub(crate) fn hash_long(text: &[u8]) -> u64 {
     let length = (text.len() as u64).wrapping_mul(0x9FB2_1C65_1E98_DF25);
     let left = fold(word(0) ^ length, word(8) ^ 0x9E37_79B9_7F4A_7C15);
     let right = fold(
-        word(16) ^ 0xD6E8_FEB8_6659_FD93,
+        word(16) ^ word(24).rotate_left(29) ^ 0xD6E8_FEB8_6659_FD93,
         word(last) ^ 0xA24B_AED4_963E_E407,
     );
     fold(left ^ 0x9E37_79B9_7F4A_7C15, right ^ 0x9FB2_1C65_1E98_DF25)

@@ -125,6 +125,9 @@ pub(in crate::bpe) static R50K: Vocabulary = {
     }
 };
 
+/// Its ranks are no numbers of tokens: see [`gemma`](crate::bpe::gemma).
+pub(in crate::bpe) static GEMMA: Vocabulary = vocabulary!("gemma", 15);
+
 impl Vocabulary {
     /// Rank of `text[start..end]`, or [`NONE`]; the range is not empty.
     #[inline(always)]
