@@ -100,7 +100,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"name": "a", "message_tokens": 1.5}, r"message_tokens is 1.5; it must be a whole number"),
     ({"name": "a", "message_tokens": True}, r"message_tokens is true; it must be a whole number"),
     ({"name": "a", "text_denominator": 0}, r"text_denominator is 0; it must be 1 to"),
-    ({"name": "a", "encoding": "gemma"}, r"encoding is 'gemma'; it must be one of o200k_base"),
+    ({"name": "a", "encoding": "llama"}, r"encoding is 'llama'; it must be one of o200k_base"),
     ({"name": "a", "image_rule": "x"}, r"image_rule is 'x'; it must be one of"),
     ({"name": "a", "layout": "x"}, r"layout is 'x'; it must be one of linear"),
     ({"name": "a", "models": "x"}, r"models is 'x'; it must be a list of texts"),

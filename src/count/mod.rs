@@ -12,7 +12,7 @@ use crate::interrupt;
 use crate::json::Kind;
 use crate::layout::{self, CallText, GeminiForm, ToolText};
 use crate::profile::{ApiPrices, Layout, Profile, ReasoningRule};
-use crate::request::{Assumptions, Data, Message, Part, Request, Tool, ToolCall, ToolChoice};
+use crate::request::{Assumptions, Data, Message, Part, Request, Tool, ToolCall, ToolChoice, ToolResult};
 use anthropic::{Prompt, Turn};
 use std::borrow::Cow;
 use vocabulary::Vocabulary;
@@ -401,6 +401,9 @@ impl<'p> Counter<'p> {
             Part::ToolCall(call) => self.linear_call(call, sum),
             Part::ToolResult(result) => {
                 sum.add(self.profile.linear().result_tokens);
+                if self.profile.linear().call_text == CallText::MistralList {
+                    return self.listed_result(result, sum);
+                }
                 for part in &result.parts {
                     self.part(part, counts_reasoning, sum);
                 }
@@ -429,9 +432,36 @@ impl<'p> Counter<'p> {
                 sum.text += name;
                 self.arguments(&call.arguments, linear.argument_tokens, sum);
             }
+            CallText::Spaced => {
+                sum.text += name + self.text(&layout::spaced_text(&call.arguments));
+            }
+            CallText::MistralList => sum.text += self.text(&layout::listed_call(call)),
             CallText::Free => return,
         }
         sum.add(self.profile.call_tokens);
+    }
+
+    /// A result in a list of objects, with what its id costs in the list of calls.
+    fn listed_result(&mut self, result: &ToolResult<'_>, sum: &mut Sum) {
+        let text = self.text_of(result, sum);
+        let texts = [
+            layout::listed_result(&text, &result.call_id),
+            layout::listed_id(&result.call_id),
+        ];
+        sum.text += texts.iter().map(|text| self.text(text)).sum::<u64>();
+    }
+
+    /// Texts and data of a result as one text; its media are added to `sum`.
+    fn text_of(&mut self, result: &ToolResult<'_>, sum: &mut Sum) -> String {
+        let mut text = String::new();
+        for part in &result.parts {
+            match part {
+                Part::Text(more) => text.push_str(more),
+                Part::Data(data) => data.write_compact(&mut text),
+                _ => self.part(part, false, sum),
+            }
+        }
+        text
     }
 
     /// Arguments as elements of so many tokens each; what is no JSON object as it is.
@@ -488,10 +518,27 @@ impl<'p> Counter<'p> {
         };
         let deferred = request.deferred_tools.iter().filter(|_| lists_deferred);
         let mut tokens = prices.tools_tokens;
+        if self.profile.linear().tool_text == ToolText::List {
+            return tokens + self.scaled(self.listed_tools(&request.tools));
+        }
         for tool in request.tools.iter().chain(deferred) {
             tokens = plus(tokens + self.scaled(self.tool(tool)), prices.tool_tokens);
         }
         permille(tokens, prices.tools_permille)
+    }
+
+    /// Tokens of a JSON list of tools: no token spans the space between two.
+    fn listed_tools(&self, tools: &[Tool<'_>]) -> u64 {
+        let text = |(nth, tool): (usize, &Tool<'_>)| {
+            if tool.builtin.is_some() {
+                return self.tool(tool);
+            }
+            let open = if nth == 0 { '[' } else { ' ' };
+            let close = if nth + 1 == tools.len() { ']' } else { ',' };
+            let text = layout::function_text(tool, ToolText::List);
+            self.text(&format!("{open}{text}{close}"))
+        };
+        tools.iter().enumerate().map(text).sum()
     }
 
     /// Text of one tool definition.

@@ -85,14 +85,7 @@ impl Counter<'_> {
         sum: &mut Sum,
     ) {
         self.counted_only_text = false;
-        let mut text = String::new();
-        for part in &result.parts {
-            match part {
-                Part::Text(more) => text.push_str(more),
-                Part::Data(data) => data.write_compact(&mut text),
-                _ => self.part(part, false, sum),
-            }
-        }
+        let text = self.text_of(result, sum);
         let text = format!("{open}{}{close}", layout::result_text(&text));
         sum.text += self.text(&text);
     }

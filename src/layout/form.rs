@@ -30,6 +30,11 @@ pub enum CallText {
     JsonTwice,
     /// Its name, and an element for each argument: texts as they are, the rest with Python's separators.
     Elements,
+    /// Its name, and its arguments with Python's separators: Mistral's from the tokenizer v13 on.
+    Spaced,
+    /// An object with its id in a list, results too: Mistral's tokenizer v3. The id is counted with
+    /// the result, twice, for a call has none here.
+    MistralList,
     /// Nothing of it is billed.
     Free,
 }

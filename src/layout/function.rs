@@ -13,6 +13,8 @@ pub enum ToolText {
     Compact,
     /// OpenAI's JSON object with Python's separators.
     Spaced,
+    /// The same, all tools in one list; a description or schema that is missing is empty.
+    List,
     /// OpenAI's JSON object as Ollama passes it on: without the keywords that it does not know.
     Ollama,
     /// A TypeScript type, as OpenAI's layout shows it.
@@ -30,24 +32,34 @@ pub fn function_text(tool: &Tool<'_>, form: ToolText) -> String {
 }
 
 fn function_object(tool: &Tool<'_>, form: ToolText) -> String {
-    let is_spaced = form == ToolText::Spaced;
+    let is_list = form == ToolText::List;
+    let is_spaced = is_list || form == ToolText::Spaced;
     let (colon, comma) = if is_spaced { (": ", ", ") } else { (":", ",") };
     let mut text =
         format!("{{\"type\"{colon}\"function\"{comma}\"function\"{colon}{{\"name\"{colon}");
     write_string(&tool.name, &mut text);
-    if !tool.description.is_empty() {
+    if is_list || !tool.description.is_empty() {
         text.push_str(&format!("{comma}\"description\"{colon}"));
         write_string(&tool.description, &mut text);
     }
     if let Some(schema) = tool.schema {
         text.push_str(&format!("{comma}\"parameters\"{colon}"));
         match (form, schema.node()) {
-            (ToolText::Spaced, _) => write_spaced(&schema, &mut text),
+            (ToolText::Spaced | ToolText::List, _) => write_spaced(&schema, &mut text),
             (ToolText::Ollama, Some(schema)) => write_parameters(schema, &mut text),
             _ => schema.write_compact(&mut text),
         }
+    } else if is_list {
+        text.push_str(", \"parameters\": {}");
     }
     text.push_str("}}");
+    text
+}
+
+/// `data` with Python's separators.
+pub(crate) fn spaced_text(data: &Data<'_>) -> String {
+    let mut text = String::new();
+    write_spaced(data, &mut text);
     text
 }
 

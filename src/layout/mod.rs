@@ -12,16 +12,19 @@ mod function;
 mod gemini;
 mod marker;
 mod markup;
+mod mistral;
 mod python;
 mod reference;
 mod schema;
 mod schema_2023;
 
 pub use form::{CallText, GeminiForm, OpenAiForm};
+pub(crate) use function::spaced_text;
 pub use function::{ToolText, function_text};
 pub use gemini::Marked;
 pub(crate) use gemini::{answer_schema, call, result, tool};
 pub(crate) use marker::with_markers;
+pub(crate) use mistral::{listed_call, listed_id, listed_result};
 pub use markup::{
     RESULTS, argument_text, calls_text, function_line, indented_schema, lone_result_text,
     named_result_text,

@@ -32,6 +32,7 @@ named!(ToolText {
     Parts = "parts",
     Compact = "compact",
     Spaced = "spaced",
+    List = "list",
     Ollama = "ollama",
     TypeScript = "typescript",
 });
@@ -40,6 +41,8 @@ named!(CallText {
     Json = "json",
     JsonTwice = "json-twice",
     Elements = "elements",
+    Spaced = "spaced",
+    MistralList = "mistral-list",
     Free = "free",
 });
 
