@@ -22,7 +22,7 @@ from tokenctx import Encoding
 if TYPE_CHECKING:
     import tiktoken
 
-NAMES = (*ENCODINGS, "claude_v3", "claude_v4_7", "claude_v4_8")
+NAMES = (*ENCODINGS, "claude_v3", "claude_v4_7", "claude_v4_8", "gemma")
 COUNT_ONLY = NAMES[len(ENCODINGS) :]
 LONG_TEXT = "Why is the sky blue, and red at dusk?\n" * 1000
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal, final, overload
 
 from tokenctx._models import (
-    ClaudeFamilyName,
+    CountOnlyName,
     ConversationLookupResult,
     EncodingName,
     Estimate,
@@ -441,7 +441,7 @@ class Documents:
     def has_lost(self) -> bool: ...
 
 def count_tokens(
-    text: str | bytes, *, encoding: EncodingName | ClaudeFamilyName = "o200k_base"
+    text: str | bytes, *, encoding: EncodingName | CountOnlyName = "o200k_base"
 ) -> int:
     """Number of tokens of `text`; special-token spellings count as plain text.
 
@@ -451,11 +451,12 @@ def count_tokens(
 
     A `claude_` name is a family of Claude's count model, a reconstruction that counts tokens but
     knows none: what `text` adds to the frame of a message, `ctok.token_count` less the frame of 7
-    (claude_v3), 11 (claude_v4_7) or 6 tokens (claude_v4_8).
+    (claude_v3), 11 (claude_v4_7) or 6 tokens (claude_v4_8). `gemma` is the vocabulary of Gemma 3 and
+    4 and of Gemini: its count is that of SentencePiece, markers of turns as plain text.
     """
 
 def count_tokens_batch(
-    texts: Iterable[str | bytes], *, encoding: EncodingName | ClaudeFamilyName = "o200k_base"
+    texts: Iterable[str | bytes], *, encoding: EncodingName | CountOnlyName = "o200k_base"
 ) -> list[int]:
     """Number of tokens of each text, in one call; see `count_tokens`."""
 

@@ -36,7 +36,7 @@ Dialect = Literal[
 EncodingName = Literal[
     "o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base", "gpt2"
 ]
-ClaudeFamilyName = Literal["claude_v3", "claude_v4_7", "claude_v4_8"]
+CountOnlyName = Literal["claude_v3", "claude_v4_7", "claude_v4_8", "gemma"]
 
 _METHODS: Final[dict[Source, Literal["actual", "hybrid", "estimated"]]] = {
     "exact": "actual",

@@ -18,7 +18,7 @@ from tokenctx._context.usage import (
 )
 from tokenctx._core import count_tokens_batch
 from tokenctx._estimate.profiles import bundled_profiles
-from tokenctx._models import ClaudeFamilyName, EncodingName
+from tokenctx._models import CountOnlyName, EncodingName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._models import Dialect, RequestCount
 
-ENCODINGS: Final = frozenset((*get_args(EncodingName), *get_args(ClaudeFamilyName)))
+ENCODINGS: Final = frozenset((*get_args(EncodingName), *get_args(CountOnlyName)))
 MCP_NAME: Final = re.compile(r"mcp(__|--|_)(?P<server>.+?)\1.+", re.DOTALL)
 """How agents name the tools of an MCP server."""
 MAX_NAME: Final = 200
