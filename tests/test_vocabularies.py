@@ -356,7 +356,7 @@ class Nothing(Characters):
 def test_the_longest_name_of_the_model_wins(names: list[str], winner: str | None) -> None:
     vocabularies = {name: type(name, (Characters,), {"name": name})() for name in names}
     estimator = tokenctx.HybridTokenEstimator(vocabularies=vocabularies)
-    assert estimator.count_request(GEMINI).encoding == (winner or "o200k_base")
+    assert estimator.count_request(GEMINI).encoding == (winner or "gemma")
 
 
 def test_an_unknown_model_is_named_by_its_profile_or_provider() -> None:
@@ -379,7 +379,7 @@ def test_a_vocabulary_that_fails_is_as_none(answer: Any) -> None:
     estimator = tokenctx.HybridTokenEstimator(vocabularies={"gemini": Broken(answer)})
     count = estimator.count_request(GEMINI)
     assert count.assumptions == ("failed_vocabulary",)
-    assert count.encoding == "o200k_base"
+    assert count.encoding == "gemma"
     assert count.message_tokens == plain.count_request(GEMINI).message_tokens
     estimate = tokenctx.HybridTokenEstimator(vocabularies={"gemini": Broken(answer)}).estimate(
         json.dumps(GEMINI)
