@@ -1,13 +1,17 @@
 //! Writes the vocabulary and Unicode tables that `src/bpe/` includes and uses in place.
 //!
 //! Token bytes come from the crate `tiktoken-rs`, which embeds the published rank files but does
-//! not export them: every rank is decoded through its public `decode_bytes`. Unicode classes come
+//! not export them: every rank is decoded through its public `decode_bytes`. Those of other vendors come
+//! from the crate `tiktoken` in the same way. Unicode classes come
 //! from `regex-syntax`, the tables behind the regex engine that `tiktoken` itself uses.
 //! Everything the run time relies on is checked here, so that it need not be checked there.
 
 #[path = "src/bpe/table/key.rs"]
 #[allow(dead_code, reason = "some parts serve the run time only")]
 mod key;
+
+#[path = "src/bpe/table/made.rs"]
+mod made;
 
 #[path = "src/claude/compile.rs"]
 mod claude;
@@ -19,7 +23,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::{env, fs, thread};
 
-use regex_syntax::hir::{Class, HirKind};
+use regex_syntax::hir::{Class, ClassUnicode, HirKind};
 use tiktoken_rs::CoreBPE;
 
 /// FNV-1a of the class of every code point, as of Unicode 16.0.0.
@@ -28,19 +32,19 @@ const CLASSES_FNV: u64 = 0xC9CB_A54B_F95C_558A;
 /// Ranks are packed into 18 bits by the merge.
 const MAX_RANK: u32 = 1 << 18;
 
-/// Mean number of keys that share a pilot, at most: more is smaller, but slower to search.
-const KEYS_PER_PILOT: usize = 4;
-
 /// Slots per 100 keys.
 const SLOTS_PERCENT: usize = 104;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/bpe/table/key.rs");
+    for name in ["key", "made"] {
+        println!("cargo::rerun-if-changed=src/bpe/table/{name}.rs");
+    }
     let level = env::var("OPT_LEVEL").expect("cargo sets OPT_LEVEL");
     println!("cargo::rustc-env=TOKENCTX_OPT_LEVEL={level}");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     write_classes(&out);
+    write_ranges(&out);
     for name in ["compile", "kind", "layout"] {
         println!("cargo::rerun-if-changed=src/claude/{name}.rs");
     }
@@ -53,6 +57,9 @@ fn main() {
             prepare("gemma", &ranked, out);
             gemma::write_known(&known, out);
         });
+        for vocabulary in PACKED {
+            scope.spawn(move || pack(vocabulary, out));
+        }
         VOCABULARIES
             .map(|(name, tokens, load)| {
                 scope.spawn(move || {
@@ -92,6 +99,40 @@ const VOCABULARIES: [Vocabulary; 4] = [
 fn prepare(name: &str, ranked: &[(Vec<u8>, u32)], out: &Path) {
     let joins = validate(name, ranked);
     write_vocabulary(out, name, ranked, &joins);
+}
+
+/// Name, ranks of the ordinary tokens, and FNV-1a of their texts, each with its length before it.
+type Packed = (&'static str, std::ops::Range<u32>, u64);
+
+/// Vocabularies of the crate `tiktoken`, which has special tokens outside of these ranks.
+const PACKED: [Packed; 4] = [
+    ("deepseek_v3", 3..128_000, 0xCEDE_1308_8F7B_27D1),
+    ("kimi_k2", 0..163_584, 0x98C0_8D3B_C91F_ECE5),
+    ("mistral_v3", 1_000..131_072, 0xA04D_1714_7ED4_DD30),
+    ("qwen2", 0..151_643, 0xBEC4_AE9E_6E75_C10C),
+];
+
+/// Checks a vocabulary, and writes it to be unpacked at run time.
+fn pack((name, ranks, fnv): Packed, out: &Path) {
+    let encoding = tiktoken::get_encoding(name).expect("a name of the crate");
+    let ranked: Vec<(Vec<u8>, u32)> = ranks.map(|rank| (encoding.decode(&[rank]), rank)).collect();
+    let lengths = |token: &[u8]| (token.len() as u64).to_le_bytes();
+    let bytes = ranked
+        .iter()
+        .flat_map(|(token, _)| lengths(token).into_iter().chain(token.iter().copied()));
+    let made = fnv_1a(bytes);
+    assert_eq!(
+        made, fnv,
+        "{name}: not the tokens that were published, but {made:#X}"
+    );
+    let joins = validate(name, &ranked);
+    write_packed(out, name, &ranked, &joins);
+}
+
+fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+    })
 }
 
 /// Token bytes and rank of every ordinary token, by rank.
@@ -160,192 +201,56 @@ fn write_vocabulary(
     ranked: &[(Vec<u8>, u32)],
     joins: &[Option<key::Join>],
 ) {
-    let mut bytes = Vec::new();
-    let mut tokens = Vec::new();
-    for (token, rank) in ranked {
-        let join = joins[*rank as usize].unwrap_or(key::Join::NONE);
-        tokens.resize(*rank as usize, key::Token::NONE);
-        tokens.push(key::Token::new(join, token.len(), bytes.len()));
-        bytes.extend_from_slice(token);
-    }
-    let (neighbours, split_neighbours) = neighbour_filters(ranked);
-    let (short, long): (Vec<_>, Vec<_>) = ranked
+    let borrowed: Vec<(&[u8], u32)> = ranked
         .iter()
-        .partition(|(token, _)| token.len() <= key::SHORT_BYTES);
-    let mut pairs = vec![u32::MAX; 1 << 16];
-    for (token, rank) in ranked {
-        if let [first, second] = token[..] {
-            pairs[usize::from(u16::from_be_bytes([first, second]))] = *rank;
-        }
-    }
-    let mut long_filter = vec![0; key::LONG_FILTER_BYTES];
-    for (token, _) in &long {
-        let key = key::Key::new(&first_bytes(token), key::SHORT_BYTES + 1);
-        let bit = key::filter_bit(key.hash(), long_filter.len());
-        long_filter[bit / 8] |= 1 << (bit % 8);
-    }
-    let (mut tiny, mut others) = (Vec::new(), Vec::new());
-    for (token, rank) in short {
-        let key = key::Key::new(&first_bytes(token), token.len());
-        let high = key.high | u64::from(*rank) << key::RANK_SHIFT;
-        if key.is_tiny() {
-            tiny.push((key.hash(), [high]));
-        } else {
-            others.push((key.hash(), [key.low, high]));
-        }
-    }
-    let long: Vec<(u64, u32)> = long
-        .into_iter()
-        .map(|(token, rank)| (key::hash_long(token), *rank))
-        .map(|(hash, rank)| (hash, key::marked(hash, rank, key::LONG_MARK_BITS)))
+        .map(|(token, rank)| (&**token, *rank))
         .collect();
-    let joined: Vec<(u64, u32)> = (0..)
-        .zip(joins)
-        .filter_map(|(rank, join)| Some(((*join)?.hash(), rank)))
-        .map(|(hash, rank)| (hash, key::marked(hash, rank, key::JOIN_MARK_BITS)))
+    let made = made::Tables::new(&borrowed, joins, SLOTS_PERCENT);
+    for (part, data) in [
+        ("bytes", &made.bytes[..]),
+        ("tokens", made.tokens.as_flattened()),
+        ("neighbours", &made.neighbours),
+        ("split_neighbours", &made.split_neighbours),
+        ("pairs", made.pairs.as_flattened()),
+        ("long_filter", &made.long_filter),
+        ("join_slots", made.join_slots.as_flattened()),
+        ("join_buckets", made.join_buckets.as_flattened()),
+        ("singles", made.singles.as_flattened()),
+        ("tiny", made.words[..made.tiny_slots].as_flattened()),
+        ("words", made.words.as_flattened()),
+        ("short_buckets", made.short_buckets.as_flattened()),
+        ("long", made.long.as_flattened()),
+        ("long_pilots", made.long_pilots.as_flattened()),
+    ] {
+        write(out, &format!("{name}.{part}"), data);
+    }
+}
+
+/// Writes a vocabulary whose tables are made at run time: the text of its tokens by rank, the length of
+/// each, and how much of it is on the left of its last join.
+fn write_packed(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[Option<key::Join>]) {
+    let lengths: HashMap<u32, usize> = ranked
+        .iter()
+        .map(|(token, rank)| (*rank, token.len()))
         .collect();
-    let (join_slots, join_pilots) = place(&joined);
-    let (tiny_slots, tiny_pilots) = place_by(&tiny, key::BUCKETS);
-    let (short_slots, short_pilots) = place_by(&others, key::BUCKETS);
-    let mut short_buckets = buckets(&tiny, &tiny_pilots);
-    short_buckets.extend(buckets(&others, &short_pilots));
-    let (long_slots, long_pilots) = place(&long);
-    let write = |part: &str, data: Vec<u8>| {
-        fs::write(out.join(format!("{name}.{part}")), data).expect("OUT_DIR is writable");
-    };
-    write("bytes", bytes);
-    write(
-        "tokens",
-        tokens.iter().flat_map(|t| t.0.to_le_bytes()).collect(),
-    );
-    write("neighbours", neighbours);
-    write("split_neighbours", split_neighbours);
-    write(
-        "pairs",
-        pairs.iter().flat_map(|rank| rank.to_le_bytes()).collect(),
-    );
-    write("long_filter", long_filter);
-    write(
-        "join_slots",
-        std::iter::once(u32::MAX)
-            .chain(join_slots.iter().map(|rank| rank.unwrap_or(0)))
-            .flat_map(u32::to_le_bytes)
-            .collect(),
-    );
-    write("join_buckets", buckets(&joined, &join_pilots));
-    let mut singles = [0; 1 << 8];
-    for (token, rank) in ranked {
-        if let [byte] = token[..] {
-            singles[usize::from(byte)] = *rank;
-        }
-    }
-    write(
-        "singles",
-        singles.iter().flat_map(|rank| rank.to_le_bytes()).collect(),
-    );
-    let mut words = words(&tiny_slots);
-    write("tiny", words.clone());
-    words.resize(words.len().next_multiple_of(64), 0);
-    words.extend(self::words(&short_slots));
-    write("words", words);
-    write("short_buckets", short_buckets);
-    write(
-        "long",
-        long_slots
-            .iter()
-            .flat_map(|s| s.unwrap_or(0).to_le_bytes())
-            .collect(),
-    );
-    write(
-        "long_pilots",
-        long_pilots.iter().flat_map(|p| p.to_le_bytes()).collect(),
-    );
+    let left = |rank: u32| joins[rank as usize].map_or(0, |join| lengths[&join.left()]);
+    let byte = |number: usize| u8::try_from(number).expect("no token is that long");
+    let texts: Vec<u8> = ranked
+        .iter()
+        .flat_map(|(token, _)| token.iter().copied())
+        .collect();
+    let token_lengths: Vec<u8> = ranked
+        .iter()
+        .map(|(token, _)| byte(token.len() - 1))
+        .collect();
+    let lefts: Vec<u8> = ranked.iter().map(|(_, rank)| byte(left(*rank))).collect();
+    write(out, &format!("{name}.texts"), &texts);
+    write(out, &format!("{name}.lengths"), &token_lengths);
+    write(out, &format!("{name}.lefts"), &lefts);
 }
 
-/// Pilots, and above them the bits of the keys in each bucket.
-fn buckets<T>(keyed: &[(u64, T)], pilots: &[u16]) -> Vec<u8> {
-    let mut buckets: Vec<u32> = pilots.iter().map(|&pilot| pilot.into()).collect();
-    for (hash, _) in keyed {
-        buckets[key::bucket(*hash, pilots.len())] |= key::bucket_bits(*hash);
-    }
-    buckets.into_iter().flat_map(u32::to_le_bytes).collect()
-}
-
-fn words<const WORDS: usize>(slots: &[Option<[u64; WORDS]>]) -> Vec<u8> {
-    let words = slots.iter().flat_map(|slot| slot.unwrap_or([0; WORDS]));
-    words.flat_map(u64::to_le_bytes).collect()
-}
-
-fn first_bytes(token: &[u8]) -> [u8; 16] {
-    let mut text = [0; 16];
-    let length = token.len().min(text.len());
-    text[..length].copy_from_slice(&token[..length]);
-    text
-}
-
-/// Two bit sets: characters that are neighbours in a token that is UTF-8 (hashed); bytes on both
-/// sides of the start of a character in any other token.
-fn neighbour_filters(ranked: &[(Vec<u8>, u32)]) -> (Vec<u8>, Vec<u8>) {
-    let mut characters = vec![0; 1 << (key::NEIGHBOUR_BITS - 3)];
-    let mut bytes = vec![0; 1 << (16 - 3)];
-    let set = |bits: &mut [u8], bit: usize| bits[bit / 8] |= 1 << (bit % 8);
-    for (token, _) in ranked {
-        match std::str::from_utf8(token) {
-            Ok(token) => {
-                for (left, right) in token.chars().zip(token.chars().skip(1)) {
-                    set(&mut characters, key::neighbours(left.into(), right.into()));
-                }
-            }
-            Err(_) => {
-                for pair in token.windows(2).filter(|pair| pair[1] & 0xC0 != 0x80) {
-                    set(
-                        &mut bytes,
-                        usize::from(u16::from_be_bytes([pair[0], pair[1]])),
-                    );
-                }
-            }
-        }
-    }
-    (characters, bytes)
-}
-
-/// A perfect hash: slots that hold the values, and the pilot of each bucket that leads there.
-///
-/// Buckets are placed from the fullest to the emptiest; each takes the first pilot that sends all
-/// of its keys to free slots.
-fn place_by<T: Copy>(keyed: &[(u64, T)], pilots: usize) -> (Vec<Option<T>>, Vec<u16>) {
-    let mut slots = vec![None; keyed.len() * SLOTS_PERCENT / 100 + 1];
-    let mut pilots = vec![0; pilots];
-    let mut buckets = vec![Vec::new(); pilots.len()];
-    for entry in keyed {
-        buckets[key::bucket(entry.0, pilots.len())].push(*entry);
-    }
-    let mut order: Vec<usize> = (0..buckets.len()).collect();
-    order.sort_by_key(|&bucket| (std::cmp::Reverse(buckets[bucket].len()), bucket));
-    let mut targets = Vec::new();
-    for bucket in order {
-        pilots[bucket] = (0..=u16::MAX)
-            .find(|&pilot| {
-                targets.clear();
-                buckets[bucket].iter().all(|(hash, _)| {
-                    let target = key::slot(*hash, pilot, slots.len());
-                    let free = slots[target].is_none() && !targets.contains(&target);
-                    targets.push(target);
-                    free
-                })
-            })
-            .expect("a pilot exists for every bucket");
-        for (hash, value) in &buckets[bucket] {
-            let target = key::slot(*hash, pilots[bucket], slots.len());
-            slots[target] = Some(*value);
-        }
-    }
-    (slots, pilots)
-}
-
-/// The same, of buckets of [`KEYS_PER_PILOT`].
-fn place<T: Copy>(keyed: &[(u64, T)]) -> (Vec<Option<T>>, Vec<u16>) {
-    place_by(keyed, (keyed.len() / KEYS_PER_PILOT).next_power_of_two())
+fn write(out: &Path, name: &str, data: &[u8]) {
+    fs::write(out.join(name), data).expect("OUT_DIR is writable");
 }
 
 /// Classes of `src/bpe/unicode.rs`, in its bit order; what no property claims is `OTHER`.
@@ -359,15 +264,43 @@ const CLASSES: [(u8, &str); 7] = [
     (1 << 7, r"[\r\n]"),
 ];
 
+/// [`made::place`] of tables that are as small as can be.
+fn place<T: Copy>(keyed: &[(u64, T)]) -> (Vec<Option<T>>, Vec<u16>) {
+    made::place(keyed, SLOTS_PERCENT)
+}
+
+/// Sets that only some split rules ask for.
+const RANGES: [(&str, &str); 2] = [("han", r"\p{Han}"), ("signs", r"[\p{P}\p{S}]")];
+
+/// Writes the first and the last code point of each range of the sets.
+fn write_ranges(out: &Path) {
+    for (name, pattern) in RANGES {
+        let ranges = code_points(pattern);
+        let bounds = ranges
+            .ranges()
+            .iter()
+            .flat_map(|range| [range.start(), range.end()]);
+        let bytes: Vec<u8> = bounds
+            .flat_map(|bound| u32::from(bound).to_le_bytes())
+            .collect();
+        write(out, &format!("ranges.{name}"), &bytes);
+    }
+}
+
+/// The set that a pattern stands for.
+fn code_points(pattern: &str) -> ClassUnicode {
+    let hir = regex_syntax::parse(pattern).expect("a valid pattern");
+    match hir.into_kind() {
+        HirKind::Class(Class::Unicode(set)) => set,
+        _ => panic!("{pattern} is not a set of code points"),
+    }
+}
+
 /// Writes the two-level class table: a block number for every 128 code points, and the blocks.
 fn write_classes(out: &Path) {
     let mut classes = vec![1u8; 0x11_0000];
     for (class, pattern) in CLASSES {
-        let hir = regex_syntax::parse(pattern).expect("a valid pattern");
-        let HirKind::Class(Class::Unicode(set)) = hir.kind() else {
-            panic!("{pattern} is not a set of code points")
-        };
-        for range in set.ranges() {
+        for range in code_points(pattern).ranges() {
             let members = &mut classes[range.start() as usize..=range.end() as usize];
             assert!(
                 members.iter().all(|&c| c == 1),
@@ -376,13 +309,9 @@ fn write_classes(out: &Path) {
             members.fill(class);
         }
     }
-    let fnv = classes
-        .iter()
-        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, &class| {
-            (hash ^ u64::from(class)).wrapping_mul(0x0000_0100_0000_01B3)
-        });
     assert_eq!(
-        fnv, CLASSES_FNV,
+        fnv_1a(classes.iter().copied()),
+        CLASSES_FNV,
         "regex-syntax no longer has the tables of Unicode 16.0.0"
     );
     fs::write(out.join("classes.two_bytes"), &classes[..1 << 11]).expect("OUT_DIR is writable");

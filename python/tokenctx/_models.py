@@ -34,7 +34,17 @@ Dialect = Literal[
     "openai-chat", "openai-responses", "anthropic", "gemini", "bedrock-converse", "vscode"
 ]
 EncodingName = Literal[
-    "o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "p50k_edit", "r50k_base", "gpt2"
+    "o200k_base",
+    "o200k_harmony",
+    "cl100k_base",
+    "p50k_base",
+    "p50k_edit",
+    "r50k_base",
+    "gpt2",
+    "deepseek_v3",
+    "kimi_k2",
+    "mistral_v3",
+    "qwen2",
 ]
 CountOnlyName = Literal["claude_v3", "claude_v4_7", "claude_v4_8", "gemma"]
 

@@ -3,17 +3,19 @@
 use crate::bpe::merge::piece;
 use crate::bpe::scan;
 use crate::bpe::special::{self, Specials};
-use crate::bpe::split::{Cl100k, O200k, R50k, Rule};
+use crate::bpe::split::deepseek::DeepSeek;
+use crate::bpe::split::rule::SplitRule;
+use crate::bpe::split::{Cl100k, Kimi, Llama3, O200k, Qwen, R50k, Tekken};
 use crate::bpe::table::key::MAX_TOKEN_BYTES;
 use crate::bpe::table::memo::MemoKey;
-use crate::bpe::table::{self, NONE, Vocabulary};
+use crate::bpe::table::{self, NONE, Vocabulary, packed};
 use crate::interrupt::Steps;
 
 /// Copy handle to an encoding: a split rule and a vocabulary.
 ///
 /// Text is only text: the spelling of a special token has no meaning and is counted as ordinary
-/// characters, as `encode_ordinary` of `tiktoken` does. Every encoding is ready from the start;
-/// nothing is loaded.
+/// characters, as `encode_ordinary` of `tiktoken` does. OpenAI's encodings are ready from the start;
+/// the tables of another vendor's are made when it is first used, in some 50 ms.
 ///
 /// ```
 /// use tokenctx::bpe::Encoding;
@@ -36,11 +38,16 @@ enum Name {
     P50kEdit,
     R50kBase,
     Gpt2,
+    DeepSeekV3,
+    KimiK2,
+    MistralV3,
+    Qwen2,
 }
 
 impl Encoding {
-    /// All encodings, the newest first. Two differ from another in name and special tokens alone.
-    pub const ALL: [Encoding; 7] = [
+    /// All encodings: OpenAI's, the newest first, two of which differ from another in name and special
+    /// tokens alone; then those of other vendors.
+    pub const ALL: [Encoding; 11] = [
         Encoding::of(Name::O200kBase),
         Encoding::of(Name::O200kHarmony),
         Encoding::of(Name::Cl100kBase),
@@ -48,6 +55,10 @@ impl Encoding {
         Encoding::of(Name::P50kEdit),
         Encoding::of(Name::R50kBase),
         Encoding::of(Name::Gpt2),
+        Encoding::of(Name::DeepSeekV3),
+        Encoding::of(Name::KimiK2),
+        Encoding::of(Name::MistralV3),
+        Encoding::of(Name::Qwen2),
     ];
 
     const fn of(name: Name) -> Encoding {
@@ -71,6 +82,10 @@ impl Encoding {
             Name::P50kEdit => "p50k_edit",
             Name::R50kBase => "r50k_base",
             Name::Gpt2 => "gpt2",
+            Name::DeepSeekV3 => "deepseek_v3",
+            Name::KimiK2 => "kimi_k2",
+            Name::MistralV3 => "mistral_v3",
+            Name::Qwen2 => "qwen2",
         }
     }
 
@@ -91,7 +106,7 @@ impl Encoding {
     /// Number of tokens in `text` if it is at most `limit`, else `limit + 1`.
     ///
     /// Stops as soon as the answer is known; a text that is far too long is not even read, because
-    /// no token is longer than 128 bytes.
+    /// no token is longer than 256 bytes.
     pub fn count_at_most(self, text: &str, limit: u64) -> u64 {
         let beyond = limit.saturating_add(1);
         if text.len().div_ceil(MAX_TOKEN_BYTES) as u64 > limit {
@@ -154,12 +169,12 @@ impl Encoding {
     }
 
     fn encode_into(self, text: &str, tokens: &mut Vec<u32>) {
-        let vocabulary = self.vocabulary();
+        let (vocabulary, rule) = (self.vocabulary(), self.split_rule());
         let text = text.as_bytes();
         let (mut start, mut steps) = (0, Steps::default());
         while start < text.len() {
             steps.step();
-            let end = self.piece_end(text, start);
+            let end = rule.end(text, start);
             match vocabulary.rank(text, start, end) {
                 NONE => piece::encode(vocabulary, text, start, end, tokens),
                 rank => tokens.push(rank),
@@ -183,7 +198,7 @@ impl Encoding {
     }
 
     /// The vocabulary as a `.tiktoken` file: base64 of the token, a space, the rank, a line end;
-    /// by rank. Byte for byte the published file.
+    /// by rank. Of OpenAI's byte for byte the published file.
     pub fn rank_file(self) -> Vec<u8> {
         let mut file = Vec::new();
         for (rank, token) in self.vocabulary().tokens() {
@@ -195,7 +210,20 @@ impl Encoding {
 
     /// Number of its vocabulary in what is remembered, below 16.
     pub(crate) fn number(self) -> u64 {
-        self.vocabulary().number
+        match self.packed() {
+            Some(packed) => packed.number(),
+            None => self.vocabulary().number,
+        }
+    }
+
+    fn packed(self) -> Option<&'static packed::Packed> {
+        match self.name {
+            Name::DeepSeekV3 => Some(&packed::DEEPSEEK_V3),
+            Name::KimiK2 => Some(&packed::KIMI_K2),
+            Name::MistralV3 => Some(&packed::MISTRAL_V3),
+            Name::Qwen2 => Some(&packed::QWEN2),
+            _ => None,
+        }
     }
 
     fn vocabulary(self) -> &'static Vocabulary {
@@ -204,6 +232,10 @@ impl Encoding {
             Name::Cl100kBase => &table::CL100K,
             Name::P50kBase | Name::P50kEdit => &table::P50K,
             Name::R50kBase | Name::Gpt2 => &table::R50K,
+            Name::DeepSeekV3 => packed::DEEPSEEK_V3.vocabulary(),
+            Name::KimiK2 => packed::KIMI_K2.vocabulary(),
+            Name::MistralV3 => packed::MISTRAL_V3.vocabulary(),
+            Name::Qwen2 => packed::QWEN2.vocabulary(),
         }
     }
 
@@ -214,29 +246,35 @@ impl Encoding {
             Name::Cl100kBase => &special::CL100K,
             Name::P50kEdit => &special::P50K_EDIT,
             Name::P50kBase | Name::R50kBase | Name::Gpt2 => &special::R50K,
+            _ => &special::UNTOLD,
         }
     }
 
-    fn piece_end(self, text: &[u8], start: usize) -> usize {
+    fn split_rule(self) -> SplitRule {
         match self.name {
-            Name::O200kBase | Name::O200kHarmony => O200k::end(text, start),
-            Name::Cl100kBase => Cl100k::end(text, start),
-            Name::P50kBase | Name::P50kEdit | Name::R50kBase | Name::Gpt2 => R50k::end(text, start),
+            Name::O200kBase | Name::O200kHarmony => SplitRule::O200k,
+            Name::Cl100kBase => SplitRule::Cl100k,
+            Name::P50kBase | Name::P50kEdit | Name::R50kBase | Name::Gpt2 => SplitRule::R50k,
+            Name::DeepSeekV3 => SplitRule::DeepSeek,
+            Name::KimiK2 => SplitRule::Kimi,
+            Name::MistralV3 => SplitRule::Tekken,
+            Name::Qwen2 => SplitRule::Qwen,
         }
     }
 
     /// The count, or any number above `limit` if that is where it leads.
     fn count_until(self, key: MemoKey, text: &str, limit: u64) -> u64 {
-        let (vocabulary, text) = (self.vocabulary(), text.as_bytes());
-        match self.name {
-            Name::O200kBase | Name::O200kHarmony => {
-                scan::count::<O200k>(vocabulary, key, text, limit)
-            }
-            Name::Cl100kBase => scan::count::<Cl100k>(vocabulary, key, text, limit),
-            Name::P50kBase | Name::P50kEdit | Name::R50kBase | Name::Gpt2 => {
-                scan::count::<R50k>(vocabulary, key, text, limit)
-            }
-        }
+        let count = match self.split_rule() {
+            SplitRule::O200k => scan::count::<O200k>,
+            SplitRule::Cl100k => scan::count::<Cl100k>,
+            SplitRule::R50k => scan::count::<R50k>,
+            SplitRule::Llama3 => scan::count::<Llama3>,
+            SplitRule::Qwen => scan::count::<Qwen>,
+            SplitRule::Tekken => scan::count::<Tekken>,
+            SplitRule::Kimi => scan::count::<Kimi>,
+            SplitRule::DeepSeek => scan::count::<DeepSeek>,
+        };
+        count(self.vocabulary(), key, text.as_bytes(), limit)
     }
 }
 

@@ -116,7 +116,8 @@ fn count_blocks<R: Rule, L: MergeKernel>(
     // A piece has a token at least.
     while start < text.len() && tokens + pieces.found() <= limit {
         let mut ends = 0;
-        if start >= alone && (L::CHARACTERS || R::IS_OF_BYTES || !starts_wide(&text[start..])) {
+        let knows_wide = R::IS_OF_BYTES || L::CHARACTERS && R::KNOWS_CHARACTERS;
+        if R::KNOWS_BLOCKS && start >= alone && (knows_wide || !starts_wide(&text[start..])) {
             ends = block_ends::<R, L>(&text[start..]);
             let end = text.len().min(start + BLOCK);
             if ends == 0 && !text[start..end].is_ascii() {
@@ -152,7 +153,7 @@ fn block_ends<R: Rule, L: Lanes>(rest: &[u8]) -> u64 {
     };
     let mut block = Block::new::<L>(window, rest.len());
     // Two copies of the rule: that of ASCII has fewer classes.
-    if L::CHARACTERS && !R::IS_OF_BYTES && block.wide != 0 {
+    if L::CHARACTERS && R::KNOWS_CHARACTERS && !R::IS_OF_BYTES && block.wide != 0 {
         L::characters(window, &mut block);
         R::starts::<L>(&block, rest).ends::<L>(&block, rest.len())
     } else {
@@ -182,8 +183,9 @@ fn count_one_by_one<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
 mod tests {
     use super::*;
     use crate::bpe::random_texts::random_texts;
-    use crate::bpe::split::{Cl100k, Gemma, O200k, R50k};
-    use crate::bpe::table::{CL100K, O200K, P50K, R50K};
+    use crate::bpe::split::deepseek::DeepSeek;
+    use crate::bpe::split::{Cl100k, Gemma, Kimi, Llama3, O200k, Qwen, R50k, Tekken};
+    use crate::bpe::table::{CL100K, GEMMA, O200K, P50K, R50K, packed};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// What the algebra of blocks looks at: all classes, and the long runs that leave a block.
@@ -296,6 +298,10 @@ mod tests {
                 check_ends_by_all::<Cl100k>(&text),
                 check_ends_by_all::<R50k>(&text),
                 check_ends_by_all::<Gemma>(&text),
+                check_ends_by_all::<Kimi>(&text),
+                check_ends_by_all::<Llama3>(&text),
+                check_ends_by_all::<Qwen>(&text),
+                check_ends_by_all::<Tekken>(&text),
             ] {
                 told = [told[0] + portable, told[1] + all];
             }
@@ -321,6 +327,9 @@ mod tests {
             unsafe {
                 check_ends_by_avx512::<O200k>(&text);
                 check_ends_by_avx512::<Cl100k>(&text);
+                check_ends_by_avx512::<Kimi>(&text);
+                check_ends_by_avx512::<Qwen>(&text);
+                check_ends_by_avx512::<Tekken>(&text);
             }
         }
     }
@@ -372,6 +381,11 @@ mod tests {
             check::<O200k>(&O200K, &text);
             check::<Cl100k>(&CL100K, &text);
             check::<R50k>(&R50K, &text);
+            check::<Gemma>(&GEMMA, &text);
+            check::<DeepSeek>(packed::DEEPSEEK_V3.vocabulary(), &text);
+            check::<Kimi>(packed::KIMI_K2.vocabulary(), &text);
+            check::<Qwen>(packed::QWEN2.vocabulary(), &text);
+            check::<Tekken>(packed::MISTRAL_V3.vocabulary(), &text);
         }
     }
 

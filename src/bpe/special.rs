@@ -25,6 +25,11 @@ pub(crate) static R50K: Specials = Specials {
     named: &[(END_OF_TEXT, 50_256)],
     reserved: &[],
 };
+/// Those of a vendor who is not OpenAI: they are left out.
+pub(crate) static UNTOLD: Specials = Specials {
+    named: &[],
+    reserved: &[],
+};
 pub(crate) static P50K_EDIT: Specials = Specials {
     named: &[
         (END_OF_TEXT, 50_256),

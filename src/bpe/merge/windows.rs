@@ -35,7 +35,7 @@
 use crate::bpe::merge::guess::{Followers, guess};
 use crate::bpe::merge::tree_window;
 use crate::bpe::merge::window::{self, LookUp, MergeWindow, SmallWindow, WINDOWS_AT_ONCE};
-use crate::bpe::table::key::MAX_TOKEN_BYTES;
+use crate::bpe::table::key::LONG_TOKEN_BYTES;
 use crate::bpe::table::{NONE, Vocabulary};
 
 /// Bytes that a window shares with what is done.
@@ -245,7 +245,7 @@ impl<'a> Reader<'a> {
         let more = run_after(self.cell, end);
         let fits =
             end + more <= self.start + LargeWindow::BYTES || end > self.start + LargeWindow::BYTES;
-        if !is_small && fits && (RUN..MAX_TOKEN_BYTES).contains(&more) {
+        if !is_small && fits && (RUN..LONG_TOKEN_BYTES).contains(&more) {
             return end + more;
         }
         self.unsettled = UNSETTLED;
@@ -442,7 +442,7 @@ fn run_after(cell: &[u8], end: usize) -> usize {
         return 0;
     };
     let pairs = cell[end..].iter().zip(&cell[end - period..]);
-    let pairs = pairs.take(MAX_TOKEN_BYTES);
+    let pairs = pairs.take(LONG_TOKEN_BYTES);
     pairs.take_while(|(byte, before)| byte == before).count()
 }
 

@@ -17,6 +17,7 @@ pub(super) mod avx512;
 pub(crate) mod block;
 #[cfg(target_arch = "x86_64")]
 pub(in crate::bpe) mod characters;
+pub(in crate::bpe) mod deepseek;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 pub(in crate::bpe) mod rule;
@@ -39,6 +40,12 @@ use crate::bpe::split::unicode::{
 
 /// A split rule.
 pub(in crate::bpe) trait Rule {
+    /// Whether [`Rule::starts`] tells anything.
+    const KNOWS_BLOCKS: bool = true;
+
+    /// Whether [`Rule::starts`] may be asked about characters that are not ASCII, each with its class.
+    const KNOWS_CHARACTERS: bool = true;
+
     /// End of the piece that starts at `start`, which is a character of the UTF-8 `text`.
     fn end(text: &[u8], start: usize) -> usize;
 
@@ -158,37 +165,79 @@ const PUNCTUATION: u8 = OTHER | MARK;
 /// \s+(?!\S)
 /// \s+
 /// ```
-pub(in crate::bpe) struct O200k;
+pub(in crate::bpe) type O200k = Cased<true, 3, true, false>;
 
-impl Rule for O200k {
+/// The rule of Mistral's Tekken: as [`O200k`], but without contractions, and each digit is a piece.
+pub(in crate::bpe) type Tekken = Cased<false, 1, true, false>;
+
+/// The rule of Kimi: as [`O200k`], but a run of Han characters is a piece of its own and belongs to no
+/// word, and slashes do not belong to the punctuation before them.
+///
+/// ```text
+/// [\p{Han}]+
+/// [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:...)?
+/// [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:...)?
+/// \p{N}{1,3}
+///  ?[^\s\p{L}\p{N}]+[\r\n]*
+/// \s*[\r\n]+
+/// \s+(?!\S)
+/// \s+
+/// ```
+pub(in crate::bpe) type Kimi = Cased<true, 3, false, true>;
+
+/// A rule whose words are cut where upper case follows lower case: with contractions or without, numbers
+/// of so many digits, slashes behind punctuation or not, and Han characters in words or apart.
+pub(in crate::bpe) struct Cased<
+    const CONTRACTIONS: bool,
+    const DIGITS: usize,
+    const SLASHES: bool,
+    const HAN_APART: bool,
+>;
+
+impl<const CONTRACTIONS: bool, const DIGITS: usize, const SLASHES: bool, const HAN_APART: bool> Rule
+    for Cased<CONTRACTIONS, DIGITS, SLASHES, HAN_APART>
+{
+    // A block does not tell Han characters from other letters without case.
+    const KNOWS_CHARACTERS: bool = !HAN_APART;
+
     #[inline(always)]
     fn end(text: &[u8], start: usize) -> usize {
+        let word_end = |end| match CONTRACTIONS {
+            true => contraction_end::<true>(text, end),
+            false => end,
+        };
         let (first, length) = class_at(text, start);
+        if HAN_APART && unicode::is_han_at(text, start) {
+            return han_end(text, start + length);
+        }
         if first & LETTER != 0 {
-            let (Word::Lowered(end) | Word::Upper(end)) = word(text, start);
-            return contraction_end::<true>(text, end);
+            let (Word::Lowered(end) | Word::Upper(end)) = word::<HAN_APART>(text, start);
+            return word_end(end);
         }
         let next = start + length;
         if first == NUMBER {
-            return run_end_at_most(text, next, NUMBER, 2);
+            return run_end_at_most(text, next, NUMBER, DIGITS - 1);
         }
         let (second, _) = class_at(text, next);
-        if first != NEWLINE && second & (LETTER | MARK) != 0 {
-            let end = match word(text, next) {
+        let is_word =
+            second & (LETTER | MARK) != 0 && !(HAN_APART && unicode::is_han_at(text, next));
+        if first != NEWLINE && is_word {
+            let end = match word::<HAN_APART>(text, next) {
                 Word::Lowered(end) => end,
                 // The first alternative without its prefix comes before the second with it: a mark
                 // is both a prefix and a word.
                 Word::Upper(_) if first == MARK => next,
                 Word::Upper(end) => end,
             };
-            return contraction_end::<true>(text, end);
+            return word_end(end);
         }
         if first == MARK {
-            return contraction_end::<true>(text, next);
+            return word_end(next);
         }
-        if first == OTHER || (text[start] == b' ' && second == OTHER) {
+        if first == OTHER || (text[start] == b' ' && second & PUNCTUATION != 0) {
             let end = run_end(text, next, PUNCTUATION);
-            return bytes_end(text, end, |byte| matches!(byte, b'\r' | b'\n' | b'/'));
+            let belongs = |byte| matches!(byte, b'\r' | b'\n') || (SLASHES && byte == b'/');
+            return bytes_end(text, end, belongs);
         }
         let white = White::at(text, start);
         match white.after_newline {
@@ -202,9 +251,10 @@ impl Rule for O200k {
         let letters = block.letter() | block.mark;
         let other = block.other & !block.mark;
         let lower = letters & !block.upper;
-        let mut bits = prefixed_starts(block, letters, other) | block.upper & after(lower);
+        let mut bits =
+            prefixed_starts::<DIGITS>(block, letters, other) | block.upper & after(lower);
         let (mut quotes, mut previous) = (block.quote & after(letters), 0);
-        while quotes != 0 {
+        while CONTRACTIONS && quotes != 0 {
             let at = quotes.trailing_zeros() as usize;
             let quote = byte::<L>(block, at);
             let end = contraction_end::<true>(rest, quote);
@@ -222,8 +272,9 @@ impl Rule for O200k {
         let backtracking = block.upper & after(lower & !block.lower);
         let indents = block.blank() & after(block.newline);
         let breaks = block.newline & after(other);
+        let slashes = if SLASHES { block.slash } else { 0 };
         let trusted = before_runs(block.blank(), indents, block.newline | unknown)
-            .min(before_runs(block.newline, breaks, block.slash))
+            .min(before_runs(block.newline, breaks, slashes))
             .min(backtracking.trailing_zeros())
             .min(visible(block, unknown));
         Starts { bits, trusted }
@@ -242,9 +293,19 @@ impl Rule for O200k {
 /// \s+(?!\S)
 /// \s
 /// ```
-pub(in crate::bpe) struct Cl100k;
+pub(in crate::bpe) type Cl100k = Uncased<3, false>;
 
-impl Rule for Cl100k {
+/// The rule of Llama 3 and GLM: as [`Cl100k`], but line ends end a piece at the end of the text too.
+pub(in crate::bpe) type Llama3 = Uncased<3, true>;
+
+/// The rule of Qwen: as [`Llama3`], but each digit is a piece.
+pub(in crate::bpe) type Qwen = Uncased<1, true>;
+
+/// A rule whose words are runs of letters: with numbers of so many digits, and line ends that end a
+/// piece in the white space at the end of a text too, or not.
+pub(in crate::bpe) struct Uncased<const DIGITS: usize, const LINES: bool>;
+
+impl<const DIGITS: usize, const LINES: bool> Rule for Uncased<DIGITS, LINES> {
     #[inline(always)]
     fn end(text: &[u8], start: usize) -> usize {
         let (first, length) = class_at(text, start);
@@ -253,7 +314,7 @@ impl Rule for Cl100k {
             return run_end(text, next, LETTER);
         }
         if first == NUMBER {
-            return run_end_at_most(text, next, NUMBER, 2);
+            return run_end_at_most(text, next, NUMBER, DIGITS - 1);
         }
         let contraction = contraction_end::<true>(text, start);
         if contraction > start {
@@ -269,7 +330,7 @@ impl Rule for Cl100k {
         }
         let white = White::at(text, start);
         match white.after_newline {
-            Some(end) if white.end < text.len() => end,
+            Some(end) if LINES || white.end < text.len() => end,
             _ => white.end_before_word(text),
         }
     }
@@ -277,11 +338,17 @@ impl Rule for Cl100k {
     #[inline(always)]
     fn starts<L: Lanes>(block: &Block, rest: &[u8]) -> Starts {
         let quotes = block.quote & firsts(block.other) & !after(block.space);
-        let bits = prefixed_starts(block, block.letter(), block.other)
+        let bits = prefixed_starts::<DIGITS>(block, block.letter(), block.other)
             | contractions::<true, L>(block, quotes, rest).0;
         let indents = block.blank() & after(block.newline);
         let ends = block.newline | block.wide | !block.text;
-        let trusted = before_runs(block.blank(), indents, ends).min(visible(block, block.wide));
+        let mut trusted = before_runs(block.blank(), indents, ends).min(visible(block, block.wide));
+        if LINES && block.last {
+            // White space that ends the text is left to the function above.
+            let before = u64::BITS - (block.text & !block.white).leading_zeros();
+            let ends_white = block.white.checked_shr(before).is_some_and(|it| it != 0);
+            trusted = trusted.min(if ends_white { before } else { u64::BITS });
+        }
         Starts { bits, trusted }
     }
 }
@@ -438,13 +505,17 @@ fn before_long_run(bits: u64) -> u32 {
 
 /// What the rules with a prefix have in common, by what they take for letters and for punctuation.
 #[inline(always)]
-fn prefixed_starts(block: &Block, letters: u64, other: u64) -> u64 {
+fn prefixed_starts<const DIGITS: usize>(block: &Block, letters: u64, other: u64) -> u64 {
     let blank = block.blank();
     let punctuation = firsts(other) & !after(block.space);
     let letters = firsts(letters) & !after(blank | punctuation);
     let blanks = blank & (!after(block.white) | after(block.newline) | before_word(block));
     let newlines = block.newline & !after(block.white | other);
-    punctuation | letters | blanks | newlines | thirds(block.digit)
+    let numbers = match DIGITS {
+        1 => block.digit,
+        _ => thirds(block.digit),
+    };
+    punctuation | letters | blanks | newlines | numbers
 }
 
 /// Ends of the contractions at `quotes`, which are starts of pieces, and the letters inside them.
@@ -479,22 +550,44 @@ enum Word {
 /// The word at `start`, which is a letter or a mark.
 ///
 /// A letter without case, or a mark, belongs to both halves of the first alternative. If upper
-/// case follows the last of them, the expression backtracks to it: the word ends there.
+/// case follows the last of them, the expression backtracks to it: the word ends there. With
+/// `HAN_APART`, Han characters are no part of it.
 #[inline(always)]
-fn word(text: &[u8], start: usize) -> Word {
+fn word<const HAN_APART: bool>(text: &[u8], start: usize) -> Word {
     let (mut at, mut after_caseless) = (start, None);
     loop {
         let (class, length) = class_at(text, at);
         match class {
+            LOWER if HAN_APART => return Word::Lowered(lower_end_before_han(text, at + length)),
             LOWER => return Word::Lowered(run_end(text, at + length, LOWER | CASELESS | MARK)),
             UPPER => at += length,
-            CASELESS | MARK => {
+            CASELESS | MARK if !(HAN_APART && unicode::is_han_at(text, at)) => {
                 at += length;
                 after_caseless = Some(at);
             }
             _ => return after_caseless.map_or(Word::Upper(at), Word::Lowered),
         }
     }
+}
+
+/// End of the run at `at` of what may end a word: no upper case and no Han character.
+fn lower_end_before_han(text: &[u8], mut at: usize) -> usize {
+    loop {
+        at = run_end(text, at, LOWER);
+        let (class, length) = class_at(text, at);
+        if class & (CASELESS | MARK) == 0 || unicode::is_han_at(text, at) {
+            return at;
+        }
+        at += length;
+    }
+}
+
+/// End of the run of Han characters at `at`.
+fn han_end(text: &[u8], mut at: usize) -> usize {
+    while unicode::is_han_at(text, at) {
+        at += class_at(text, at).1;
+    }
+    at
 }
 
 /// End of the contraction at `at` (`'s`, `'t`, `'re`, `'ve`, `'m`, `'ll`, `'d`), or `at`.

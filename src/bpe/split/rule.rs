@@ -1,7 +1,7 @@
 //! Split rules by name, for vocabularies that come at run time.
 
-use crate::bpe::split::unicode::{NEWLINE, NUMBER, SPACE, class_at};
-use crate::bpe::split::{Cl100k, O200k, R50k, Rule};
+use crate::bpe::split::deepseek::DeepSeek;
+use crate::bpe::split::{Cl100k, Kimi, Llama3, O200k, Qwen, R50k, Rule, Tekken};
 
 /// How a text is cut into pieces.
 ///
@@ -18,14 +18,20 @@ pub enum SplitRule {
     Cl100k,
     /// That of `r50k_base` and GPT-2.
     R50k,
-    /// That of Llama 3: as `cl100k_base`, but line ends end a piece at the end of the text too.
+    /// That of Llama 3 and GLM: as `cl100k_base`, but line ends end a piece at the end of the text too.
     Llama3,
     /// That of Qwen: as Llama 3, but each digit is a piece.
     Qwen,
+    /// That of Mistral's Tekken: as `o200k_base`, without contractions, and each digit is a piece.
+    Tekken,
+    /// That of Kimi: as `o200k_base`, but Han characters are apart.
+    Kimi,
+    /// That of DeepSeek: three rules one after the other.
+    DeepSeek,
 }
 
 /// Rule, its names, and the regular expressions that it implements.
-const RULES: [(SplitRule, &[&str], &[&str]); 5] = [
+const RULES: [(SplitRule, &[&str], &[&str]); 8] = [
     (
         SplitRule::O200k,
         &["o200k_base", "o200k_harmony"],
@@ -61,7 +67,7 @@ const RULES: [(SplitRule, &[&str], &[&str]); 5] = [
     ),
     (
         SplitRule::Llama3,
-        &["llama3"],
+        &["llama3", "glm"],
         &[concat!(
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}",
             r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -69,10 +75,49 @@ const RULES: [(SplitRule, &[&str], &[&str]); 5] = [
     ),
     (
         SplitRule::Qwen,
-        &["qwen"],
+        &["qwen", "qwen2"],
         &[concat!(
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}",
             r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        )],
+    ),
+    (
+        SplitRule::Tekken,
+        &["mistral_v3"],
+        &[concat!(
+            r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+            r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+            r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        )],
+    ),
+    (
+        SplitRule::Kimi,
+        &["kimi_k2"],
+        &[concat!(
+            r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*",
+            r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+            r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+",
+            r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+            r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        )],
+    ),
+    // The vendor cuts by three expressions, one after the other: this is the same at once. What none
+    // of them takes is a piece as far as it goes.
+    (
+        SplitRule::DeepSeek,
+        &["deepseek_v3"],
+        &[concat!(
+            r"\p{N}{1,3}|(?:(?=[\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}])[^\p{L}\p{P}\p{S}])?",
+            r"(?:(?=[\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}])[\p{L}\p{M}])+",
+            r"|(?:(?=[\x{3040}-\x{30FF}])[\p{P}\p{S}])+",
+            r"|(?:(?=[\x{3040}-\x{30FF}])[^\p{L}\p{M}\p{P}\p{S}]",
+            r"(?!(?=[\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}])[\p{L}\p{M}]))+",
+            r"|[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}\p{N}]?",
+            r"(?:(?![\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}])[\p{L}\p{M}])+",
+            r"| ?(?:(?![\x{3040}-\x{30FF}])[\p{P}\p{S}])+[\r\n]*|\s*[\r\n]+",
+            r"|\s+(?![^\s\p{N}\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}])|\s+",
+            r"|(?:[^\s\p{L}\p{M}\p{N}\p{P}\p{S}\x{3040}-\x{30FF}]",
+            r"(?!(?![\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}])[\p{L}\p{M}]))+",
         )],
     ),
 ];
@@ -104,30 +149,11 @@ impl SplitRule {
             SplitRule::O200k => O200k::end(text, start),
             SplitRule::Cl100k => Cl100k::end(text, start),
             SplitRule::R50k => R50k::end(text, start),
-            SplitRule::Llama3 => line_end(text, start, Cl100k::end(text, start)),
-            SplitRule::Qwen => match class_at(text, start) {
-                (NUMBER, length) => start + length,
-                _ => line_end(text, start, Cl100k::end(text, start)),
-            },
+            SplitRule::Llama3 => Llama3::end(text, start),
+            SplitRule::Qwen => Qwen::end(text, start),
+            SplitRule::Tekken => Tekken::end(text, start),
+            SplitRule::Kimi => Kimi::end(text, start),
+            SplitRule::DeepSeek => DeepSeek::end(text, start),
         }
     }
-}
-
-/// `end`; but of white space that ends the text, the end of the last line.
-fn line_end(text: &[u8], start: usize, end: usize) -> usize {
-    let (mut at, mut after_newline) = (start, end);
-    if end < text.len() {
-        return end;
-    }
-    while at < end {
-        let (class, length) = class_at(text, at);
-        if class & (SPACE | NEWLINE) == 0 {
-            return end;
-        }
-        at += length;
-        if class == NEWLINE {
-            after_newline = at;
-        }
-    }
-    after_newline
 }

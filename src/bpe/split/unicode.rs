@@ -95,6 +95,48 @@ fn wide_character_at(text: &[u8], at: usize, lead: u8) -> (u32, usize) {
     }
 }
 
+/// Han characters, and punctuation and symbols: ranges, the first and the last of each.
+static HAN: &[[u8; 8]] = include_bytes!(concat!(env!("OUT_DIR"), "/ranges.han"))
+    .as_chunks()
+    .0;
+static SIGNS: &[[u8; 8]] = include_bytes!(concat!(env!("OUT_DIR"), "/ranges.signs"))
+    .as_chunks()
+    .0;
+
+/// The first Han character.
+const FIRST_HAN: u32 = 0x2E80;
+
+/// The Han characters that most texts have.
+const COMMON_HAN: std::ops::RangeInclusive<u32> = 0x4E00..=0x9FFF;
+
+/// Whether the character at `at` is of the script Han: `\p{Han}`.
+#[inline(always)]
+pub(in crate::bpe) fn is_han_at(text: &[u8], at: usize) -> bool {
+    let (code, _) = character_at(text, at);
+    code >= FIRST_HAN && (COMMON_HAN.contains(&code) || is_in(HAN, code))
+}
+
+/// Whether `code` is punctuation or a symbol: `[\p{P}\p{S}]`.
+#[inline(always)]
+pub(in crate::bpe) fn is_sign(code: u32) -> bool {
+    match char::from_u32(code) {
+        Some(character) if character.is_ascii() => character.is_ascii_punctuation(),
+        _ => is_in(SIGNS, code),
+    }
+}
+
+/// Whether `code` is in one of `ranges`, which ascend.
+#[inline(never)]
+fn is_in(ranges: &[[u8; 8]], code: u32) -> bool {
+    let bounds = |range: &[u8; 8]| {
+        let both = u64::from_le_bytes(*range);
+        (both & 0xFFFF_FFFF, both >> 32)
+    };
+    let code = u64::from(code);
+    let after = ranges.partition_point(|range| bounds(range).0 <= code);
+    after > 0 && bounds(&ranges[after - 1]).1 >= code
+}
+
 /// Classes of the 128 characters around that one, the lowest bits of which are 0 in the first.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

@@ -11,8 +11,14 @@
 
 use std::hint::select_unpredictable;
 
-/// No token is longer.
-pub(crate) const MAX_TOKEN_BYTES: usize = 128;
+/// No token is longer, but for a few in runs of one character.
+pub(crate) const LONG_TOKEN_BYTES: usize = 128;
+
+/// No token is longer at all.
+pub(crate) const MAX_TOKEN_BYTES: usize = 2 * LONG_TOKEN_BYTES;
+
+/// Lengths above this one are powers of two: so seven bits hold each length that occurs.
+const COUNTED_BYTES: usize = 126;
 
 /// Longest token, in bytes, whose entry is one word: nine of ten tokens that merges make.
 pub(crate) const TINY_BYTES: usize = 5;
@@ -214,18 +220,22 @@ pub(crate) fn unmarked(marked: u32) -> u32 {
 pub(crate) struct Token(pub(crate) u64);
 
 impl Token {
-    const LENGTH_BITS: u32 = MAX_TOKEN_BYTES.ilog2();
+    const LENGTH_BITS: u32 = LONG_TOKEN_BYTES.ilog2();
     const START_SHIFT: u32 = Join::BITS + Token::LENGTH_BITS;
 
     /// A rank that is no token.
     pub(crate) const NONE: Token = Token(u64::MAX);
 
-    /// `build.rs` makes it: the token of so many bytes, one at least, from `start` on in the text of all.
-    #[allow(dead_code, reason = "only build.rs makes tokens")]
+    /// The token of so many bytes, one at least, from `start` on in the text of all.
     pub(crate) fn new(join: Join, length: usize, start: usize) -> Token {
-        let length = length as u64 - 1;
-        let made = join.0 | length << Join::BITS | (start as u64) << Token::START_SHIFT;
+        let code = match length {
+            LONG_TOKEN_BYTES => COUNTED_BYTES,
+            MAX_TOKEN_BYTES => COUNTED_BYTES + 1,
+            _ => length - 1,
+        };
+        let made = join.0 | (code as u64) << Join::BITS | (start as u64) << Token::START_SHIFT;
         assert_eq!(made >> Token::START_SHIFT, start as u64, "a text too many");
+        assert_eq!(Token(made).length(), length, "a length too many");
         Token(made)
     }
 
@@ -236,7 +246,9 @@ impl Token {
 
     #[inline(always)]
     pub(crate) fn length(self) -> usize {
-        (self.0 >> Join::BITS) as usize % MAX_TOKEN_BYTES + 1
+        let length = (self.0 >> Join::BITS) as usize % LONG_TOKEN_BYTES;
+        let power = LONG_TOKEN_BYTES << (length & 1);
+        select_unpredictable(length < COUNTED_BYTES, length + 1, power)
     }
 
     #[inline(always)]

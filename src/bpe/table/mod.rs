@@ -1,4 +1,5 @@
-//! Vocabularies: tables that `build.rs` wrote, used in place.
+//! Vocabularies: tables that `build.rs` wrote, used in place, or tables that are made of what it wrote
+//! ([`packed`]).
 //!
 //! Looking up bytes is one probe of a perfect hash. The hash of a key of up to 13 bytes selects a
 //! bucket (4 bytes for every 2 to 4 tokens), which has a pilot, and bits of its keys that
@@ -22,7 +23,9 @@
 //!   prefix, capitals or suffix) are 19 to 26 % (2026-11-21). [`memo`](crate::bpe::table::memo) finds more.
 
 pub(crate) mod key;
+mod made;
 pub(crate) mod memo;
+pub(in crate::bpe) mod packed;
 pub(in crate::bpe) mod rank_file;
 
 use std::hint::select_unpredictable;
@@ -30,6 +33,7 @@ use std::hint::select_unpredictable;
 use crate::bpe::prefetch::prefetch;
 use crate::bpe::split::unicode::character_at;
 use crate::bpe::table::key::{Bucket, Join, Key, Token};
+use crate::bpe::table::made::Tables;
 
 /// Rank of what is no token.
 pub(in crate::bpe) const NONE: u32 = u32::MAX;
@@ -129,6 +133,31 @@ pub(in crate::bpe) static R50K: Vocabulary = {
 pub(in crate::bpe) static GEMMA: Vocabulary = vocabulary!("gemma", 15);
 
 impl Vocabulary {
+    /// The vocabulary of tables that were made at run time, which stay for as long as the process does.
+    fn made(number: u64, tables: Tables) -> Vocabulary {
+        fn kept<T>(table: Vec<T>) -> &'static [T] {
+            table.leak()
+        }
+        let whole = "tables of the sizes that they are made with";
+        Vocabulary {
+            number,
+            bytes: kept(tables.bytes),
+            tokens: kept(tables.tokens),
+            join_slots: kept(tables.join_slots),
+            join_buckets: kept(tables.join_buckets),
+            singles: kept(tables.singles).first_chunk().expect(whole),
+            neighbours: kept(tables.neighbours),
+            split_neighbours: kept(tables.split_neighbours),
+            pairs: kept(tables.pairs).first_chunk().expect(whole),
+            long_filter: kept(tables.long_filter).first_chunk().expect(whole),
+            words: kept(tables.words),
+            tiny_slots: tables.tiny_slots,
+            short_buckets: kept(tables.short_buckets).first_chunk().expect(whole),
+            long: kept(tables.long),
+            long_pilots: kept(tables.long_pilots),
+        }
+    }
+
     /// Rank of `text[start..end]`, or [`NONE`]; the range is not empty.
     #[inline(always)]
     pub(in crate::bpe) fn rank(&self, text: &[u8], start: usize, end: usize) -> u32 {
