@@ -178,3 +178,33 @@ impl Encoding {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two with one number would remember each other's counts.
+    #[test]
+    fn test_no_two_vocabularies_share_a_number() {
+        let mut owners: Vec<(u64, &str)> = Vec::new();
+        let same = [
+            ("o200k_harmony", "o200k_base"),
+            ("p50k_edit", "p50k_base"),
+            ("gpt2", "r50k_base"),
+        ];
+        for encoding in bpe::Encoding::ALL {
+            let name = encoding.name();
+            let (_, owner) = *same.iter().find(|it| it.0 == name).unwrap_or(&(name, name));
+            owners.push((encoding.number(), owner));
+        }
+        owners.push((gemma::number(), gemma::NAME));
+        for family in ClaudeFamily::ALL {
+            owners.push((family.number(), family.name()));
+            owners.push((family.vocabulary_number(), "pieces of Claude"));
+        }
+        for (number, owner) in &owners {
+            let others = owners.iter().filter(|it| it.0 == *number && it.1 != *owner);
+            assert_eq!(others.count(), 0, "{number} of {owner}");
+        }
+    }
+}

@@ -12,8 +12,8 @@ use super::word::Word;
 use crate::bpe::table::bytes_at;
 use crate::bpe::table::memo::{Hash, Memo, MemoKey, SHORT_PIECE_BYTES};
 
-/// Number of the first vocabulary in what all vocabularies share.
-const FIRST_NUMBER: u64 = 5;
+/// Number of the first vocabulary in what all vocabularies share: no byte pair encoding has it.
+pub(super) const FIRST_NUMBER: u64 = 5;
 
 /// Places of the memo that are used: with more, less is counted again, but memory is slow when it is
 /// new.

@@ -1,5 +1,7 @@
 //! How many tokens a text has.
 
+#[cfg(test)]
+use super::counter::FIRST_NUMBER;
 use super::family::ClaudeFamily;
 use super::marker::Marker;
 use super::normal::normal;
@@ -49,6 +51,12 @@ impl ClaudeFamily {
     /// Number of the family in what is remembered of texts, from 16 to 31.
     pub(crate) fn number(self) -> u64 {
         16 + self as u64
+    }
+
+    /// The number of its vocabulary, by which pieces are remembered.
+    #[cfg(test)]
+    pub(crate) fn vocabulary_number(self) -> u64 {
+        FIRST_NUMBER + self.vocabulary().number as u64
     }
 
     /// The count, or any number above `limit` if that is where it leads.

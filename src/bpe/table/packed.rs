@@ -41,10 +41,10 @@ macro_rules! packed {
     };
 }
 
-pub(in crate::bpe) static DEEPSEEK_V3: Packed = packed!("deepseek_v3", 5, 3);
-pub(in crate::bpe) static KIMI_K2: Packed = packed!("kimi_k2", 6, 0);
-pub(in crate::bpe) static MISTRAL_V3: Packed = packed!("mistral_v3", 7, 1_000);
-pub(in crate::bpe) static QWEN2: Packed = packed!("qwen2", 8, 0);
+pub(in crate::bpe) static DEEPSEEK_V3: Packed = packed!("deepseek_v3", 9, 3);
+pub(in crate::bpe) static KIMI_K2: Packed = packed!("kimi_k2", 10, 0);
+pub(in crate::bpe) static MISTRAL_V3: Packed = packed!("mistral_v3", 11, 1_000);
+pub(in crate::bpe) static QWEN2: Packed = packed!("qwen2", 12, 0);
 
 impl Packed {
     /// Its number in what is remembered.
