@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import pickle
 import random
@@ -9,21 +10,20 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenctx
 from test_counting import ATOMS, ENCODINGS, HOSTILE, published, texts
-from tokenctx import Encoding
+from tokenctx import Encoding, _core
 
-if TYPE_CHECKING:
-    import tiktoken
-
-NAMES = (*ENCODINGS, "claude_v3", "claude_v4_7", "claude_v4_8", "gemma")
-COUNT_ONLY = NAMES[len(ENCODINGS) :]
+VENDORS = ("deepseek_v3", "kimi_k2", "mistral_v3", "qwen2")
+COUNT_ONLY = ("claude_v3", "claude_v4_7", "claude_v4_8", "gemma")
+NAMES = (*ENCODINGS, *VENDORS, *COUNT_ONLY)
 LONG_TEXT = "Why is the sky blue, and red at dusk?\n" * 1000
 
 
@@ -54,6 +54,28 @@ def test_tokens_are_those_of_tiktoken(
     assert encoding.count(text) == len(tokens)
     assert encoding.decode(tokens) == published_encoding.decode(tokens)
     assert encoding.decode_bytes(tokens) == published_encoding.decode_bytes(tokens)
+
+
+@pytest.fixture(scope="module", params=VENDORS)
+def vendor(request: pytest.FixtureRequest) -> tuple[Encoding, tiktoken.Encoding]:
+    """Another vendor's encoding, and the same by tiktoken with pattern and ranks that we ship."""
+    name = request.param
+    lines = (line.split() for line in _core.rank_file(name).splitlines())
+    ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+    pattern = _core.split_pattern(name)
+    made = tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    return Encoding(name), made
+
+
+@settings(max_examples=300)
+@given(text=texts)
+def test_tokens_of_other_vendors_are_those_of_their_pattern_and_ranks(
+    vendor: tuple[Encoding, tiktoken.Encoding], text: str
+) -> None:
+    encoding, oracle = vendor
+    tokens = oracle.encode_ordinary(text)
+    assert encoding.encode(text) == tokens
+    assert encoding.count(text) == len(tokens)
 
 
 @settings(max_examples=100)
