@@ -205,7 +205,7 @@ fn write_vocabulary(
         .iter()
         .map(|(token, rank)| (&**token, *rank))
         .collect();
-    let made = made::Tables::new(&borrowed, joins, SLOTS_PERCENT);
+    let made = made::Tables::new(&borrowed, joins, SLOTS_PERCENT).expect("hashes that differ");
     for (part, data) in [
         ("bytes", &made.bytes[..]),
         ("tokens", made.tokens.as_flattened()),
@@ -266,7 +266,7 @@ const CLASSES: [(u8, &str); 7] = [
 
 /// [`made::place`] of tables that are as small as can be.
 fn place<T: Copy>(keyed: &[(u64, T)]) -> (Vec<Option<T>>, Vec<u16>) {
-    made::place(keyed, SLOTS_PERCENT)
+    made::place(keyed, SLOTS_PERCENT).expect("hashes that differ")
 }
 
 /// Sets that only some split rules ask for.

@@ -1,11 +1,8 @@
 //! The public handle to an encoding.
 
 use crate::bpe::merge::piece;
-use crate::bpe::scan;
 use crate::bpe::special::{self, Specials};
-use crate::bpe::split::deepseek::DeepSeek;
 use crate::bpe::split::rule::SplitRule;
-use crate::bpe::split::{Cl100k, Kimi, Llama3, O200k, Qwen, R50k, Tekken};
 use crate::bpe::table::key::MAX_TOKEN_BYTES;
 use crate::bpe::table::memo::MemoKey;
 use crate::bpe::table::{self, NONE, Vocabulary, packed};
@@ -226,7 +223,7 @@ impl Encoding {
         }
     }
 
-    fn vocabulary(self) -> &'static Vocabulary {
+    fn vocabulary(self) -> &'static Vocabulary<'static> {
         match self.name {
             Name::O200kBase | Name::O200kHarmony => &table::O200K,
             Name::Cl100kBase => &table::CL100K,
@@ -264,17 +261,8 @@ impl Encoding {
 
     /// The count, or any number above `limit` if that is where it leads.
     fn count_until(self, key: MemoKey, text: &str, limit: u64) -> u64 {
-        let count = match self.split_rule() {
-            SplitRule::O200k => scan::count::<O200k>,
-            SplitRule::Cl100k => scan::count::<Cl100k>,
-            SplitRule::R50k => scan::count::<R50k>,
-            SplitRule::Llama3 => scan::count::<Llama3>,
-            SplitRule::Qwen => scan::count::<Qwen>,
-            SplitRule::Tekken => scan::count::<Tekken>,
-            SplitRule::Kimi => scan::count::<Kimi>,
-            SplitRule::DeepSeek => scan::count::<DeepSeek>,
-        };
-        count(self.vocabulary(), key, text.as_bytes(), limit)
+        let (rule, vocabulary) = (self.split_rule(), self.vocabulary());
+        rule.count(vocabulary, key, text.as_bytes(), limit)
     }
 }
 

@@ -78,7 +78,7 @@ impl Cell {
 
 /// A text that is being counted.
 pub(super) struct Counting<'a> {
-    vocabulary: &'a Vocabulary,
+    vocabulary: &'a Vocabulary<'a>,
     memo: Memo,
     text: &'a [u8],
     /// Its long cells that are being read.
@@ -87,7 +87,7 @@ pub(super) struct Counting<'a> {
 
 impl<'a> Counting<'a> {
     #[inline(always)]
-    pub(super) fn new(vocabulary: &'a Vocabulary, memo: Memo, text: &'a [u8]) -> Counting<'a> {
+    pub(super) fn new(vocabulary: &'a Vocabulary<'a>, memo: Memo, text: &'a [u8]) -> Counting<'a> {
         Counting {
             vocabulary,
             memo,

@@ -1,7 +1,9 @@
 //! An encoding whose vocabulary comes at run time.
 //!
-//! Nothing is known of such a vocabulary but its ranks: a token may not be what its own text merges
-//! to, as in that of Llama 3. So there are no cells and no windows here, but the definition: a piece
+//! If every token is what its own text merges to, as in most vocabularies, its tables are made when the
+//! file is read ([`last_joins`]), and it counts as those of the package do.
+//!
+//! Else, as with Llama 3's, there are no cells and no windows, but the definition: a piece
 //! that is a token is one token; any other is merged, lowest rank first, by a heap: n log n. Texts are
 //! remembered as those of every vocabulary; where a request is counted, of a piece above
 //! [`SAMPLED_BYTES`] only samples are merged, so that no text that a stranger sends is slow for long.
@@ -9,11 +11,15 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::bpe::merge::piece;
 use crate::bpe::split::rule::SplitRule;
-use crate::bpe::table::bytes_at;
+use crate::bpe::table::joins::last_joins;
 use crate::bpe::table::key::{self, Key, SHORT_BYTES};
+use crate::bpe::table::made::Tables;
 use crate::bpe::table::memo::{self, MemoKey};
+use crate::bpe::table::packed::SLOTS_PERCENT;
 use crate::bpe::table::rank_file::{self, RankFileError};
+use crate::bpe::table::{NONE, Vocabulary, bytes_at};
 use crate::interrupt::Steps;
 
 /// Longest piece to merge at once; a longer one is cut there.
@@ -43,17 +49,27 @@ pub struct Ranked {
     number: u64,
     rule: SplitRule,
     table: Table,
+    /// What the encodings of the package have, if every token merges to itself.
+    tables: Option<Tables>,
 }
 
 impl Ranked {
     /// The encoding of a `.tiktoken` file. Linear in its content.
     pub fn read(name: String, rule: SplitRule, content: &[u8]) -> Result<Ranked, RankFileError> {
+        let table = Table::read(content)?;
         Ok(Ranked {
             name,
             number: memo::new_number(),
             rule,
-            table: Table::read(content)?,
+            tables: table.tables(),
+            table,
         })
+    }
+
+    /// The vocabulary to count with as those of the package, if its tables are there.
+    fn vocabulary(&self) -> Option<Vocabulary<'_>> {
+        let tables = self.tables.as_ref()?;
+        Some(Vocabulary::of(self.number, tables))
     }
 
     /// Its name.
@@ -68,12 +84,15 @@ impl Ranked {
 
     /// Number of tokens in `text`. Never fails; n log n in a piece that is no token.
     pub fn count(&self, text: &str) -> u64 {
-        self.count_until(text.as_bytes(), u64::MAX)
+        self.count_until(MemoKey::default(), text.as_bytes(), u64::MAX)
     }
 
     /// About the same, remembered under `key`: of a piece above 64 KiB, eight samples are counted
     /// ([`Ranked::has_sampled`]). Linear.
     pub fn count_in(&self, key: MemoKey, text: &str) -> u64 {
+        if self.tables.is_some() {
+            return self.count_until(key, text.as_bytes(), u64::MAX);
+        }
         memo::remembered(self.number, key, text.as_bytes(), u64::MAX, || {
             let mut merge = Merge::default();
             let pieces = self.pieces(text.as_bytes());
@@ -88,6 +107,7 @@ impl Ranked {
     /// Whether [`Ranked::count_in`] takes samples of `text`.
     pub fn has_sampled(&self, text: &str) -> bool {
         text.len() > SAMPLED_BYTES
+            && self.tables.is_none()
             && self
                 .pieces(text.as_bytes())
                 .any(|it| it.len() > SAMPLED_BYTES)
@@ -99,12 +119,22 @@ impl Ranked {
         if text.len().div_ceil(self.table.max_token_bytes) as u64 > limit {
             return beyond;
         }
-        self.count_until(text.as_bytes(), limit).min(beyond)
+        self.count_until(MemoKey::default(), text.as_bytes(), limit)
+            .min(beyond)
     }
 
     /// The tokens of `text`.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         let (mut tokens, mut merge) = (Vec::new(), Merge::default());
+        if let Some(vocabulary) = self.vocabulary() {
+            for piece in self.pieces(text.as_bytes()) {
+                match vocabulary.rank(piece, 0, piece.len()) {
+                    NONE => piece::encode(&vocabulary, piece, 0, piece.len(), &mut tokens),
+                    rank => tokens.push(rank),
+                }
+            }
+            return tokens;
+        }
         for piece in self.pieces(text.as_bytes()) {
             match self.table.rank(piece, 0, piece.len()) {
                 Some(rank) => tokens.push(rank),
@@ -141,7 +171,10 @@ impl Ranked {
     }
 
     /// The count, or any number above `limit` if that is where it leads.
-    fn count_until(&self, text: &[u8], limit: u64) -> u64 {
+    fn count_until(&self, key: MemoKey, text: &[u8], limit: u64) -> u64 {
+        if let Some(vocabulary) = self.vocabulary() {
+            return self.rule.count(&vocabulary, key, text, limit);
+        }
         let (mut count, mut merge) = (0, Merge::default());
         for piece in self.pieces(text) {
             count += self.count_piece(&mut merge, piece);
@@ -255,6 +288,15 @@ impl Table {
             Some(byte) => Err(RankFileError::MissingByte(byte)),
             None => Ok(table),
         }
+    }
+
+    /// The tables of a vocabulary of whose tokens each merges to itself.
+    fn tables(&self) -> Option<Tables> {
+        let texts = (0..self.tokens.len()).map(|place| self.text(place));
+        let ranks = self.tokens.iter().map(|token| token.rank);
+        let ranked: Vec<(&[u8], u32)> = texts.zip(ranks).collect();
+        let joins = last_joins(&ranked, |text| self.rank(text, 0, text.len()))?;
+        Tables::new(&ranked, &joins, SLOTS_PERCENT)
     }
 
     /// Puts the last token into the table.

@@ -1,7 +1,10 @@
 //! Split rules by name, for vocabularies that come at run time.
 
+use crate::bpe::scan;
 use crate::bpe::split::deepseek::DeepSeek;
 use crate::bpe::split::{Cl100k, Kimi, Llama3, O200k, Qwen, R50k, Rule, Tekken};
+use crate::bpe::table::Vocabulary;
+use crate::bpe::table::memo::MemoKey;
 
 /// How a text is cut into pieces.
 ///
@@ -141,6 +144,27 @@ impl SplitRule {
         let mut rules = RULES.iter();
         let (.., patterns) = rules.find(|(_, names, _)| names.contains(&encoding))?;
         patterns.first().copied()
+    }
+
+    /// Tokens of `text` in that vocabulary, remembered under `key`, or any number above `limit` if that is
+    /// where it leads.
+    pub(in crate::bpe) fn count(
+        self,
+        vocabulary: &Vocabulary<'_>,
+        key: MemoKey,
+        text: &[u8],
+        limit: u64,
+    ) -> u64 {
+        match self {
+            SplitRule::O200k => scan::count::<O200k>(vocabulary, key, text, limit),
+            SplitRule::Cl100k => scan::count::<Cl100k>(vocabulary, key, text, limit),
+            SplitRule::R50k => scan::count::<R50k>(vocabulary, key, text, limit),
+            SplitRule::Llama3 => scan::count::<Llama3>(vocabulary, key, text, limit),
+            SplitRule::Qwen => scan::count::<Qwen>(vocabulary, key, text, limit),
+            SplitRule::Tekken => scan::count::<Tekken>(vocabulary, key, text, limit),
+            SplitRule::Kimi => scan::count::<Kimi>(vocabulary, key, text, limit),
+            SplitRule::DeepSeek => scan::count::<DeepSeek>(vocabulary, key, text, limit),
+        }
     }
 
     /// End of the piece that starts at `start`, which is a character of the UTF-8 `text`.

@@ -36,12 +36,12 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// The tables of tokens in the order of their ranks, each with its last join; with so many slots for
-    /// 100 keys. Panics if two keys have one hash.
+    /// 100 keys. Nothing if two keys have one hash.
     pub(crate) fn new(
         ranked: &[(&[u8], u32)],
         joins: &[Option<Join>],
         slots_percent: usize,
-    ) -> Tables {
+    ) -> Option<Tables> {
         let (bytes, tokens) = texts(ranked, joins);
         let (neighbours, split_neighbours) = neighbour_filters(ranked);
         let long_tokens = || ranked.iter().filter(|it| it.0.len() > key::SHORT_BYTES);
@@ -64,10 +64,10 @@ impl Tables {
             .filter_map(|(rank, join)| Some(((*join)?.hash(), rank)))
             .map(|(hash, rank)| (hash, key::marked(hash, rank, key::JOIN_MARK_BITS)))
             .collect();
-        let (join_slots, join_pilots) = place(&joined, slots_percent);
-        let (tiny_slots, tiny_pilots) = place_by(&tiny, key::BUCKETS, slots_percent);
-        let (short_slots, short_pilots) = place_by(&others, key::BUCKETS, slots_percent);
-        let (long_slots, long_pilots) = place(&long, slots_percent);
+        let (join_slots, join_pilots) = place(&joined, slots_percent)?;
+        let (tiny_slots, tiny_pilots) = place_by(&tiny, key::BUCKETS, slots_percent)?;
+        let (short_slots, short_pilots) = place_by(&others, key::BUCKETS, slots_percent)?;
+        let (long_slots, long_pilots) = place(&long, slots_percent)?;
         let mut short_buckets = buckets(&tiny, &tiny_pilots);
         short_buckets.extend(buckets(&others, &short_pilots));
         let mut words: Vec<[u8; 8]> = self::words(&tiny_slots).collect();
@@ -77,7 +77,7 @@ impl Tables {
         let joins = join_slots
             .iter()
             .map(|rank| rank.unwrap_or(0).to_le_bytes());
-        Tables {
+        Some(Tables {
             bytes,
             tokens,
             join_slots: [first].into_iter().chain(joins).collect(),
@@ -95,7 +95,7 @@ impl Tables {
                 .map(|it| it.unwrap_or(0).to_le_bytes())
                 .collect(),
             long_pilots: long_pilots.iter().map(|it| it.to_le_bytes()).collect(),
-        }
+        })
     }
 }
 
@@ -188,15 +188,14 @@ fn neighbour_filters(ranked: &[(&[u8], u32)]) -> (Vec<u8>, Vec<u8>) {
     (characters, bytes)
 }
 
-/// A perfect hash: slots that hold the values, and the pilot of each bucket that leads there.
+/// Slots that hold the values, and the pilot of each bucket that leads there.
+type Placed<T> = (Vec<Option<T>>, Vec<u16>);
+
+/// A perfect hash; nothing if there is none, because two keys have one hash.
 ///
 /// Buckets are placed from the fullest to the emptiest; each takes the first pilot that sends all
 /// of its keys to free slots.
-fn place_by<T: Copy>(
-    keyed: &[(u64, T)],
-    pilots: usize,
-    slots_percent: usize,
-) -> (Vec<Option<T>>, Vec<u16>) {
+fn place_by<T: Copy>(keyed: &[(u64, T)], pilots: usize, slots_percent: usize) -> Option<Placed<T>> {
     let mut slots = vec![None; keyed.len() * slots_percent / 100 + 1];
     let mut pilots = vec![0; pilots];
     let mut ordered: Vec<(usize, usize)> = (0..)
@@ -210,31 +209,26 @@ fn place_by<T: Copy>(
     let mut targets = Vec::new();
     for bucket in buckets {
         let keys = bucket.iter().map(|(_, at)| keyed[*at]);
-        let pilot = (0..=u16::MAX)
-            .find(|&pilot| {
-                targets.clear();
-                keys.clone().all(|(hash, _)| {
-                    let target = key::slot(hash, pilot, slots.len());
-                    let free = slots[target].is_none() && !targets.contains(&target);
-                    targets.push(target);
-                    free
-                })
+        let pilot = (0..=u16::MAX).find(|&pilot| {
+            targets.clear();
+            keys.clone().all(|(hash, _)| {
+                let target = key::slot(hash, pilot, slots.len());
+                let free = slots[target].is_none() && !targets.contains(&target);
+                targets.push(target);
+                free
             })
-            .expect("a pilot exists for every bucket");
+        })?;
         pilots[bucket[0].0] = pilot;
         for (hash, value) in keys {
             let target = key::slot(hash, pilot, slots.len());
             slots[target] = Some(value);
         }
     }
-    (slots, pilots)
+    Some((slots, pilots))
 }
 
 /// The same, of buckets of [`KEYS_PER_PILOT`].
-pub(crate) fn place<T: Copy>(
-    keyed: &[(u64, T)],
-    slots_percent: usize,
-) -> (Vec<Option<T>>, Vec<u16>) {
+pub(crate) fn place<T: Copy>(keyed: &[(u64, T)], slots_percent: usize) -> Option<Placed<T>> {
     let pilots = (keyed.len() / KEYS_PER_PILOT).next_power_of_two();
     place_by(keyed, pilots, slots_percent)
 }

@@ -22,8 +22,9 @@
 //!   English, code and JSON, and 0.7 % in other languages; 400,000 more (words of all three with
 //!   prefix, capitals or suffix) are 19 to 26 % (2026-11-21). [`memo`](crate::bpe::table::memo) finds more.
 
+pub(in crate::bpe) mod joins;
 pub(crate) mod key;
-mod made;
+pub(in crate::bpe) mod made;
 pub(crate) mod memo;
 pub(in crate::bpe) mod packed;
 pub(in crate::bpe) mod rank_file;
@@ -46,38 +47,38 @@ pub(in crate::bpe) const NOTHING: u32 = (1 << 18) - 1;
 struct Aligned<T: ?Sized>(T);
 
 /// The tables of one vocabulary.
-pub(crate) struct Vocabulary {
+pub(crate) struct Vocabulary<'v> {
     /// Tells it from the others in what they share.
     pub(in crate::bpe) number: u64,
     /// Text of all tokens, by rank.
-    bytes: &'static [u8],
+    bytes: &'v [u8],
     /// The [`Token`] of each rank.
-    tokens: &'static [[u8; 8]],
+    tokens: &'v [[u8; 8]],
     /// The rank of the token of each join, marked by its hash; before the first, what no hash marks.
-    pub(in crate::bpe) join_slots: &'static [[u8; 4]],
-    pub(in crate::bpe) join_buckets: &'static [[u8; 4]],
+    pub(in crate::bpe) join_slots: &'v [[u8; 4]],
+    pub(in crate::bpe) join_buckets: &'v [[u8; 4]],
     /// Rank of every byte.
-    singles: &'static [[u8; 4]; 1 << 8],
+    singles: &'v [[u8; 4]; 1 << 8],
     /// Bit set of characters that are neighbours in a token that is UTF-8, by hash: a bit may also
     /// be set by others, which costs time and nothing else.
-    neighbours: &'static [u8],
+    neighbours: &'v [u8],
     /// Bit set of bytes on both sides of the start of a character, in a token that is not UTF-8.
-    split_neighbours: &'static [u8],
+    split_neighbours: &'v [u8],
     /// Rank of every two bytes.
-    pairs: &'static [[u8; 4]; 1 << 16],
+    pairs: &'v [[u8; 4]; 1 << 16],
     /// Bit set of the first bytes of long tokens, by hash: one bit in ten is set by others, which costs
     /// time and nothing else.
-    long_filter: &'static [u8; key::LONG_FILTER_BYTES],
+    long_filter: &'v [u8; key::LONG_FILTER_BYTES],
     /// Tokens of at most [`TINY_BYTES`](key::TINY_BYTES), a word each; then, from the next line on,
     /// those of at most [`SHORT_BYTES`](key::SHORT_BYTES), two words each.
-    pub(in crate::bpe) words: &'static [[u8; 8]],
+    pub(in crate::bpe) words: &'v [[u8; 8]],
     /// Slots of the former.
     pub(in crate::bpe) tiny_slots: usize,
     /// Buckets of the former, then of the latter.
-    pub(in crate::bpe) short_buckets: &'static [[u8; 4]; 2 * key::BUCKETS],
+    pub(in crate::bpe) short_buckets: &'v [[u8; 4]; 2 * key::BUCKETS],
     /// The rank of each long token, marked by its hash.
-    long: &'static [[u8; 4]],
-    long_pilots: &'static [[u8; 2]],
+    long: &'v [[u8; 4]],
+    long_pilots: &'v [[u8; 2]],
 }
 
 macro_rules! vocabulary {
@@ -132,29 +133,26 @@ pub(in crate::bpe) static R50K: Vocabulary = {
 /// Its ranks are no numbers of tokens: see [`gemma`](crate::bpe::gemma).
 pub(in crate::bpe) static GEMMA: Vocabulary = vocabulary!("gemma", 15);
 
-impl Vocabulary {
-    /// The vocabulary of tables that were made at run time, which stay for as long as the process does.
-    fn made(number: u64, tables: Tables) -> Vocabulary {
-        fn kept<T>(table: Vec<T>) -> &'static [T] {
-            table.leak()
-        }
+impl<'v> Vocabulary<'v> {
+    /// The vocabulary of tables that were made at run time.
+    pub(in crate::bpe) fn of(number: u64, tables: &'v Tables) -> Vocabulary<'v> {
         let whole = "tables of the sizes that they are made with";
         Vocabulary {
             number,
-            bytes: kept(tables.bytes),
-            tokens: kept(tables.tokens),
-            join_slots: kept(tables.join_slots),
-            join_buckets: kept(tables.join_buckets),
-            singles: kept(tables.singles).first_chunk().expect(whole),
-            neighbours: kept(tables.neighbours),
-            split_neighbours: kept(tables.split_neighbours),
-            pairs: kept(tables.pairs).first_chunk().expect(whole),
-            long_filter: kept(tables.long_filter).first_chunk().expect(whole),
-            words: kept(tables.words),
+            bytes: &tables.bytes,
+            tokens: &tables.tokens,
+            join_slots: &tables.join_slots,
+            join_buckets: &tables.join_buckets,
+            singles: tables.singles.first_chunk().expect(whole),
+            neighbours: &tables.neighbours,
+            split_neighbours: &tables.split_neighbours,
+            pairs: tables.pairs.first_chunk().expect(whole),
+            long_filter: tables.long_filter.first_chunk().expect(whole),
+            words: &tables.words,
             tiny_slots: tables.tiny_slots,
-            short_buckets: kept(tables.short_buckets).first_chunk().expect(whole),
-            long: kept(tables.long),
-            long_pilots: kept(tables.long_pilots),
+            short_buckets: tables.short_buckets.first_chunk().expect(whole),
+            long: &tables.long,
+            long_pilots: &tables.long_pilots,
         }
     }
 
@@ -191,7 +189,7 @@ impl Vocabulary {
     }
 
     #[inline(always)]
-    pub(in crate::bpe) fn word(&self, place: usize) -> &'static [u8; 8] {
+    pub(in crate::bpe) fn word(&self, place: usize) -> &'v [u8; 8] {
         &self.words[place]
     }
 
@@ -302,7 +300,7 @@ impl Vocabulary {
 
     /// Text of the token `rank`.
     #[inline(always)]
-    pub(in crate::bpe) fn token(&self, rank: u32) -> Option<&'static [u8]> {
+    pub(in crate::bpe) fn token(&self, rank: u32) -> Option<&'v [u8]> {
         let token = self.known(rank)?;
         self.bytes.get(token.start()..)?.get(..token.length())
     }
@@ -408,7 +406,7 @@ impl Vocabulary {
     }
 
     /// Rank and text of every token, by rank.
-    pub(in crate::bpe) fn tokens(&self) -> impl Iterator<Item = (u32, &'static [u8])> {
+    pub(in crate::bpe) fn tokens(&self) -> impl Iterator<Item = (u32, &'v [u8])> {
         (0..)
             .zip(self.tokens)
             .filter_map(|(rank, _)| Some((rank, self.token(rank)?)))
@@ -420,7 +418,7 @@ pub(in crate::bpe) const CELL_BYTES: usize = 64;
 
 /// A cell to merge.
 pub(in crate::bpe) struct Cell<'a> {
-    vocabulary: &'a Vocabulary,
+    vocabulary: &'a Vocabulary<'a>,
     /// Its text, and whatever after it.
     text: [u8; CELL_BYTES + 16],
 }

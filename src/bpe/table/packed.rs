@@ -13,7 +13,7 @@ use crate::bpe::table::made::Tables;
 use crate::bpe::table::{Vocabulary, bytes_at};
 
 /// Slots per 100 keys: more than in the tables of `build.rs`, so that they are found sooner.
-const SLOTS_PERCENT: usize = 125;
+pub(in crate::bpe) const SLOTS_PERCENT: usize = 125;
 
 /// A vocabulary as `build.rs` has written it.
 pub(in crate::bpe) struct Packed {
@@ -25,7 +25,7 @@ pub(in crate::bpe) struct Packed {
     lengths: &'static [u8],
     /// Bytes of each token that are on the left of its last join; 0 for a single byte.
     lefts: &'static [u8],
-    tables: OnceLock<Vocabulary>,
+    tables: OnceLock<Vocabulary<'static>>,
 }
 
 macro_rules! packed {
@@ -56,12 +56,12 @@ impl Packed {
     ///
     /// They are made outside of the lock, so that no fork copies it locked: two threads that ask at once
     /// may both make them.
-    pub(in crate::bpe) fn vocabulary(&'static self) -> &'static Vocabulary {
+    pub(in crate::bpe) fn vocabulary(&'static self) -> &'static Vocabulary<'static> {
         match self.tables.get() {
             Some(vocabulary) => vocabulary,
             None => {
-                let made = self.make();
-                let keep = || Vocabulary::made(self.number, made);
+                let made = Box::new(self.make());
+                let keep = || Vocabulary::of(self.number, Box::leak(made));
                 self.tables.get_or_init(keep)
             }
         }
@@ -71,7 +71,7 @@ impl Packed {
     fn make(&self) -> Tables {
         let ranked = self.ranked();
         let joins = self.joins(&ranked);
-        Tables::new(&ranked, &joins, SLOTS_PERCENT)
+        Tables::new(&ranked, &joins, SLOTS_PERCENT).expect("tables as the tests make them")
     }
 
     /// Text and rank of every token, by rank.
