@@ -496,7 +496,9 @@ impl Rule for Gemma {
 /// Bits before the second of the first run of 32 that `bits` have.
 #[inline(always)]
 fn before_long_run(bits: u64) -> u32 {
-    let runs = [1, 2, 4, 8, 16].into_iter().fold(bits, |runs, by| runs & runs >> by);
+    let runs = [1, 2, 4, 8, 16]
+        .into_iter()
+        .fold(bits, |runs, by| runs & runs >> by);
     match runs {
         0 => u64::BITS,
         _ => runs.trailing_zeros() + 1,
