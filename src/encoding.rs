@@ -73,16 +73,6 @@ impl Encoding {
         }
     }
 
-    /// Number of its vocabulary in what is remembered; below 32 for those of the package.
-    pub(crate) fn number(&self) -> u64 {
-        match self {
-            Encoding::Bpe(encoding) => encoding.number(),
-            Encoding::Claude(family) => family.number(),
-            Encoding::Gemma => gemma::number(),
-            Encoding::Ranked(ranked) => ranked.number(),
-        }
-    }
-
     /// Number of tokens of `text` if it is at most `limit`, else `limit + 1`.
     ///
     /// Stops as soon as the answer is known.

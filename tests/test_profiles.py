@@ -105,7 +105,6 @@ REFUSED: list[tuple[Any, str]] = [
     ({"name": "a", "layout": "x"}, r"layout is 'x'; it must be one of linear"),
     ({"name": "a", "models": "x"}, r"models is 'x'; it must be a list of texts"),
     ({"name": "a", "models": [1]}, r"models is 1; it must be a text"),
-    ({"name": "a", "text_cuts": ["x"]}, r"text_cuts is 'x'; it must be one of digits"),
     ({"name": "a", "dialects": ["x"]}, r"dialects is 'x'; it must be one of openai-chat"),
     ({"name": "a", "has_think_tags": 1}, r"has_think_tags is 1; it must be true or false"),
     ({"name": "gpt-4o", "chat": 1}, r"chat is 1; it must be an object"),

@@ -205,6 +205,7 @@ impl Encoding {
         file
     }
 
+    #[cfg(test)]
     /// Number of its vocabulary in what is remembered, below 16.
     pub(crate) fn number(self) -> u64 {
         match self.packed() {
@@ -213,6 +214,7 @@ impl Encoding {
         }
     }
 
+    #[cfg(test)]
     fn packed(self) -> Option<&'static packed::Packed> {
         match self.name {
             Name::DeepSeekV3 => Some(&packed::DEEPSEEK_V3),

@@ -77,11 +77,6 @@ impl Ranked {
         &self.name
     }
 
-    /// Its number in what is remembered.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Number of tokens in `text`. Never fails; n log n in a piece that is no token.
     pub fn count(&self, text: &str) -> u64 {
         self.count_until(MemoKey::default(), text.as_bytes(), u64::MAX)

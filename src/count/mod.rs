@@ -12,7 +12,9 @@ use crate::interrupt;
 use crate::json::Kind;
 use crate::layout::{self, CallText, GeminiForm, ToolText};
 use crate::profile::{ApiPrices, Layout, Profile, ReasoningRule};
-use crate::request::{Assumptions, Data, Message, Part, Request, Tool, ToolCall, ToolChoice, ToolResult};
+use crate::request::{
+    Assumptions, Data, Message, Part, Request, Tool, ToolCall, ToolChoice, ToolResult,
+};
 use anthropic::{Prompt, Turn};
 use std::borrow::Cow;
 use vocabulary::Vocabulary;
@@ -498,7 +500,7 @@ impl<'p> Counter<'p> {
     }
 
     fn plain_text(&self, text: &str) -> u64 {
-        self.vocabulary.count_cut(self.profile.text_cuts, text)
+        self.vocabulary.count(text)
     }
 
     /// `tokens` of the encoding as tokens of the provider, rounded up.

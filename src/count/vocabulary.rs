@@ -1,9 +1,7 @@
 //! What counts text: the profile's encoding, or what the user has put in its place.
 use crate::bpe::MemoKey;
-use crate::bpe::table::memo;
 use crate::encoding::Encoding;
 use crate::profile::Profile;
-use crate::profile::cut::Cuts;
 use crate::profile::table::Table;
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -131,19 +129,6 @@ impl<'p> Vocabulary<'p> {
                     0
                 })
             }
-        }
-    }
-
-    /// The same of the stretches between `cuts`; a user's vocabulary knows where it cuts.
-    pub(super) fn count_cut(&self, cuts: Cuts, text: &str) -> u64 {
-        let sum = || cuts.sum(text, |stretch| self.count(stretch));
-        match self {
-            Vocabulary::Custom { .. } => self.count(text),
-            Vocabulary::Encoding(encoding, key) if cuts != Cuts::default() => {
-                let number = encoding.number() + 32 * cuts.number();
-                memo::remembered(number, *key, text.as_bytes(), u64::MAX, sum)
-            }
-            _ => sum(),
         }
     }
 

@@ -24,11 +24,11 @@ pub use function::{ToolText, function_text};
 pub use gemini::Marked;
 pub(crate) use gemini::{answer_schema, call, result, tool};
 pub(crate) use marker::with_markers;
-pub(crate) use mistral::{listed_call, listed_id, listed_result};
 pub use markup::{
     RESULTS, argument_text, calls_text, function_line, indented_schema, lone_result_text,
     named_result_text,
 };
+pub(crate) use mistral::{listed_call, listed_id, listed_result};
 
 use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::request::{Data, Tool, ToolCall};

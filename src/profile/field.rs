@@ -1,6 +1,5 @@
 //! Fields of the rows of the table: each is declared once, with its type, its default and its meaning.
 use crate::json::{Kind, Value, write_string};
-use crate::profile::cut::Cuts;
 use crate::request::Dialect;
 use std::fmt::Write;
 use std::num::NonZeroU64;
@@ -191,22 +190,6 @@ impl FieldValue for Vec<Dialect> {
 
     fn write(&self, json: &mut String) {
         write_list(self.iter().map(|it| it.name()), json);
-    }
-}
-
-impl FieldValue for Cuts {
-    fn assign(&mut self, value: Value<'_>) -> Result<(), Fault> {
-        *self = Cuts::default();
-        for item in items(value)? {
-            if !self.add(text(item)?) {
-                return Err(none_of(item, Cuts::NAMES));
-            }
-        }
-        Ok(())
-    }
-
-    fn write(&self, json: &mut String) {
-        write_list(self.names(), json);
     }
 }
 

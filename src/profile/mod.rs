@@ -3,7 +3,6 @@
 //! The table is `profiles.json`; [`table`] finds the profile of a model. A row is flat: some fields are
 //! common to all models, the others belong to the layout that it names ([`Layout`]) and are refused in
 //! the row of another.
-pub mod cut;
 mod field;
 mod layout;
 pub(crate) mod limits;
@@ -19,7 +18,6 @@ use crate::encoding::Encoding;
 use crate::json::Value;
 use crate::layout::GeminiForm;
 use crate::request::{Dialect, Request, Signature};
-use cut::Cuts;
 use field::{Fault, FieldValue, Fields, fields, named, none_of, text};
 use std::num::NonZeroU64;
 use std::sync::LazyLock;
@@ -99,8 +97,6 @@ fields! {
         pub text_numerator: u64 = 1,
         /// See `text_numerator`; rounded up per message.
         pub text_denominator: NonZeroU64 = NonZeroU64::MIN,
-        /// Where a text is cut before it is counted.
-        pub text_cuts: Cuts = Cuts::default(),
         /// Framing of a request.
         pub request_tokens: u64 = 0,
         /// Framing of a message.

@@ -23,9 +23,41 @@ pub(crate) const NAME: &str = "gemma";
 
 /// Elements of HTML whose tags without attributes are tokens.
 const ELEMENTS: [&str; 35] = [
-    "a", "b", "bbox", "blockquote", "body", "caption", "code", "div", "em", "footer", "h1", "h2",
-    "h3", "h4", "h5", "h6", "html", "i", "iframe", "img", "li", "s", "span", "strong", "sub", "sup",
-    "table", "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul",
+    "a",
+    "b",
+    "bbox",
+    "blockquote",
+    "body",
+    "caption",
+    "code",
+    "div",
+    "em",
+    "footer",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "html",
+    "i",
+    "iframe",
+    "img",
+    "li",
+    "s",
+    "span",
+    "strong",
+    "sub",
+    "sup",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "tr",
+    "u",
+    "ul",
 ];
 
 /// Longest of their names.
@@ -42,6 +74,7 @@ static KNOWN: &[[u8; 32]] = include_bytes!(concat!(env!("OUT_DIR"), "/gemma.know
     .as_chunks()
     .0;
 
+#[cfg(test)]
 /// Number of the vocabulary in what is remembered.
 pub(crate) fn number() -> u64 {
     GEMMA.number

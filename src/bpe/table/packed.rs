@@ -47,6 +47,7 @@ pub(in crate::bpe) static MISTRAL_V3: Packed = packed!("mistral_v3", 11, 1_000);
 pub(in crate::bpe) static QWEN2: Packed = packed!("qwen2", 12, 0);
 
 impl Packed {
+    #[cfg(test)]
     /// Its number in what is remembered.
     pub(in crate::bpe) fn number(&self) -> u64 {
         self.number
