@@ -240,11 +240,11 @@ class Encoding:
     ) -> Encoding:
         """The encoding of a `.tiktoken` file of ranks, as that of Llama 3 or Qwen.
 
-        `split` is the split rule: `o200k_base`, `cl100k_base`, `r50k_base`, `gpt2`, `llama3`, `glm`,
-        `qwen`, `mistral_v3`, `kimi_k2` or `deepseek_v3`, or the `pat_str` of one of these. Equal to
-        tiktoken with these ranks on every input, as fast as the encodings in the package if each
-        token merges to itself, else in n log n and with up to 32 bytes of memory for each byte of
-        the longest piece.
+        `split` is the split rule: `o200k_base`, `cl100k_base`, `r50k_base`, `gpt2`, `llama3`,
+        `glm`, `qwen`, `mistral_v3`, `kimi_k2` or `deepseek_v3`, or the `pat_str` of one of
+        these. Equal to tiktoken with these ranks on every input, as fast as the encodings in the
+        package if each token merges to itself, else in n log n and with up to 32 bytes of memory
+        for each byte of the longest piece.
 
         For files that you trust, at start-up. Raises OSError if the file cannot be read, ValueError
         if it is above 256 MiB, is no file of ranks, lacks a byte, or the rule is not known.
