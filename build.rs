@@ -105,9 +105,8 @@ fn prepare(name: &str, ranked: &[(Vec<u8>, u32)], out: &Path) {
 type Packed = (&'static str, std::ops::Range<u32>, u64);
 
 /// Vocabularies of the crate `tiktoken`, which has special tokens outside of these ranks.
-const PACKED: [Packed; 4] = [
+const PACKED: [Packed; 3] = [
     ("deepseek_v3", 3..128_000, 0xCEDE_1308_8F7B_27D1),
-    ("kimi_k2", 0..163_584, 0x98C0_8D3B_C91F_ECE5),
     ("mistral_v3", 1_000..131_072, 0xA04D_1714_7ED4_DD30),
     ("qwen2", 0..151_643, 0xBEC4_AE9E_6E75_C10C),
 ];

@@ -60,7 +60,7 @@ const UNTAKEN: [char; 7] = [
     '\u{10ffff}',
 ];
 
-static ORACLES: LazyLock<[Oracle; 11]> = LazyLock::new(|| Encoding::ALL.map(Oracle::of));
+static ORACLES: LazyLock<[Oracle; 10]> = LazyLock::new(|| Encoding::ALL.map(Oracle::of));
 
 /// What split rules look at: contractions, line ends, white space of all kinds, marks, numbers of
 /// all scripts, letters of all cases, slashes after punctuation, special tokens, long runs.

@@ -21,7 +21,7 @@ import tokenctx
 from test_counting import ATOMS, ENCODINGS, HOSTILE, published, texts
 from tokenctx import Encoding, _core
 
-VENDORS = ("deepseek_v3", "kimi_k2", "mistral_v3", "qwen2")
+VENDORS = ("deepseek_v3", "mistral_v3", "qwen2")
 COUNT_ONLY = ("claude_v3", "claude_v4_7", "claude_v4_8", "gemma")
 NAMES = (*ENCODINGS, *VENDORS, *COUNT_ONLY)
 LONG_TEXT = "Why is the sky blue, and red at dusk?\n" * 1000

@@ -42,7 +42,6 @@ EncodingName = Literal[
     "r50k_base",
     "gpt2",
     "deepseek_v3",
-    "kimi_k2",
     "mistral_v3",
     "qwen2",
 ]

@@ -36,7 +36,6 @@ enum Name {
     R50kBase,
     Gpt2,
     DeepSeekV3,
-    KimiK2,
     MistralV3,
     Qwen2,
 }
@@ -44,7 +43,7 @@ enum Name {
 impl Encoding {
     /// All encodings: OpenAI's, the newest first, two of which differ from another in name and special
     /// tokens alone; then those of other vendors.
-    pub const ALL: [Encoding; 11] = [
+    pub const ALL: [Encoding; 10] = [
         Encoding::of(Name::O200kBase),
         Encoding::of(Name::O200kHarmony),
         Encoding::of(Name::Cl100kBase),
@@ -53,7 +52,6 @@ impl Encoding {
         Encoding::of(Name::R50kBase),
         Encoding::of(Name::Gpt2),
         Encoding::of(Name::DeepSeekV3),
-        Encoding::of(Name::KimiK2),
         Encoding::of(Name::MistralV3),
         Encoding::of(Name::Qwen2),
     ];
@@ -80,7 +78,6 @@ impl Encoding {
             Name::R50kBase => "r50k_base",
             Name::Gpt2 => "gpt2",
             Name::DeepSeekV3 => "deepseek_v3",
-            Name::KimiK2 => "kimi_k2",
             Name::MistralV3 => "mistral_v3",
             Name::Qwen2 => "qwen2",
         }
@@ -218,7 +215,6 @@ impl Encoding {
     fn packed(self) -> Option<&'static packed::Packed> {
         match self.name {
             Name::DeepSeekV3 => Some(&packed::DEEPSEEK_V3),
-            Name::KimiK2 => Some(&packed::KIMI_K2),
             Name::MistralV3 => Some(&packed::MISTRAL_V3),
             Name::Qwen2 => Some(&packed::QWEN2),
             _ => None,
@@ -232,7 +228,6 @@ impl Encoding {
             Name::P50kBase | Name::P50kEdit => &table::P50K,
             Name::R50kBase | Name::Gpt2 => &table::R50K,
             Name::DeepSeekV3 => packed::DEEPSEEK_V3.vocabulary(),
-            Name::KimiK2 => packed::KIMI_K2.vocabulary(),
             Name::MistralV3 => packed::MISTRAL_V3.vocabulary(),
             Name::Qwen2 => packed::QWEN2.vocabulary(),
         }
@@ -255,7 +250,6 @@ impl Encoding {
             Name::Cl100kBase => SplitRule::Cl100k,
             Name::P50kBase | Name::P50kEdit | Name::R50kBase | Name::Gpt2 => SplitRule::R50k,
             Name::DeepSeekV3 => SplitRule::DeepSeek,
-            Name::KimiK2 => SplitRule::Kimi,
             Name::MistralV3 => SplitRule::Tekken,
             Name::Qwen2 => SplitRule::Qwen,
         }

@@ -383,7 +383,7 @@ mod tests {
             check::<R50k>(&R50K, &text);
             check::<Gemma>(&GEMMA, &text);
             check::<DeepSeek>(packed::DEEPSEEK_V3.vocabulary(), &text);
-            check::<Kimi>(packed::KIMI_K2.vocabulary(), &text);
+            check::<Kimi>(packed::QWEN2.vocabulary(), &text);
             check::<Qwen>(packed::QWEN2.vocabulary(), &text);
             check::<Tekken>(packed::MISTRAL_V3.vocabulary(), &text);
         }

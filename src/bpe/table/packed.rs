@@ -42,7 +42,6 @@ macro_rules! packed {
 }
 
 pub(in crate::bpe) static DEEPSEEK_V3: Packed = packed!("deepseek_v3", 9, 3);
-pub(in crate::bpe) static KIMI_K2: Packed = packed!("kimi_k2", 10, 0);
 pub(in crate::bpe) static MISTRAL_V3: Packed = packed!("mistral_v3", 11, 1_000);
 pub(in crate::bpe) static QWEN2: Packed = packed!("qwen2", 12, 0);
 
@@ -118,7 +117,7 @@ mod tests {
 
     #[test]
     fn test_every_token_is_found_and_has_its_join() {
-        for packed in [&DEEPSEEK_V3, &KIMI_K2, &MISTRAL_V3, &QWEN2] {
+        for packed in [&DEEPSEEK_V3, &MISTRAL_V3, &QWEN2] {
             let vocabulary = packed.vocabulary();
             for (text, rank) in packed.ranked() {
                 assert_eq!(vocabulary.token(rank), Some(text));
