@@ -290,6 +290,7 @@ impl PyEngine {
     }
 
     /// Scope, and tokens of each stratum, that the bounds of an estimate are made from.
+    #[allow(clippy::too_many_arguments)]
     fn uncertain<'py>(
         &self,
         py: Python<'py>,
