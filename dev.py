@@ -54,7 +54,7 @@ CI_STEPS = (
 STUDIES = {  # what benches/studies holds, and the extras and groups that each needs
     "accuracy": ("cli",),
     "adversarial": (),
-    "bounds": ("cli",),
+    "bounds": ("cli", "test"),
     "budgets": ("redis",),
     "busy_loop": ("test",),
     "data_bundle": ("limits",),

@@ -80,7 +80,7 @@ pub use encoding::Encoding;
 pub use engine::{
     About, Alone, Answer, Billed, Body, CachePoint, CachePoints, CachedPrefix, Call, Drift, Engine,
     Estimate, Host, Method, Record, ReplyFault, RequestCount, Settings, SharedEntry, Source,
-    Statistics, UNRECORDED, Wanted, replace_tables,
+    Statistics, UNRECORDED, Uncertain, Wanted, replace_tables,
 };
 pub use error::{Error, Items};
 #[doc(inline)]

@@ -64,6 +64,14 @@ def view(body: Any, **told: Any) -> dict[str, Any]:
     return read
 
 
+def uncertain(
+    estimator: Any, body: Any, model: Any = None, dialect: Any = None, provider: Any = None
+) -> tuple[bounds.Scope, tuple[tuple[str, int], ...]]:
+    """What the bounds of an estimate for `body` are made from: scope, tokens of each stratum."""
+    scope, parts = estimator._engine.uncertain(body, model, dialect, provider, None, 0.0)
+    return scope, tuple(parts)
+
+
 def one_view(body: Any) -> dict[str, Any]:
     """What is read of `body`; it is the same from text, bytes, objects and objects with bytes."""
     text, read = json.dumps(body), _core._request_view(body)
@@ -165,21 +173,23 @@ class Laws:
         if self.method == "profile":
             assert estimate.low <= estimate.tokens <= estimate.high
             if EDITS.isdisjoint(estimate.assumptions):
-                low, high = self.bounds(read, count)
+                low, high = self.bounds(body, read, count)
                 most = estimate.limits.max_input_tokens or estimate.limits.window_tokens
                 if most and isinstance(body, dict) and body.get("truncation") == "auto":
                     high = min(high, most)
                 assert (estimate.low, estimate.high) == (low, high)
         return estimate
 
-    def bounds(self, read: dict[str, Any], count: Any) -> tuple[int, int]:
-        """The bounds of the row for the profile and for what the request has."""
+    def bounds(self, body: Any, read: dict[str, Any], count: Any) -> tuple[int, int]:
+        """The bounds of the parts that the request has, by the rows for the profile, added up."""
         is_known = "unknown_model" not in count.assumptions
         provider = bundled_profiles()[count.profile]["provider"]
         names = bounds.row_names(count.profile, provider, is_known_model=is_known)
-        stratum = bounds.stratum_of(read, 0, count.assumptions)
-        permille = bounds.bounds_permille(names, "whole", stratum)
-        return bounds.interval(count.tokens, count.tokens, permille)
+        scope, parts = uncertain(self.estimator, body)
+        assert scope == "whole"
+        assert [name for name, _ in parts] == bounds.strata_of(read, 0, count.assumptions)
+        rows = [(tokens, bounds.row_of(names, scope, name)) for name, tokens in parts]
+        return bounds.interval(count.tokens, rows)
 
     def recording(
         self, body: Any, read: dict[str, Any], cold: Any, reply: Any, billed: tuple[int, int, int]

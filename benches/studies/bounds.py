@@ -2,13 +2,16 @@
 
     python3 dev.py study bounds --calls a.jsonl.gz b.jsonl.gz --sessions c.jsonl.gz
 
-shows them, and makes the table too with `--write`. A bound is a quantile of errors, (billed -
-counted) / (counted + slack), for each profile and stratum; counted by what the projects tell that
-did not send the call (`held_out.py`). The narrowest interval around the count that holds the wanted
-share is taken. Where constants are fitted the unit is the project, not the call: a row of few
-projects borrows from its provider's, that one from all (`Trust`), and the wanted share is corrected
-for so few, as in split conformal prediction. What is shown as covered is so by bounds that were
-made without the project.
+shows them; `--write` makes the table, and writes what is shown into docs/accuracy.md. A request is
+bounded part by part: text, tools, output schema, files, images, reasoning. What the text may be off
+by is learned from calls of nothing but text; what tools may be off by from calls of text and tools,
+beyond what their text may explain; and so on. A row holds a share of these errors in the narrowest
+interval around the count. The unit is the project where constants are fitted: a row borrows from
+its provider's, that one from all (`Trust`).
+
+Which share, and how much wider than the errors, is chosen for each part, kind of turn and vendor:
+the narrowest that holds what is aimed at of the calls of projects that the rows were made without
+(`Aim`, `Fit`). What is shown as covered is so by rows that were made without the project.
 """
 
 from __future__ import annotations
@@ -17,9 +20,8 @@ import argparse
 import json
 import math
 import sys
-from collections import Counter, defaultdict
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
@@ -27,50 +29,53 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
-from leave_one_out import mapped
-from reference.bounds import (
-    METHODS,
-    SLACK_TOKENS,
-    STRATA,
-    UNMEASURED_PERMILLE,
-    Scope,
-    interval,
-    row_names,
-    scope_after,
-    stratum_in,
-    stratum_of,
-)
-from request_laws import view
-from tokenctx import HybridTokenEstimator
-from tokenctx._estimate.estimator import Method
+from bound_points import METHOD, SESSION, Point, all_points
+from reference.bounds import METHODS, STRATA, UNKNOWN_MODEL, UNMEASURED, Scope, interval
+from tokenctx._cli.eval_tables import Grid
 from tokenctx._estimate.profiles import bundled_profiles
-from tokenctx._evaluation.evaluation import Scorer, Unusable, read_call
-from tokenctx._evaluation.fit import Rows
-from tokenctx._evaluation.held_out import (
-    bundled_rows,
-    chunks,
-    fold,
-    model_like,
-    quantile,
-    scored,
-    tasks,
-)
-from tokenctx._evaluation.held_out import weighed as weighed_by_model
-from tokenctx._evaluation.recordings import read_recording
-from tokenctx._evaluation.replay import replay
-from tokenctx._evaluation.strata import POOLS, vendor_of
+from tokenctx._evaluation.held_out import quantile
+from tokenctx._evaluation.strata import POOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tokenctx._evaluation.evaluation import Call
-    from tokenctx._evaluation.held_out import Chunk, Task
-    from tokenctx._models import Estimate
+ROOT: Final = Path(__file__).parents[2]
+TABLE: Final = ROOT / "python/tokenctx/data/bounds.json"
+DOCUMENT: Final = ROOT / "docs/accuracy.md"
+START, END = "<!-- bounds -->\n", "<!-- end of bounds -->\n"
 
-TABLE: Final = Path(__file__).parents[2] / "python/tokenctx/data/bounds.json"
-COVERAGE, MOST_COVERAGE = 0.91, 0.98
-"""What each row is made for, of many projects and of very few: more than the 90 % that are said,
-since calls of projects that are not here are further off."""
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What is to be held of the calls of other projects; 90 % are said.
+
+    Attributes:
+        by_call: The share of all calls.
+        by_project: The share where a project weighs more evenly: small ones are odder.
+        half_calls: A project of so many calls weighs half of one with very many then.
+    """
+
+    by_call: float
+    by_project: float
+    half_calls: float
+
+
+USUAL_AIM: Final = Aim(0.905, 0.86, 20)
+FITTED_AIM: Final = Aim(0.91, 0.86, 20)
+"""Where constants are fitted, and of images: the next project is another."""
+UNKNOWN_AIM: Final = Aim(0.88, 0.8, 20)
+"""Of unknown models: few calls, and who is told to expect forty times as much is told nothing."""
+REPLY_AIM: Final = Aim(0.97, 0.88, 4)
+"""Of turns after a recorded reply, of which two long sessions have nearly all."""
+SHARES: Final = (0.75, 0.85, 0.905, 0.935, 0.95, 0.965, 0.98, 0.99)
+FACTORS: Final = (1, 1.35, 1.8, 2.5, 4)
+LEVELS: Final = tuple((share, factor) for share in SHARES for factor in FACTORS)
+"""Shares of the errors that a row may hold, and how much wider it may be made."""
+USUAL: Final = LEVELS.index((0.95, 1))
+"""Where too few calls tell which level holds."""
+TELLING_CALLS: Final = 25
+SLACKS: Final = (20, 100, 500, 2000)
+"""Tokens that a row may add to those of its part; a hidden prompt is no share of a few tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,258 +85,353 @@ class Trust:
     Attributes:
         half_calls: A project of so many calls weighs half of one with very many.
         borrowed: So many projects are borrowed from the row above.
-        correction: So many projects are added for the correction.
     """
 
     half_calls: float
     borrowed: float
-    correction: float
 
 
-FITTED: Final = Trust(4, 2, 0.2)
-"""Where constants are fitted has its own: the project is the unit."""
-ROUGH: Final = Trust(6, 2.8, 0.3)
-"""For media, whose rules are the roughest."""
-EXACT: Final = Trust(800, 0.06, 0)
+FITTED: Final = Trust(4, 2)
+"""Where constants are fitted has its own, and media; the project is the unit."""
+EXACT: Final = Trust(800, 0.06)
 """Where a rule is exact it is so for all, and the call is the unit."""
-ROUGH_STRATA: Final = frozenset({"files", "images"})
+ROUGH_STRATA: Final = frozenset({"files", "flat files", "images"})
+"""Of these there are rows of providers only: a profile has too few calls."""
+POOLED_STRATA: Final = frozenset({"files", "flat files"})
+"""Of these the vendors together have just enough calls to choose a level."""
 EXACT_PROVIDERS: Final = frozenset({"openai", "anthropic", "google"})
 MOST_PERMILLE: Final = 100_000
 """A bill may be a thousand times what was counted; who is told so knows no more than with this."""
 LEAST_CALLS: Final = 3
 """Fewest calls of a row that is written; the row of the provider stands for less."""
+MOST_ERRORS: Final = 150
+"""Different errors of a row that are kept for a row below."""
 SCOPES: Final = get_args(Scope)
 
 Row = tuple[Scope, str, str]
 """Scope, name of the row, stratum."""
-Table = dict[Row, tuple[int, int]]
+Bounds = tuple[int, int, int]
+"""Lower and upper permille, and slack."""
+Table = dict[Row, Bounds]
+Kind = tuple[Scope, str]
+"""What a level is chosen for, in one stratum: scope and vendor."""
+Weighted = list[tuple[float, float]]
+"""Errors with their weights, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A counted and a billed number of tokens, and where its bounds stand, the best row first."""
+def names_of(one: Point) -> tuple[str, ...]:
+    """The rows that the last part of `one` tells something about, the best first.
 
-    id: str
-    group: str
-    title: str
-    scope: Scope
-    names: tuple[str, ...]
-    stratum: str
-    counted_tokens: int
-    billed_tokens: int
-    is_determined: bool
-    weight: float = 1.0
-    known_tokens: int = 0
-    pools: tuple[str, ...] = ()
-
-    @property
-    def rows(self) -> list[Row]:
-        return [(self.scope, name, self.stratum) for name in self.names]
-
-    @property
-    def error(self) -> float:
-        return (self.billed_tokens - self.counted_tokens) / (self.counted_tokens + SLACK_TOKENS)
+    What is exact tells nothing about the vendors that have only the row of all.
+    """
+    if one.stratum in ROUGH_STRATA:
+        return one.names[-2:]
+    is_exact = vendor_of(named(one)) in EXACT_PROVIDERS
+    return one.names[:-1] if is_exact and one.scope == "whole" else one.names
 
 
-def chunk_points(chunk: Chunk) -> list[Point]:
-    """What calls say about bounds that no fit is for: undetermined ones, and all by `METHODS`."""
-    found = []
-    for number, line in chunk:
-        with suppress(Unusable):
-            call = read_call(number, line)
-            if call.stratum == "undetermined":
-                found += call_points(call, scorer_of("profile"))
-            for name in get_args(Method)[1:]:
-                found.append(point(call, scorer_of(name).estimate(call)))
-    return found
+def named(one: Point) -> str:
+    """The name that tells the vendor of `one`: of its provider, or what stands for a provider."""
+    is_own = len(one.names) == 1 or one.names[0] == UNKNOWN_MODEL
+    return one.names[0 if is_own else -2]
+
+
+def vendor_of(name: str) -> str:
+    """The exact provider of a row of this name, or a name that is a kind; else `other`."""
+    if name in {*METHODS, UNKNOWN_MODEL}:
+        return name
+    profile = bundled_profiles().get(name)
+    provider = profile["provider"] if profile else name.removeprefix("provider ")
+    return provider if provider in EXACT_PROVIDERS else "other"
 
 
 @cache
-def scorer_of(method: Method) -> Scorer:
-    return Scorer(HybridTokenEstimator(method=method, learning=False))
+def kind_of(scope: Scope, name: str, stratum: str) -> Kind:
+    is_pooled = stratum in POOLED_STRATA and name not in METHODS
+    return scope, "" if is_pooled else vendor_of(name)
 
 
-def call_points(call: Call, scorer: Scorer, names: tuple[str, ...] | None = None) -> list[Point]:
-    """What a call says, whole and from the turn before."""
-    estimates = [scorer.estimate(call), scorer.delta(call)]
-    return [point(call, estimate, names) for estimate in estimates if estimate]
+@cache
+def trust(scope: Scope, name: str, stratum: str) -> Trust:
+    """How far the calls of a row speak for others."""
+    profile = bundled_profiles().get(name)
+    is_exact = profile["layout"] != "linear" if profile else name[9:] in EXACT_PROVIDERS
+    is_rough = stratum in ROUGH_STRATA or scope == "reply"
+    return EXACT if is_exact and not is_rough else FITTED
 
 
-def project_points(task: Task) -> list[Point]:
-    """What the calls of a project say, counted with what the others tell."""
-    samples, supported, calls = task
-    its_fold = fold(bundled_rows(), samples, supported, calls[0].project)
-    scorer = Scorer(Rows(json.loads(its_fold.rows)).estimator())
-    found = []
-    for one in calls:
-        call = read_call(*one.line)
-        if not its_fold.has_support(one):
-            call = replace(call, model=model_like(one.profile))
-        with suppress(Unusable):
-            points = call_points(call, scorer, row_names_of(one.profile, one.is_known_model))
-            found += [replace(it, weight=one.weight) for it in points]
-    return found
+def found(table: Mapping[Row, Bounds], one: Point, stratum: str) -> Bounds:
+    rows = ((one.scope, name, stratum) for name in one.names)
+    return next((table[row] for row in rows if row in table), UNMEASURED)
 
 
-def point(call: Call, estimate: Estimate, names: tuple[str, ...] | None = None) -> Point:
-    request = view(call.body, model=call.model or None, dialect=call.dialect)
-    is_new = estimate.source == "delta"
-    start = len(request["messages"]) - estimate.new_message_count if is_new else 0
-    vendor = vendor_of(call.provider, call.api, call.model)
-    is_method = estimate.profile in METHODS
-    names = names or rows_of(estimate)
-    pools = [pool.name for pool in POOLS if pool.holds(vendor, call.api, call.stratum)]
-    is_whole = not is_method and not is_new
-    scope = scope_after(estimate.known_tokens, request["messages"][start:]) if is_new else "whole"
-    return Point(
-        f"{call.group} {call.id}",
-        call.group,
-        f"method {estimate.profile}" if is_method else f"delta {vendor}" if is_new else vendor,
-        scope,
-        names[:1] if is_method else names,
-        stratum_in(scope, stratum_of(request, start, estimate.assumptions)),
-        estimate.estimated_tokens,
-        max(0, call.billed_tokens - estimate.known_tokens),
-        call.stratum != "undetermined",
-        known_tokens=estimate.known_tokens,
-        pools=tuple(pools) if is_whole else (),
-    )
+# The errors of one part
 
 
-def rows_of(estimate: Estimate) -> tuple[str, ...]:
-    return row_names_of(estimate.profile, "unknown_model" not in estimate.assumptions)
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """What a call says about the last of its parts.
+
+    Attributes:
+        tokens: By how much the bill is off, beyond what the parts before may be off by.
+        part_tokens: What was counted of the part.
+    """
+
+    tokens: float
+    part_tokens: int
+    weight: float
 
 
-def row_names_of(profile: str, is_known_model: bool) -> tuple[str, ...]:  # noqa: FBT001
-    provider = "" if profile in METHODS else bundled_profiles()[profile]["provider"]
-    return row_names(profile, provider, is_known_model=is_known_model)
+def allowed(table: Mapping[Row, Bounds], one: Point) -> tuple[int, int]:
+    """By how many thousandths of a token all parts but the last may be off, down and up."""
+    below = above = 0
+    for stratum, tokens in one.parts[:-1]:
+        low, high, slack = found(table, one, stratum)
+        below += (tokens + slack) * (1000 - low)
+        above += (tokens + slack) * (high - 1000)
+    return below, above
 
 
-def session_points(path: Path) -> Iterator[Point]:
-    """What the turns of recorded sessions say, whose totals start from input and output."""
-    for conversation in read_recording(path).conversations:
-        known = 0
-        turns = list(conversation.turns)
-        for turn in replay(replace(conversation, turns=iter(turns))):
-            estimate = turn.estimate
-            derived, known = estimate.known_tokens - known, turn.billed_tokens
-            if estimate.source != "delta" or derived < 0:
-                continue
-            request = view(turns[turn.number - 1].body)
-            start = len(request["messages"]) - estimate.new_message_count
-            counted = estimate.estimated_tokens + derived
-            after = scope_after(estimate.known_tokens, request["messages"][start:])
-            scope: Scope = "reply" if derived else after
-            yield Point(
-                f"{conversation.name} {turn.number}",
-                conversation.name,
-                "session",
-                scope,
-                rows_of(estimate),
-                stratum_in(scope, stratum_of(request, start, estimate.assumptions)),
-                counted,
-                max(0, turn.billed_tokens - (estimate.tokens - counted)),
-                is_determined=True,
-                known_tokens=estimate.tokens - counted,
-            )
-
-
-Weighted = list[tuple[float, float]]
-"""Errors with their weights."""
+def excess(table: Mapping[Row, Bounds], one: Point) -> Excess:
+    below, above = allowed(table, one) if one.error else (0, 0)
+    over = max(0.0, one.error - above / 1000) + min(0.0, one.error + below / 1000)
+    return Excess(over, one.parts[-1][1], one.weight)
 
 
 class Errors:
-    """Errors by row and project, and the row that each borrows from."""
+    """The errors of one part by row and project, and the row that each row borrows from."""
 
-    def __init__(self, known: Iterable[Point]) -> None:
-        self.by_row: dict[Row, dict[str, Counter[float]]] = defaultdict(
-            lambda: defaultdict(Counter)
-        )
+    def __init__(self, known: Iterable[Point], table: Mapping[Row, Bounds], without: str) -> None:
+        self.by_row: dict[Row, dict[str, list[Excess]]] = defaultdict(lambda: defaultdict(list))
         self.parents: dict[Row, Row | None] = {}
+        self._lent: dict[tuple[Row, int], Weighted] = {}
         for one in known:
-            for row, parent in zip(one.rows, (*one.rows[1:], None), strict=True):
-                self.by_row[row][one.group][round(one.error, 4)] += one.weight  # type: ignore[assignment]
-                self.parents[row] = parent
+            if one.group != without:
+                own = excess(table, one)
+                rows: list[Row] = [(one.scope, name, one.stratum) for name in names_of(one)]
+                for row, parent in zip(rows, (*rows[1:], None), strict=True):
+                    self.by_row[row][one.group].append(own)
+                    self.parents[row] = parent
 
-    def bounds(self, without: str, rows: Iterable[Row]) -> Table:
-        """The bounds of those of `rows` that have enough calls without a project."""
-        lent: dict[Row, Weighted] = {}
-        found = {}
-        for row in rows:
-            projects = [it for name, it in self.by_row[row].items() if name != without]
-            if sum(map(Counter.total, projects)) >= LEAST_CALLS:
-                found[row] = permille(
-                    narrowest(self._with_lent(row, without, lent), trust(row).correction)
-                )
-        return found
+    def bounds(self, needed: Iterable[Row]) -> dict[Row, list[Bounds]]:
+        """The bounds of those of `needed` that have enough calls, for each of `LEVELS`."""
+        rows = (row for row in needed if row in self.by_row)
+        return {row: self._levels(row) for row in rows if self._calls(row) >= LEAST_CALLS}
 
-    def _with_lent(self, row: Row, without: str, lent: dict[Row, Weighted]) -> Weighted:
-        """The errors of a row, and those that it borrows."""
-        if row not in lent:
-            others = (it for name, it in self.by_row[row].items() if name != without)
-            own = weighed(others, trust(row).half_calls)
+    def _calls(self, row: Row) -> float:
+        return sum(one.weight for calls in self.by_row[row].values() for one in calls)
+
+    def _levels(self, row: Row) -> list[Bounds]:
+        """For each level the slack with the narrowest bounds."""
+        made: list[list[tuple[float, Bounds]]] = [[] for _ in LEVELS]
+        for slack in SLACKS:
+            size = self._usual_tokens(row, slack)
+            for place, bounds in enumerate(at_levels(self._errors(row, slack))):
+                low, high = permille(bounds)
+                made[place].append(((high - low) * size, (low, high, slack)))
+        return [min(all_slacks)[1] for all_slacks in made]
+
+    def _usual_tokens(self, row: Row, slack: int) -> float:
+        """The geometric mean of the part with the slack; each project has about the same weight."""
+        weights = logs = 0.0
+        for calls in self.by_row[row].values():
+            scale = 1 / (sum(one.weight for one in calls) + FITTED.half_calls)
+            for one in calls:
+                weights += one.weight * scale
+                logs += one.weight * scale * math.log(one.part_tokens + slack)
+        return math.exp(logs / weights)
+
+    def _errors(self, row: Row, slack: int) -> Weighted:
+        """The errors of a row, and those that it borrows, as shares of the part with the slack."""
+        if (row, slack) not in self._lent:
+            own = weighed(self.by_row[row].values(), slack, trust(*row).half_calls)
             parent = self.parents[row]
-            above = self._with_lent(parent, without, lent) if parent else []
-            borrowed = trust(row).borrowed
+            above = self._errors(parent, slack) if parent else []
+            borrowed = trust(*row).borrowed
             share = borrowed / max(sum(weight for _, weight in above), borrowed)
-            lent[row] = own + [(error, weight * share) for error, weight in above]
-        return lent[row]
+            every = own + [(error, weight * share) for error, weight in above]
+            self._lent[row, slack] = thinned([*every, (0.0, 0.0)])
+        return self._lent[row, slack]
 
 
-def fit(known: Iterable[Point]) -> Table:
-    """The bounds of every row that enough of the points have."""
-    errors = Errors(known)
-    return errors.bounds("", errors.by_row)
-
-
-def trust(row: Row) -> Trust:
-    """How far the calls of a row speak for others."""
-    scope, name, stratum = row
-    if stratum in ROUGH_STRATA:
-        return ROUGH
-    if scope == "reply":
-        return FITTED
-    profile = bundled_profiles().get(name)
-    is_exact = profile["layout"] != "linear" if profile else name[9:] in EXACT_PROVIDERS
-    return EXACT if is_exact else FITTED
-
-
-def weighed(projects: Iterable[Counter[float]], half_calls: float) -> Weighted:
+def weighed(projects: Iterable[list[Excess]], slack: int, half_calls: float) -> Weighted:
     """Errors of a row by project, none of which weighs more than 1."""
-    found: Counter[float] = Counter()
-    for errors in projects:
-        calls = errors.total()
-        for error, count in errors.items():
-            found[error] += count / (calls + half_calls)  # type: ignore[assignment]
+    found: dict[float, float] = defaultdict(float)
+    for calls in projects:
+        total = sum(one.weight for one in calls) + half_calls
+        for one in calls:
+            error = round(one.tokens / (one.part_tokens + slack), 4)
+            found[error] += one.weight / total
     return list(found.items())
 
 
-def narrowest(errors: Weighted, correction: float) -> tuple[float, float]:
-    """The narrowest interval around 0 that holds `COVERAGE` of the weight, corrected."""
-    ordered = sorted([*errors, (0.0, 0.0)])
-    total = sum(weight for _, weight in ordered)
-    needed = min(COVERAGE * (total + correction), MOST_COVERAGE * total)
+def thinned(errors: Weighted) -> Weighted:
+    """`errors` in order; of many, neighbours of little weight are taken as the farther one."""
+    ordered = sorted(errors)
+    least = sum(weight for _, weight in ordered) / MOST_ERRORS
+    kept: Weighted = []
+    for error, weight in ordered:
+        last, heap = kept[-1] if kept else (0.0, 0.0)
+        is_near = error * last > 0 and heap + weight <= least and len(ordered) > MOST_ERRORS
+        if kept and (is_near or error == last):
+            kept[-1] = (max(last, error) if error > 0 else last, heap + weight)
+        else:
+            kept.append((error, weight))
+    return kept
+
+
+def at_levels(errors: Weighted) -> list[tuple[float, float]]:
+    """The narrowest interval around 0 for each of `LEVELS`."""
+    made = []
+    for share in SHARES:
+        low, high = narrowest(errors, share)
+        made += [(max(-1.0, low * factor), high * factor) for factor in FACTORS]
+    return made
+
+
+def narrowest(errors: Weighted, share: float) -> tuple[float, float]:
+    """The narrowest interval around 0 that holds `share` of the weight; errors are in order."""
     sums = [0.0]
-    for _, weight in ordered:
+    for _, weight in errors:
         sums.append(sums[-1] + weight)
-    found, end = (ordered[0][0], ordered[-1][0]), 0
-    for start, (low, _) in enumerate(ordered):
+    needed = share * sums[-1]
+    found, end = (errors[0][0], errors[-1][0]), 0
+    for start, (low, _) in enumerate(errors):
         if low > 0:
             break
-        while end < len(ordered) and (
-            sums[end + 1] - sums[start] < needed - 1e-9 or ordered[end][0] < 0
+        while end < len(errors) and (
+            sums[end + 1] - sums[start] < needed - 1e-9 or errors[end][0] < 0
         ):
             end += 1
-        if end == len(ordered):
+        if end == len(errors):
             break
-        found = min(found, (low, ordered[end][0]), key=lambda pair: pair[1] - pair[0])
-    return found
+        found = min(found, (low, errors[end][0]), key=lambda pair: pair[1] - pair[0])
+    return min(0.0, found[0]), max(0.0, found[1])
 
 
 def permille(bounds: tuple[float, float]) -> tuple[int, int]:
     low, high = bounds
     most = math.ceil(1000 * (1 + high) - 1e-9)
     return max(0, math.floor(1000 * (1 + low) + 1e-9)), min(most, MOST_PERMILLE)
+
+
+# All parts
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A call under each of `LEVELS`: whether its bill is in the bounds, and how wide they are."""
+
+    group: str
+    weight: float
+    hits: list[bool]
+    widths: list[float]
+
+
+class Fit:
+    """The bounds that recorded calls make, part by part, with all projects and without each.
+
+    Attributes:
+        tables: By the project that it was made without; `""` for none.
+        levels: The level of each kind of each stratum, a place in `LEVELS`.
+    """
+
+    def __init__(self, known: Sequence[Point]) -> None:
+        self._known = known
+        groups = sorted({one.group for one in known})
+        self.tables: dict[str, Table] = {group: {} for group in ("", *groups)}
+        self.levels: dict[tuple[str, Kind], int] = {}
+        by_stratum: dict[str, list[Point]] = defaultdict(list)
+        for one in known:
+            by_stratum[one.stratum].append(one)
+        for stratum in STRATA:
+            self._add(stratum, by_stratum[stratum])
+
+    def _needed(self, stratum: str, group: str) -> list[Row]:
+        """The rows of a stratum that bound a call of `group`, or a part of a call of others.
+
+        Every row, where `group` is none.
+        """
+        found = {
+            (one.scope, name, stratum): None
+            for one in self._known
+            if group in {"", one.group} or one.stratum != stratum
+            for name in one.names
+            if any(own == stratum for own, _ in one.parts)
+        }
+        return list(found)
+
+    def _add(self, stratum: str, known: Sequence[Point]) -> None:
+        """Adds the rows of a stratum; those of the strata before are there."""
+        rows = {
+            group: Errors(known, table, group).bounds(self._needed(stratum, group))
+            for group, table in self.tables.items()
+        }
+        trials: dict[Kind, list[Trial]] = defaultdict(list)
+        for one in known:
+            trials[kind_of(one.scope, named(one), stratum)].append(
+                tried(self.tables[one.group], rows[one.group], one)
+            )
+        levels = {
+            kind: level_of(of_kind, aim_of(stratum, kind)) for kind, of_kind in trials.items()
+        }
+        for group, table in self.tables.items():
+            for row, bounds in rows[group].items():
+                table[row] = bounds[levels.get(kind_of(*row), USUAL)]
+        self.levels |= {(stratum, kind): level for kind, level in levels.items()}
+
+
+def tried(table: Table, rows: Mapping[Row, list[Bounds]], one: Point) -> Trial:
+    """`one` with the bounds of the parts before, and its last part at each level."""
+    below, above = allowed(table, one)
+    own = ((one.scope, name, one.stratum) for name in one.names)
+    levels = next((rows[row] for row in own if row in rows), [UNMEASURED] * len(LEVELS))
+    total = one.counted_tokens + one.known_tokens + 1
+    hits, widths = [], []
+    for low, high, slack in levels:
+        scale = one.parts[-1][1] + slack
+        down = min((below + scale * (1000 - low)) // 1000, one.counted_tokens)
+        up = (above + scale * (high - 1000)) // 1000
+        hits.append(-down <= one.error <= up)
+        widths.append(math.log1p(100 * (down + up) / total))
+    return Trial(one.group, one.weight, hits, widths)
+
+
+def aim_of(stratum: str, kind: Kind) -> Aim:
+    """What the level of a kind has to hold."""
+    scope, vendor = kind
+    if scope == "reply":
+        return REPLY_AIM
+    if vendor == UNKNOWN_MODEL:
+        return UNKNOWN_AIM
+    return FITTED_AIM if vendor == "other" or stratum == "images" else USUAL_AIM
+
+
+def level_of(trials: Sequence[Trial], aim: Aim) -> int:
+    """The level with the narrowest bounds that hold enough, by call and by project."""
+    if len(trials) < TELLING_CALLS:
+        return USUAL
+    calls: dict[str, float] = defaultdict(float)
+    for one in trials:
+        calls[one.group] += one.weight
+    weights = [one.weight for one in trials]
+    even = [one.weight / (calls[one.group] + aim.half_calls) for one in trials]
+
+    def covered(weights: list[float], level: int) -> float:
+        hits = sum(w for w, one in zip(weights, trials, strict=True) if one.hits[level])
+        return hits / sum(weights)
+
+    def width(level: int) -> float:
+        return sum(w * one.widths[level] for w, one in zip(weights, trials, strict=True))
+
+    for level in sorted(range(len(LEVELS)), key=width):
+        is_held = covered(weights, level) >= aim.by_call
+        if is_held and covered(even, level) >= aim.by_project:
+            return level
+    return len(LEVELS) - 1
+
+
+# What the bounds cover
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,63 +465,73 @@ class Judged:
         """The lines of the report that it is counted in."""
         one = self.point
         yield from one.pools
-        if one.title == "session":
-            yield f"session {one.group[:12]}"
-        if one.is_determined and one.scope != "whole":
-            yield f"{one.title}, {one.scope}"
-        if one.is_determined and one.stratum == "reasoning replayed" and one.pools:
-            yield one.stratum
-        if one.title.startswith("method"):
+        if one.title == SESSION:
+            has_reply = one.scope == "reply"
+            yield f"long sessions: reply {'recorded' if has_reply else 'not recorded'}"
+            yield f"long session {one.group[:12]}"
+        elif one.title.startswith(METHOD):
             yield one.title
+        elif not one.is_determined:
+            yield "not determined by the request"
+        elif one.scope != "whole":
+            yield one.title
+        elif one.stratum == "reasoning replayed":
+            yield one.stratum
 
 
 def judged(one: Point, table: Table) -> Judged:
-    bounds = next((table[row] for row in one.rows if row in table), UNMEASURED_PERMILLE)
-    return Judged(one, *interval(one.counted_tokens, one.counted_tokens, bounds))
+    parts = [(tokens, found(table, one, stratum)) for stratum, tokens in one.parts]
+    return Judged(one, *interval(one.counted_tokens, parts))
 
 
-def judged_elsewhere(known: Sequence[Point]) -> Iterator[Judged]:
+def judged_elsewhere(known: Iterable[Point], fit: Fit) -> Iterator[Judged]:
     """Each point with bounds that were made without its project."""
-    errors = Errors(known)
-    by_group: dict[str, list[Point]] = defaultdict(list)
     for one in known:
-        by_group[one.group].append(one)
-    for group, own in by_group.items():
-        table = errors.bounds(group, {row for one in own for row in one.rows})
-        yield from (judged(one, table) for one in own)
+        yield judged(one, fit.tables[one.group])
 
 
-def show(known: Sequence[Point]) -> None:
-    """Coverage, width and error, each with bounds of other projects."""
-    lines: dict[str, list[Judged]] = defaultdict(list)
-    for result in judged_elsewhere(known):
+def report(results: Iterable[Judged]) -> Grid:
+    """Coverage, median width and error by line, each with bounds of other projects."""
+    lines: dict[str, list[Judged]] = {pool.name: [] for pool in POOLS}
+    for result in results:
         for title in result.titles:
-            lines[title].append(result)
-    print(
-        f"{'':46}{'N':>7}{'covered':>9}{'width':>9}{'error p90':>11}   (median width, % of count)"
+            lines.setdefault(title, []).append(result)
+    pools = [pool.name for pool in POOLS if lines[pool.name]]
+    others = sorted(title for title in lines if title not in {pool.name for pool in POOLS})
+    titles = ("pool", "N", "projects", "in bounds", "width", "error p90")
+    rows = [line(title, lines[title]) for title in [*pools, *others]]
+    return Grid("Bounds on other projects", titles, 1, rows)
+
+
+def line(title: str, results: Sequence[Judged]) -> tuple[str, ...]:
+    weights = [one.point.weight for one in results]
+    hits = sum(weight for one, weight in zip(results, weights, strict=True) if one.is_covered)
+    figures = (
+        100 * hits / sum(weights),
+        quantile([one.width_percent for one in results], weights, 0.5),
+        quantile([one.error_percent for one in results], weights, 0.9),
     )
-    for title, results in sorted(lines.items()):
-        weights = [one.point.weight for one in results]
-        hits = sum(weight for one, weight in zip(results, weights, strict=True) if one.is_covered)
-        width = quantile([one.width_percent for one in results], weights, 0.5)
-        error = quantile([one.error_percent for one in results], weights, 0.9)
-        share = 100 * hits / sum(weights)
-        print(f"{title:46}{len(results):7,}{share:9.1f}{width:9.1f}{error:11.1f}")
+    projects = len({one.point.group for one in results})
+    return title, f"{len(results):,}", str(projects), *(f"{number:,.1f}" for number in figures)
+
+
+# The table
 
 
 def as_json(table: Table, known: Sequence[Point]) -> dict[str, Any]:
     counts: dict[Row, int] = defaultdict(int)
     for one in known:
-        for row in one.rows:
-            counts[row] += 1
+        for name in names_of(one):
+            counts[one.scope, name, one.stratum] += 1
     rows: dict[str, dict[str, dict[str, list[int]]]] = {scope: {} for scope in SCOPES}
     for row in sorted(table, key=lambda row: (row[0], row[1], STRATA.index(row[2]))):
         scope, name, stratum = row
         rows[scope].setdefault(name, {})[stratum] = [*table[row], counts[row]]
     return {
-        "about": f"Bounds of a count, low and high, as permille of {SLACK_TOKENS} tokens more than "
-        f"the count, for {COVERAGE:.0%} of recorded calls, and how many those were; by what is not "
-        "billed yet, by profile, by stratum. Made by benches/studies/bounds.py.",
+        "about": "Bounds of a count: how far each part of it may be off, added up. Low and high as "
+        "permille of the part and of some tokens more, these, and how many recorded calls the row "
+        "is of; by what is not billed yet, by profile, by stratum. Nine of ten bills of other "
+        "projects are within. Made by benches/studies/bounds.py.",
         "date": datetime.now(timezone.utc).date().isoformat(),
         **rows,
     }
@@ -437,27 +547,30 @@ def text_of(table: dict[str, Any]) -> str:
     return "{\n  " + ",\n  ".join(lines) + "\n}\n"
 
 
-def all_points(calls: Sequence[Path], sessions: Sequence[Path]) -> list[Point]:
-    """What all recordings say."""
-    with mapped("bounds") as apply:
-        found = [one for points in apply(chunk_points, chunks(calls)) for one in points]
-        held = weighed_by_model([one for part in apply(scored, chunks(calls)) for one in part])
-        found += [one for points in apply(project_points, tasks(held)) for one in points]
-    return found + [one for path in sessions for one in session_points(path)]
+def with_report(document: str, grid: Grid) -> str:
+    """`document` with the lines of `grid` that a reader asks for between its two marks."""
+    before, rest = document.split(START)
+    _, after = rest.split(END)
+    rows = [row for row in grid.rows if not row[0].startswith("long session ")]
+    shown = Grid(grid.caption, grid.titles, grid.left, rows)
+    return f"{before}{START}\n{shown.as_markdown()}\n{END}{after}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--calls", type=Path, nargs="+", required=True, help="as `eval` reads them")
     parser.add_argument("--sessions", type=Path, nargs="+", default=[], help="as `replay` does")
-    parser.add_argument("--write", action="store_true", help="write the table")
+    parser.add_argument("--write", action="store_true", help="write the table and the report")
     options = parser.parse_args()
     known = all_points(options.calls, options.sessions)
-    show(known)
+    fit = Fit(known)
+    grid = report(judged_elsewhere(known, fit))
+    print(grid.as_markdown())
     if options.write:
-        table = as_json(fit(known), known)
+        table = as_json(fit.tables[""], known)
         TABLE.write_text(text_of(table), "utf-8")
-        print(f"written: {TABLE.name}, {sum(len(table[scope]) for scope in SCOPES)} rows")
+        DOCUMENT.write_text(with_report(DOCUMENT.read_text("utf-8"), grid), "utf-8")
+        print(f"written: {TABLE.name}, {len(fit.tables[''])} rows, and {DOCUMENT.name}")
 
 
 if __name__ == "__main__":

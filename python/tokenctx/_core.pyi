@@ -171,6 +171,15 @@ class Engine:
         unix_seconds: int,
     ) -> bool: ...
     def insert_learned(self, name: bytes, sealed: bytes) -> bool: ...
+    def uncertain(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+    ) -> tuple[str, list[tuple[str, int]]]: ...
     def count(
         self, body: object, model: str | None, dialect: str | None, provider: str | None
     ) -> RequestCount: ...

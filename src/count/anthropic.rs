@@ -224,8 +224,10 @@ impl Counter<'_> {
         };
         let trimmed = text.trim_start_matches('\n');
         let joined = trimmed.len() < text.len() && prompt.block_tokens == 0;
+        let tokens = self.text(trimmed);
+        self.note_documents(text, tokens);
         let mut sum = Sum {
-            text: self.text(trimmed),
+            text: tokens,
             other: i64::from(joined),
         };
         self.documents(prompt, text.documents(), &mut sum);

@@ -13,11 +13,15 @@ use crate::json::Kind;
 use crate::layout::{self, CallText, GeminiForm, ToolText};
 use crate::profile::{ApiPrices, Layout, Profile, ReasoningRule};
 use crate::request::{
-    Assumptions, Data, Message, Part, Request, Tool, ToolCall, ToolChoice, ToolResult,
+    Assumptions, Data, MediaKind, Message, Part, Request, Text, Tool, ToolCall, ToolChoice,
+    ToolResult,
 };
 use anthropic::{Prompt, Turn};
 use std::borrow::Cow;
 use vocabulary::Vocabulary;
+
+/// About how many bytes of reasoning are a token.
+const REASONING_BYTES: u64 = 4;
 
 /// What a message without content costs where texts alone are billed.
 const EMPTY_TOKENS: u64 = 1;
@@ -53,8 +57,33 @@ pub struct Tally {
     pub tools: u64,
     /// Of the output schema.
     pub schema: u64,
+    /// Of images.
+    pub images: u64,
+    /// Of files, audio and video.
+    pub files: u64,
+    /// Of documents that are text, with the text that they are joined to.
+    pub documents: u64,
+    /// Of messages with calls of tools or their results, besides media and reasoning.
+    pub calls: u64,
+    /// Of reasoning; what is not billed by the profile's rule is told by its length.
+    pub reasoning: u64,
+}
+
+impl Tally {
     /// Of images and files.
-    pub media: u64,
+    pub fn media(&self) -> u64 {
+        self.images + self.files
+    }
+
+    /// Takes note of a message of so many tokens, `before` it was counted.
+    fn note(&mut self, message: &Message<'_>, tokens: u64, before: Tally) {
+        let is_call = |part: &Part<'_>| matches!(part, Part::ToolCall(_) | Part::ToolResult(_));
+        if message.parts.iter().any(is_call) {
+            let apart = |tally: &Tally| tally.media() + tally.documents + tally.reasoning;
+            let apart = apart(self).saturating_sub(apart(&before));
+            self.calls += tokens.saturating_sub(apart);
+        }
+    }
 }
 
 /// Text in tokens of the encoding, still to be scaled, and tokens of all else.
@@ -111,7 +140,7 @@ impl<'p> Counter<'p> {
         self.counted_only_text
     }
 
-    /// What tools, schema and media are of all that was counted so far.
+    /// What tools, schema, media and reasoning are of all that was counted so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
@@ -251,11 +280,16 @@ impl<'p> Counter<'p> {
             }
             self.counts_signatures = signatures.is_some_and(|it| counts_reasoning(it, index, turn));
             let counts_reasoning = counts_reasoning(rule, index, turn);
-            let Some(prompt) = prompt else {
-                return Some(self.message(messages, index, counts_reasoning));
-            };
+            let before = self.tally;
             let is_last = index + 1 == messages.len();
-            Some(self.marked_up(prompt, &mut said, message, is_last, counts_reasoning))
+            let tokens = match prompt {
+                None => self.message(messages, index, counts_reasoning),
+                Some(prompt) => {
+                    self.marked_up(prompt, &mut said, message, is_last, counts_reasoning)
+                }
+            };
+            self.tally.note(message, tokens, before);
+            Some(tokens)
         })
     }
 
@@ -308,7 +342,9 @@ impl<'p> Counter<'p> {
             sum.add_signed(api.wrapper_tokens);
         }
         if self.counts_signatures {
-            sum.add(self.signature(message));
+            let tokens = self.signature(message);
+            self.tally.reasoning += tokens;
+            sum.add(tokens);
         }
         self.total(sum)
     }
@@ -394,7 +430,9 @@ impl<'p> Counter<'p> {
                 sum.text += text.blocks().map(|block| self.text(block)).sum::<u64>();
             }
             Part::Text(text) => {
-                sum.text += self.text(text);
+                let tokens = self.text(text);
+                self.note_documents(text, tokens);
+                sum.text += tokens;
                 if let Some(prompt) = self.prompt {
                     self.documents(prompt, text.documents(), sum);
                 }
@@ -411,15 +449,31 @@ impl<'p> Counter<'p> {
                 }
             }
             Part::Reasoning { text, opaque } if counts_reasoning => {
-                sum.text += self.text(text);
-                sum.add(self.opaque(opaque.len()) + self.profile.reasoning.reasoning_tokens);
+                let text = self.text(text);
+                let opaque = self.opaque(opaque.len()) + self.profile.reasoning.reasoning_tokens;
+                self.tally.reasoning += text + opaque;
+                sum.text += text;
+                sum.add(opaque);
             }
-            Part::Reasoning { .. } => {}
+            Part::Reasoning { text, opaque } => {
+                let bytes = text.len() + opaque.len();
+                self.tally.reasoning += bytes as u64 / REASONING_BYTES;
+            }
             Part::Media(media) => {
                 let tokens = self.media(media);
-                self.tally.media += tokens;
+                match media.kind {
+                    MediaKind::Image => self.tally.images += tokens,
+                    _ => self.tally.files += tokens,
+                }
                 sum.add(tokens);
             }
+        }
+    }
+
+    /// Takes note of the documents in a text of so many tokens.
+    fn note_documents(&mut self, text: &Text<'_>, tokens: u64) {
+        if !text.documents().is_empty() {
+            self.tally.documents += tokens;
         }
     }
 

@@ -135,6 +135,8 @@ impl Engine {
             messages,
             new_message_count: request.messages.len() - start,
             features: estimate::features(request, prefix.is_none(), start, tokens, tally),
+            tally,
+            dropped_tokens: dropped,
             has_other_options,
             edit: None,
         };

@@ -1,7 +1,9 @@
 //! Bounds of a count: how far the bills of recorded calls were from their counts.
 //!
-//! The table is `bounds.json`: for each profile and stratum what billed over counted was for nine
-//! of ten recorded calls, made by `benches/studies/bounds.py`. It is read on first use.
+//! The table is `bounds.json`: for each profile and stratum how far a part of a request may be off, made
+//! by `benches/studies/bounds.py` so that the parts added up hold nine of ten recorded calls. It is
+//! read on first use.
+use crate::count::Tally;
 use crate::data::DataTable;
 use crate::json::{Document, Limits, Value};
 use crate::profile::Profile;
@@ -18,13 +20,20 @@ const GUESSES: [&str; 5] = ["builtin_", "remote_", "server_", "unknown_", "unrea
 /// Profiles of the methods that count every model alike.
 const METHODS: [&str; 2] = ["universal", "characters"];
 
-/// About what rounding and framing weigh.
-const SLACK_TOKENS: u64 = 20;
+/// Beginning of the assumptions of a file that is not counted by what is in it.
+const FLAT: &str = "flat_";
+
+/// Assumed if an encrypted blob is counted by its length.
+const OPAQUE: &str = "opaque_reasoning";
+
+/// How many strata there are.
+const STRATA: usize = Stratum::ALL.len();
 
 /// Where nothing was measured.
 const UNMEASURED: Bounds = Bounds {
     low_permille: 500,
     high_permille: 2000,
+    slack_tokens: 20,
 };
 
 /// What is not billed yet.
@@ -46,6 +55,17 @@ pub enum Scope {
 const LONG_TOKENS: u64 = 8000;
 
 impl Scope {
+    const ALL: [Scope; 4] = [Scope::Whole, Scope::New, Scope::Reply, Scope::Answer];
+
+    fn name(self) -> &'static str {
+        match self {
+            Scope::Whole => "whole",
+            Scope::New => "new",
+            Scope::Reply => "reply",
+            Scope::Answer => "answer",
+        }
+    }
+
     /// That of the messages from `start` on, `known_tokens` of those before being billed.
     pub fn after(known_tokens: u64, new: &[Message<'_>]) -> Scope {
         match new.iter().any(|message| message.role == "assistant") {
@@ -65,8 +85,10 @@ pub enum Stratum {
     Tools,
     /// A schema of the output.
     Schema,
-    /// Files, audio, video.
+    /// Files, audio, video whose text, pages or seconds are known.
     Files,
+    /// Files, audio, video that are counted by a flat price or by their length.
+    FlatFiles,
     /// Images.
     Images,
     /// Reasoning that is sent back.
@@ -76,11 +98,12 @@ pub enum Stratum {
 }
 
 impl Stratum {
-    const ALL: [(Stratum, &'static str); 7] = [
+    const ALL: [(Stratum, &'static str); 8] = [
         (Stratum::Text, "text"),
         (Stratum::Tools, "tools"),
         (Stratum::Schema, "structured output"),
         (Stratum::Files, "files"),
+        (Stratum::FlatFiles, "flat files"),
         (Stratum::Images, "images"),
         (Stratum::Reasoning, "reasoning replayed"),
         (Stratum::Undetermined, "undetermined"),
@@ -88,15 +111,7 @@ impl Stratum {
 
     /// The stratum of all of `request`, or of its messages from `start` on if that is above 0.
     pub fn of(request: &Request<'_>, start: usize, assumptions: &Assumptions) -> Stratum {
-        if Stratum::is_guessed(assumptions) {
-            return Stratum::Undetermined;
-        }
-        let messages = request.messages[start..].iter();
-        let counted = messages.map(Stratum::of_message).max().unwrap_or_default();
-        match start {
-            0 => counted.max(Stratum::of_context(request)),
-            _ => counted,
-        }
+        Strata::of(request, start, assumptions).last()
     }
 
     /// Whether something had to be guessed that makes a count undetermined.
@@ -108,19 +123,12 @@ impl Stratum {
 
     /// The stratum of one message.
     pub fn of_message(message: &Message<'_>) -> Stratum {
-        let parts = message.parts.iter().map(Stratum::of_part);
-        parts.max().unwrap_or_default()
+        Strata::default().with_parts(&message.parts).last()
     }
 
     /// The stratum of what stands around the messages.
     pub fn of_context(request: &Request<'_>) -> Stratum {
-        let system = request.system.iter().map(Stratum::of_part).max();
-        let context = match (&request.response_schema, request.tools.is_empty()) {
-            (Some(_), _) => Stratum::Schema,
-            (None, false) => Stratum::Tools,
-            (None, true) => Stratum::Text,
-        };
-        context.max(system.unwrap_or_default())
+        Strata::default().with_context(request).last()
     }
 
     /// The stratum of this number; text, if there is none.
@@ -128,72 +136,249 @@ impl Stratum {
         let mut all = Stratum::ALL.into_iter().map(|(stratum, _)| stratum);
         all.find(|it| *it as u64 == number).unwrap_or_default()
     }
+}
+
+/// Strata that something has, a bit for each; text always is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Strata(u16);
+
+impl Strata {
+    /// Those of all of `request`, or of its messages from `start` on if that is above 0.
+    fn of(request: &Request<'_>, start: usize, assumptions: &Assumptions) -> Strata {
+        let messages = request.messages[start..].iter();
+        let counted = messages.fold(Strata::default(), |all, it| all.with_parts(&it.parts));
+        let mut all = match start {
+            0 => counted.with_context(request),
+            _ => counted,
+        };
+        if all.has(Stratum::Files) && assumptions.iter().any(|name| name.starts_with(FLAT)) {
+            all = all.with(Stratum::FlatFiles);
+        }
+        if assumptions.contains(OPAQUE) {
+            all = all.with(Stratum::Reasoning);
+        }
+        match Stratum::is_guessed(assumptions) {
+            true => all.with(Stratum::Undetermined),
+            false => all,
+        }
+    }
+
+    fn with(self, stratum: Stratum) -> Strata {
+        Strata(self.0 | 1 << stratum as u8)
+    }
+
+    fn has(self, stratum: Stratum) -> bool {
+        self.with(stratum) == self
+    }
+
+    fn last(self) -> Stratum {
+        let mut all = Stratum::ALL.into_iter().rev().map(|(stratum, _)| stratum);
+        all.find(|it| self.has(*it)).unwrap_or_default()
+    }
+
+    fn with_context(self, request: &Request<'_>) -> Strata {
+        let all = self.with_parts(&request.system);
+        let all = match request.tools.is_empty() {
+            true => all,
+            false => all.with(Stratum::Tools),
+        };
+        match &request.response_schema {
+            Some(_) => all.with(Stratum::Schema),
+            None => all,
+        }
+    }
 
     /// Recurses as deep as the reader nests results, which is bounded.
-    fn of_part(part: &Part<'_>) -> Stratum {
-        match part {
-            Part::Text(_) | Part::Data(_) => Stratum::Text,
-            Part::ToolCall(_) => Stratum::Tools,
-            Part::ToolResult(result) => {
-                let inner = result.parts.iter().map(Stratum::of_part).max();
-                inner.unwrap_or(Stratum::Text).max(Stratum::Tools)
-            }
-            Part::Media(media) if media.kind == MediaKind::Image => Stratum::Images,
-            Part::Media(_) => Stratum::Files,
-            Part::Reasoning { .. } => Stratum::Reasoning,
-        }
+    fn with_parts(self, parts: &[Part<'_>]) -> Strata {
+        parts.iter().fold(self, |all, part| match part {
+            Part::Text(text) if !text.documents().is_empty() => all.with(Stratum::Files),
+            Part::Text(_) | Part::Data(_) => all,
+            Part::ToolCall(_) => all.with(Stratum::Tools),
+            Part::ToolResult(result) => all.with(Stratum::Tools).with_parts(&result.parts),
+            Part::Media(media) if media.kind == MediaKind::Image => all.with(Stratum::Images),
+            Part::Media(_) => all.with(Stratum::Files),
+            Part::Reasoning { .. } => all.with(Stratum::Reasoning),
+        })
     }
 }
 
-/// Bounds in permille of the count.
+/// Tokens that are not billed yet, by stratum: `None` where there is nothing of one.
+///
+/// ```
+/// # use tokenctx::{Alone, Answer, Body, Call, Engine, Settings};
+/// # let engine = Engine::new(b"a secret of 16 bytes or more", Settings::default());
+/// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
+/// let Answer::Estimate(estimate) = engine.estimate(&body, &Call::default(), 0, &Alone)? else {
+///     unreachable!("no store is asked")
+/// };
+/// let parts: Vec<_> = estimate.uncertain.parts().collect();
+/// assert_eq!((estimate.uncertain.scope(), parts), ("whole", vec![("text", estimate.tokens)]));
+/// # Ok::<(), tokenctx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    low_permille: u64,
-    high_permille: u64,
+pub struct Uncertain {
+    scope: Scope,
+    tokens: [Option<u64>; STRATA],
 }
 
-impl Bounds {
-    /// The bounds that were measured for a profile, or for its provider, or for all.
-    pub fn of(profile: &Profile, is_known_model: bool, scope: Scope, stratum: Stratum) -> Bounds {
+impl Uncertain {
+    /// `tokens` of which only the last stratum is known: they may be all text or all of that one.
+    pub(super) fn lump(scope: Scope, stratum: Stratum, tokens: u64) -> Uncertain {
+        let mut all = Uncertain {
+            scope,
+            tokens: [None; STRATA],
+        };
+        let stratum = match scope {
+            Scope::Answer => Stratum::Text,
+            _ => stratum,
+        };
+        if matches!(scope, Scope::Whole | Scope::New) && stratum < Stratum::Undetermined {
+            all.tokens[Stratum::Text as usize] = Some(tokens);
+        }
+        all.tokens[stratum as usize] = Some(tokens);
+        all
+    }
+
+    /// `tokens` of `request`, or of its messages from `start` on if that is above 0, by what was
+    /// counted of them. Of what was guessed, and of a reply, nobody knows which part is wrong.
+    pub(super) fn of(
+        scope: Scope,
+        request: &Request<'_>,
+        start: usize,
+        assumptions: &Assumptions,
+        tally: &Tally,
+        tokens: u64,
+    ) -> Uncertain {
+        let strata = Strata::of(request, start, assumptions);
+        let last = strata.last();
+        if matches!(scope, Scope::Reply | Scope::Answer) || last == Stratum::Undetermined {
+            return Uncertain::lump(scope, last, tokens);
+        }
+        let files = match strata.has(Stratum::FlatFiles) {
+            true => Stratum::FlatFiles,
+            false => Stratum::Files,
+        };
+        let parts = [
+            (Stratum::Tools, tally.tools + tally.calls),
+            (Stratum::Schema, tally.schema),
+            (files, tally.files + tally.documents),
+            (Stratum::Images, tally.images),
+            (Stratum::Reasoning, tally.reasoning),
+        ];
+        let mut all = [None; STRATA];
+        let mut rest = tokens;
+        for (stratum, tokens) in parts.into_iter().filter(|part| strata.has(part.0)) {
+            all[stratum as usize] = Some(tokens);
+            rest = rest.saturating_sub(tokens);
+        }
+        all[Stratum::Text as usize] = Some(rest);
+        Uncertain { scope, tokens: all }
+    }
+
+    /// With so many tokens more of the last of its strata.
+    pub(super) fn and(mut self, tokens: u64) -> Uncertain {
+        if let Some(last) = self.tokens.iter_mut().rev().flatten().next() {
+            *last = last.saturating_add(tokens);
+        }
+        self
+    }
+
+    /// With so many tokens of reasoning that a turn of the user has dropped.
+    pub(super) fn without_reasoning(mut self, dropped_tokens: u64) -> Uncertain {
+        let is_by_part =
+            self.scope == Scope::New && self.tokens[Stratum::Undetermined as usize].is_none();
+        if dropped_tokens > 0 && is_by_part {
+            let reasoning = &mut self.tokens[Stratum::Reasoning as usize];
+            *reasoning = Some(reasoning.unwrap_or_default().saturating_add(dropped_tokens));
+        }
+        self
+    }
+
+    /// The same tokens, as those of a reply.
+    pub(super) fn as_reply(&self) -> Uncertain {
+        let mut all = Stratum::ALL.into_iter().zip(self.tokens).rev();
+        let last = all.find_map(|((stratum, _), tokens)| Some((stratum, tokens?)));
+        let (stratum, tokens) = last.unwrap_or_default();
+        Uncertain::lump(Scope::Reply, stratum, tokens)
+    }
+
+    /// `whole`, `new`, `reply` or `answer`: what is not billed yet.
+    pub fn scope(&self) -> &'static str {
+        self.scope.name()
+    }
+
+    /// Strata that there are, and tokens of each.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = Stratum::ALL.into_iter().zip(self.tokens);
+        all.filter_map(|((_, name), tokens)| Some((name, tokens?)))
+    }
+
+    /// Lower and upper bound of `tokens`, of which these are not billed yet: what each part may be
+    /// off by, added up and rounded down. A bill is a whole number, so one within the share is within the
+    /// bounds.
+    pub(super) fn interval(
+        &self,
+        profile: &Profile,
+        is_known_model: bool,
+        tokens: u64,
+    ) -> (u64, u64) {
+        let rows = Rows::of(profile, is_known_model);
+        let (mut below, mut above) = (0_u64, 0_u64);
+        for (stratum, part) in self.tokens.into_iter().enumerate() {
+            let Some(part) = part else { continue };
+            let bounds = rows.bounds(self.scope, stratum);
+            let scale = part.saturating_add(bounds.slack_tokens);
+            let share = |permille: u64| scale.saturating_mul(permille);
+            below = below.saturating_add(share(1000 - bounds.low_permille.min(1000)));
+            above = above.saturating_add(share(bounds.high_permille.max(1000) - 1000));
+        }
+        (
+            tokens.saturating_sub(below / 1000),
+            tokens.saturating_add(above / 1000),
+        )
+    }
+
+    /// How far apart the bounds are.
+    pub(super) fn width(&self, profile: &Profile, is_known_model: bool) -> u64 {
+        let (low, high) = self.interval(profile, is_known_model, u64::MAX / 2);
+        high - low
+    }
+}
+
+/// How far a part may be off: permille of its tokens and of some more, since a share of a few tokens
+/// says little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bounds {
+    low_permille: u64,
+    high_permille: u64,
+    slack_tokens: u64,
+}
+
+/// The rows that may hold the bounds of a profile, the best first: its own, its provider's, that of all.
+struct Rows([Option<&'static Row>; 3]);
+
+impl Rows {
+    fn of(profile: &Profile, is_known_model: bool) -> Rows {
         let has_own_row = is_known_model || METHODS.contains(&&*profile.name);
         let own = if has_own_row {
             &profile.name
         } else {
             "unknown model"
         };
-        let stratum = match scope {
-            Scope::Answer => Stratum::Text,
-            _ => stratum,
-        };
         let rows = rows();
-        let found = |name: &str| rows.get(name)?[scope as usize][stratum as usize];
-        found(own)
-            .or_else(|| found(&format!("provider {}", profile.provider)))
-            .or_else(|| found("all"))
+        let provider = format!("provider {}", profile.provider);
+        Rows([own, &*provider, "all"].map(|name| rows.get(name)))
+    }
+
+    fn bounds(&self, scope: Scope, stratum: usize) -> Bounds {
+        let mut rows = self.0.iter().flatten();
+        rows.find_map(|row| row[scope as usize][stratum])
             .unwrap_or(UNMEASURED)
-    }
-
-    /// How far apart the bounds are if `uncertain` tokens are not billed yet.
-    pub fn width(self, uncertain: u64) -> u64 {
-        let (low, high) = self.interval(u64::MAX / 2, uncertain);
-        high - low
-    }
-
-    /// Lower and upper bound of `tokens`, of which `uncertain` are not billed yet.
-    ///
-    /// A share of a few tokens says little, so the bounds are shares of [`SLACK_TOKENS`] more,
-    /// rounded down: a bill is a whole number, so one within the share is within the bounds.
-    pub fn interval(self, tokens: u64, uncertain: u64) -> (u64, u64) {
-        let scale = uncertain.saturating_add(SLACK_TOKENS);
-        let share = |permille: u64| scale.saturating_mul(permille) / 1000;
-        let below = share(1000 - self.low_permille.min(1000));
-        let above = share(self.high_permille.max(1000) - 1000);
-        (tokens.saturating_sub(below), tokens.saturating_add(above))
     }
 }
 
 /// For each scope, for each stratum.
-type Row = [[Option<Bounds>; Stratum::ALL.len()]; 4];
+type Row = [[Option<Bounds>; STRATA]; 4];
 
 fn rows() -> &'static HashMap<String, Row> {
     static ROWS: OnceLock<HashMap<String, Row>> = OnceLock::new();
@@ -212,14 +397,8 @@ pub(super) fn fault(text: &str) -> Option<String> {
 
 fn read(root: Value<'_>) -> HashMap<String, Row> {
     let mut rows: HashMap<String, Row> = HashMap::new();
-    let scopes = [
-        (Scope::Whole, "whole"),
-        (Scope::New, "new"),
-        (Scope::Reply, "reply"),
-        (Scope::Answer, "answer"),
-    ];
-    for (scope, key) in scopes {
-        for (name, row) in root.get(key).into_iter().flat_map(Value::members) {
+    for scope in Scope::ALL {
+        for (name, row) in root.get(scope.name()).into_iter().flat_map(Value::members) {
             let own = rows.entry(name.to_owned()).or_default();
             for (stratum, stratum_name) in Stratum::ALL {
                 own[scope as usize][stratum as usize] = row.get(stratum_name).map(bounds);
@@ -234,6 +413,7 @@ fn bounds(row: Value<'_>) -> Bounds {
     Bounds {
         low_permille: number(items.next()),
         high_permille: number(items.next()),
+        slack_tokens: number(items.next()),
     }
 }
 

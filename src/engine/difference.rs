@@ -3,7 +3,7 @@
 use super::{Engine, Known, Reading};
 use crate::count::{Counter, has_results, last_user_index};
 use crate::engine::answer::{FAILED_VOCABULARY, signed};
-use crate::engine::bounds::{Bounds, Scope, Stratum};
+use crate::engine::bounds::{Scope, Stratum, Uncertain};
 use crate::engine::estimate::{self, Count, Edit};
 use crate::engine::learn::{Features, Learner};
 use crate::engine::shape::{Overlap, Shape, Sum};
@@ -178,7 +178,8 @@ impl Engine {
         let learner = known.learner.as_ref().filter(|_| is_learned);
         let (edit, count) = near.count(&counted, learner);
         let width = |(scope, stratum, uncertain)| {
-            Bounds::of(&reading.profile, reading.is_known_model, scope, stratum).width(uncertain)
+            let uncertain = Uncertain::lump(scope, stratum, uncertain);
+            uncertain.width(&reading.profile, reading.is_known_model)
         };
         let uncertain = count.tokens.saturating_add(count.known.derived_tokens);
         let by_difference = width((edit.scope(), edit.stratum, uncertain));

@@ -7,7 +7,7 @@
 use super::Engine;
 use crate::bpe::MemoKey;
 use crate::count::{Counter, TextCounter};
-use crate::engine::bounds::{Bounds, Scope, Stratum};
+use crate::engine::bounds::{Scope, Uncertain};
 use crate::profile::{ModelLimits, Profile};
 use crate::request::{ContextEdit, Message, Request, Trigger, clear_thinking, tool_uses};
 
@@ -132,9 +132,9 @@ impl Engine {
         let context = counter.context(request);
         let messages: u64 = counter.messages(&request.messages, 0).sum();
         let tokens = context.saturating_add(messages);
-        let stratum = Stratum::of(request, 0, counter.assumptions());
-        let bounds = Bounds::of(profile, is_known_model, Scope::Whole, stratum);
-        let (low, high) = bounds.interval(tokens, tokens);
+        let (assumptions, tally) = (counter.assumptions(), counter.tally());
+        let uncertain = Uncertain::of(Scope::Whole, request, 0, assumptions, &tally, tokens);
+        let (low, high) = uncertain.interval(profile, is_known_model, tokens);
         let more = tokens / TRIGGER_MARGIN;
         Size {
             tokens,

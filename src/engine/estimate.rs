@@ -1,6 +1,6 @@
 //! What is answered: tokens, where they come from, how good they are.
 use crate::count::{Counter, Tally};
-use crate::engine::bounds::{Bounds, Scope, Stratum};
+use crate::engine::bounds::{Scope, Stratum, Uncertain};
 use crate::engine::cache_points::CachePoints;
 use crate::engine::learn::Features;
 use crate::engine::reading::Reading;
@@ -104,6 +104,8 @@ pub struct Estimate {
     pub low: u64,
     /// Upper bound.
     pub high: u64,
+    /// What the bounds are made from.
+    pub uncertain: Uncertain,
     /// What had to be guessed.
     pub assumptions: Assumptions,
     /// What was read.
@@ -151,6 +153,9 @@ pub(crate) struct Count {
     pub messages: Vec<u64>,
     pub new_message_count: usize,
     pub features: Features,
+    pub tally: Tally,
+    /// Reasoning that was billed and that a turn of the user drops.
+    pub dropped_tokens: u64,
     /// Whether the known total was billed with other options; they are counted then.
     pub has_other_options: bool,
     /// What differs from the known conversation, if it is not a prefix.
@@ -196,14 +201,14 @@ pub(super) fn features(
     let tools = if has_context { request.tools.len() } else { 0 };
     Features {
         requests: u64::from(has_context),
-        text_tokens: tokens.saturating_sub(tally.tools + tally.schema + tally.media),
+        text_tokens: tokens.saturating_sub(tally.tools + tally.schema + tally.media()),
         messages: new.len() as u64,
         tools_tokens: tally.tools,
         tool_sets: u64::from(tools > 0),
         tools: tools as u64,
         calls: calls.count() as u64,
         schema_tokens: tally.schema,
-        media_tokens: tally.media,
+        media_tokens: tally.media(),
     }
 }
 
@@ -225,9 +230,10 @@ pub(super) fn estimate(
         quality = Quality::Calibrated;
     }
     let tokens = known.tokens.saturating_add(estimated_tokens);
+    let uncertain = uncertain(reading, source, count, estimated_tokens, &assumptions);
     let (low, high) = match source {
         Source::Exact => (tokens, tokens),
-        _ => bounds(reading, source, count, estimated_tokens, &assumptions),
+        _ => bounds(reading, count, &uncertain, tokens),
     };
     Estimate {
         tokens,
@@ -238,46 +244,49 @@ pub(super) fn estimate(
         quality,
         low,
         high,
+        uncertain,
         assumptions,
         about: About::of(reading),
         cache_points: None,
     }
 }
 
-fn bounds(
+/// What is not billed yet. What is known but derived may be as wrong as a count.
+fn uncertain(
     reading: &Reading<'_>,
     source: Source,
     count: &Count,
     estimated_tokens: u64,
     assumptions: &Assumptions,
-) -> (u64, u64) {
-    let known = count.known;
-    let start = reading.request.messages.len() - count.new_message_count;
+) -> Uncertain {
+    let (known, request) = (count.known, &reading.request);
+    let derived_tokens = known.derived_tokens.min(known.tokens);
+    let start = request.messages.len() - count.new_message_count;
     let scope = match (source, count.edit) {
         (Source::Estimated, _) => Scope::Whole,
-        (_, Some(edit)) => edit.scope(),
+        (_, Some(edit)) => {
+            let tokens = estimated_tokens.saturating_add(derived_tokens);
+            return Uncertain::lump(edit.scope(), edit.stratum, tokens);
+        }
         _ if known.is_billed() || count.has_other_options => {
-            Scope::after(known.tokens, &reading.request.messages[start..])
+            Scope::after(known.tokens, &request.messages[start..])
         }
         _ => Scope::Reply,
     };
-    let stratum = match count.edit {
-        Some(edit) => edit.stratum,
-        None => Stratum::of(&reading.request, start, assumptions),
-    };
-    // What is not billed yet may be as wrong as a count.
-    let uncertain = estimated_tokens.saturating_add(known.derived_tokens.min(known.tokens));
-    let tokens = known.tokens.saturating_add(estimated_tokens);
-    let interval = |scope| {
-        let bounds = Bounds::of(&reading.profile, reading.is_known_model, scope, stratum);
-        bounds.interval(tokens, uncertain)
-    };
-    let (low, high) = interval(scope);
+    let tally = &count.tally;
+    Uncertain::of(scope, request, start, assumptions, tally, estimated_tokens)
+        .and(derived_tokens)
+        .without_reasoning(count.dropped_tokens)
+}
+
+fn bounds(reading: &Reading<'_>, count: &Count, uncertain: &Uncertain, tokens: u64) -> (u64, u64) {
+    let interval = |it: &Uncertain| it.interval(&reading.profile, reading.is_known_model, tokens);
+    let (low, high) = interval(uncertain);
     if count.edit.is_none() {
         return (low, high);
     }
     // Replies are among what was removed, and the least is known of what they are billed for.
-    let reply = interval(Scope::Reply);
+    let reply = interval(&uncertain.as_reply());
     (low.min(reply.0), high.max(reply.1))
 }
 

@@ -29,6 +29,7 @@ mod shared;
 mod statistics;
 mod tables;
 
+pub use bounds::Uncertain;
 pub use cache_points::{CachePoint, CachePoints, CachedPrefix};
 pub use drift::Drift;
 pub use estimate::{About, Estimate, RequestCount, Source};
@@ -110,6 +111,7 @@ pub struct Engine {
 /// # Ok::<(), tokenctx::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "nearly all are estimates")]
 pub enum Answer {
     /// What it will cost.
     Estimate(Estimate),

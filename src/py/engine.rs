@@ -289,6 +289,37 @@ impl PyEngine {
             .is_some()
     }
 
+    /// Scope, and tokens of each stratum, that the bounds of an estimate are made from.
+    #[allow(clippy::too_many_arguments)]
+    fn uncertain<'py>(
+        &self,
+        py: Python<'py>,
+        body: Body<'py>,
+        model: Option<Name>,
+        dialect: Option<&str>,
+        provider: Option<Name>,
+        tenant: Option<&[u8]>,
+        now_seconds: f64,
+    ) -> PyResult<(&'static str, Vec<(&'static str, u64)>)> {
+        let call = Call {
+            tenant,
+            model: text(&model),
+            dialect: request::dialect(dialect)?,
+            provider: text(&provider),
+            now_seconds,
+            ..Call::default()
+        };
+        let host = Interpreter(py);
+        let answer = guard(|| body.with(|body| Ok(self.0.estimate(body, &call, 0, &host)?)))?;
+        match answer {
+            Answer::Estimate(estimate) => {
+                let uncertain = estimate.uncertain;
+                Ok((uncertain.scope(), uncertain.parts().collect()))
+            }
+            Answer::Wanted(_) => unreachable!("no prefix is wanted"),
+        }
+    }
+
     fn count<'py>(
         &self,
         py: Python<'py>,

@@ -69,6 +69,9 @@ impl View {
             Part::Text(text) => {
                 self.field("{", "part", "text");
                 self.field(",", "text", text);
+                if !text.documents().is_empty() {
+                    self.flag("has_documents", true);
+                }
             }
             Part::Media(media) => self.media(media),
             Part::ToolCall(call) => {

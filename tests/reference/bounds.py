@@ -23,19 +23,22 @@ STRATA: Final = (
     "tools",
     "structured output",
     "files",
+    "flat files",
     "images",
     "reasoning replayed",
     "undetermined",
 )
-"""What was counted has something of the last of them that fits."""
+"""What was counted may have something of each; flat files are those that a flat price counts."""
 GUESSES: Final = ("builtin_", "remote_", "server_", "unknown_", "unreadable_")
 """Beginnings of the assumptions that make a count undetermined; an unknown model has a row."""
 METHODS: Final = frozenset({"universal", "characters"})
 """Profiles of the methods that count every model alike."""
 UNKNOWN_MODEL: Final = "unknown model"
-UNMEASURED_PERMILLE: Final = (500, 2000)
-SLACK_TOKENS: Final = 20
-"""About what rounding and framing weigh."""
+UNMEASURED: Final = (500, 2000, 20)
+FLAT: Final = "flat_"
+"""Beginning of the assumptions of a file that is not counted by what is in it."""
+OPAQUE: Final = "opaque_reasoning"
+"""Assumed if an encrypted blob is counted by its length."""
 
 
 def table() -> dict[str, Any]:
@@ -50,14 +53,26 @@ def scope_after(known_tokens: int, new: Iterable[View]) -> Scope:
     return "answer" if has_answer and known_tokens >= LONG_TOKENS else "new"
 
 
-def stratum_of(request: View, start: int, assumptions: Iterable[str]) -> str:
-    """The stratum of all of `request`, or of its messages from `start` on if that is above 0."""
-    if is_guessed(assumptions):
-        return "undetermined"
-    found = {"text", *map(stratum_of_message, request["messages"][start:])}
+def strata_of(request: View, start: int, assumptions: Iterable[str]) -> list[str]:
+    """The strata of all of `request`, or of its messages from `start` on if that is above 0."""
+    names = frozenset(assumptions)
+    if is_guessed(names):
+        return ["undetermined"]
+    parts = [part for message in request["messages"][start:] for part in message["parts"]]
+    found = {"text"}
     if start == 0:
-        found.add(stratum_of_context(request))
-    return max(found, key=STRATA.index)
+        parts += request["system"]
+        found |= {"tools"} if request["tools"] else set()
+        found |= {"structured output"} if request["response_schema"] else set()
+    while parts:
+        part = parts.pop()
+        found.add(_of_part(part))
+        parts += part.get("parts", ())
+    if "files" in found and any(name.startswith(FLAT) for name in names):
+        found = found - {"files"} | {"flat files"}
+    if OPAQUE in names:
+        found.add("reasoning replayed")
+    return sorted(found, key=STRATA.index)
 
 
 def is_guessed(assumptions: Iterable[str]) -> bool:
@@ -65,35 +80,13 @@ def is_guessed(assumptions: Iterable[str]) -> bool:
     return any(name.startswith(GUESSES) and name != "unknown_model" for name in assumptions)
 
 
-def stratum_of_context(request: View) -> str:
-    """The stratum of what stands around the messages."""
-    found = {"text", *map(_of_part, request["system"])}
-    found |= {"tools"} if request["tools"] else set()
-    found |= {"structured output"} if request["response_schema"] else set()
-    return max(found, key=STRATA.index)
-
-
-def stratum_of_message(message: View) -> str:
-    """The stratum of one message."""
-    found = {"text"}
-    pending: list[View] = list(message["parts"])
-    while pending:
-        part = pending.pop()
-        found.add(_of_part(part))
-        pending += part.get("parts", ())
-    return max(found, key=STRATA.index)
-
-
 def _of_part(part: View) -> str:
     if part["part"] == "media":
         return "images" if part["kind"] == "image" else "files"
+    if part.get("has_documents"):
+        return "files"
     kinds = {"reasoning": "reasoning replayed", "tool_call": "tools", "tool_result": "tools"}
     return kinds.get(part["part"], "text")
-
-
-def stratum_in(scope: Scope, stratum: str) -> str:
-    """The stratum whose bounds apply: what a reply held that was not recorded is not known."""
-    return "text" if scope == "answer" else stratum
 
 
 def row_names(profile: str, provider: str, *, is_known_model: bool) -> tuple[str, str, str]:
@@ -102,21 +95,23 @@ def row_names(profile: str, provider: str, *, is_known_model: bool) -> tuple[str
     return own, f"provider {provider}", "all"
 
 
-def bounds_permille(names: Iterable[str], scope: Scope, stratum: str) -> tuple[int, int]:
-    """Lower and upper bound of the first row that has the stratum."""
-    rows, stratum = table()[scope], stratum_in(scope, stratum)
+def row_of(names: Iterable[str], scope: Scope, stratum: str) -> tuple[int, int, int]:
+    """Lower and upper permille, and slack, of the first row that has the stratum."""
+    rows = table()[scope]
     found = (rows[name][stratum] for name in names if stratum in rows.get(name, {}))
-    low, high = next(found, UNMEASURED_PERMILLE)[:2]
-    return low, high
+    low, high, slack = next(found, UNMEASURED)[:3]
+    return low, high, slack
 
 
-def interval(tokens: int, uncertain: int, permille: tuple[int, int]) -> tuple[int, int]:
-    """The bounds of `tokens`, of which `uncertain` are not billed yet.
+def interval(tokens: int, parts: Iterable[tuple[int, tuple[int, int, int]]]) -> tuple[int, int]:
+    """The bounds of `tokens`; of the parts that are not billed yet, tokens and row of each.
 
-    A share of a few tokens says little, so the bounds are shares of `SLACK_TOKENS` more, rounded
-    down: a bill is a whole number, so one within the share is within the bounds.
+    A share of a few tokens says little, so a row's permille are of its slack more. What each part
+    may be off by is added up and rounded down: a bill is a whole number, so one within the share is
+    within the bounds.
     """
-    low, high = permille
-    scale = uncertain + SLACK_TOKENS
-    below, above = scale * (1000 - low) // 1000, scale * (high - 1000) // 1000
-    return max(0, tokens - below), tokens + above
+    below = above = 0
+    for part, (low, high, slack) in parts:
+        below += (part + slack) * (1000 - low)
+        above += (part + slack) * (high - 1000)
+    return max(0, tokens - below // 1000), tokens + above // 1000
