@@ -22,12 +22,37 @@ EVERY = 4
 """Of Claude's texts, so many have one that is taken: they are the same kinds again and again."""
 RUNS = (" ", "\n", "\t", "=", " =", "S", ":", "-", "y", "<", "\r\n", "中", "😀", "▁")
 TEXTS = [
-    *(before + atom * times for atom in RUNS for before in ("", "x", " ") for times in (1, 2, 6, 31)),
+    *(
+        before + atom * times
+        for atom in RUNS
+        for before in ("", "x", " ")
+        for times in (1, 2, 6, 31)
+    ),
     *(atom * times + "end" for atom in RUNS for times in (10, 32, 33, 63, 700)),
     *(" ======", " ==========", " =======", " SSSR", " SSSRS", " YYYY", " yyyy", " ::::::::"),
     *("x> </div", "<p> </p>", "a > </b", "> </", ">  </", "1> </x", " > </>"),
-    *("<div>", "</div>", "<td>1</td>", "<tr><td> </td></tr>", "<h1>T</h1>", "<p>", "<DIV>", "<div >"),
-    *("12,345.67", "x1y2", "٣٤", "a\x00b", "a\rb", "\u200dx", "ꙮ", "𝔹", "\U000e0100", "\U0010fffd"),
+    *(
+        "<div>",
+        "</div>",
+        "<td>1</td>",
+        "<tr><td> </td></tr>",
+        "<h1>T</h1>",
+        "<p>",
+        "<DIV>",
+        "<div >",
+    ),
+    *(
+        "12,345.67",
+        "x1y2",
+        "٣٤",
+        "a\x00b",
+        "a\rb",
+        "\u200dx",
+        "ꙮ",
+        "\U0001d539",
+        "\U000e0100",
+        "\U0010fffd",
+    ),
     "▁a▁b c",
     "def f(x):\n\tif x:\n\t\treturn [i for i in range(10)]\n\n\n    # done\r\n",
 ]

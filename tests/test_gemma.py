@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenctx
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -24,6 +25,7 @@ RUNS = [character * length for character in "\n\t" for length in range(1, 32)]
 SPACES = ["▁" * length for length in range(2, 32)]
 ATOMS = sorted({text for text, _ in COUNTS if len(text) <= 6})
 SIZE = 255_470
+UNKNOWN = "<unk>"
 TEXT = st.characters(exclude_categories=["Cs"])
 
 
@@ -38,8 +40,8 @@ def oracle() -> Tokenizer:
     pairs = ((piece[:at], piece[at:]) for piece, at in splits)
     merges = [pair for pair in pairs if known.issuperset(pair)]
     bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
-    numbers = {piece: number for number, piece in enumerate([*bytes_, "<unk>", *pieces])}
-    model = tokenizers.models.BPE(numbers, merges, byte_fallback=True, unk_token="<unk>")
+    numbers = {piece: number for number, piece in enumerate([*bytes_, UNKNOWN, *pieces])}
+    model = tokenizers.models.BPE(numbers, merges, byte_fallback=True, unk_token=UNKNOWN)
     made = tokenizers.Tokenizer(model)
     made.normalizer = tokenizers.normalizers.Replace(" ", "▁")
     made.add_tokens([tokenizers.AddedToken(text, normalized=False) for text in RUNS])

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal, final, overload
 
 from tokenctx._models import (
-    CountOnlyName,
     ConversationLookupResult,
+    CountOnlyName,
     EncodingName,
     Estimate,
     KnownConversationState,
@@ -462,8 +462,8 @@ def count_tokens(
 
     A `claude_` name is a family of Claude's count model, a reconstruction that counts tokens but
     knows none: what `text` adds to the frame of a message, `ctok.token_count` less the frame of 7
-    (claude_v3), 11 (claude_v4_7) or 6 tokens (claude_v4_8). `gemma` is the vocabulary of Gemma 3 and
-    4 and of Gemini: its count is that of SentencePiece, markers of turns as plain text.
+    (claude_v3), 11 (claude_v4_7) or 6 tokens (claude_v4_8). `gemma` is the vocabulary of Gemma 3
+    and 4 and of Gemini: its count is that of SentencePiece, markers of turns as plain text.
     """
 
 def count_tokens_batch(

@@ -3,9 +3,10 @@
     pip download --no-deps --no-binary :all: llama-cpp-python==0.3.36; pip install gguf
     python src/bpe/gemma/extract.py llama_cpp_python-0.3.36.tar.gz
 
-Its merges are those of Gemma 3, so it counts for every Gemini since 1.5. What is written are the pieces
-in the order of their merges, one a line, deflated: build.rs reads them. A space stands for SentencePiece's
-mark of one. The SHA-256 of what is read and written are in `licenses/manifest.json`.
+Its merges are those of Gemma 3, so it counts for every Gemini since 1.5. What is written are the
+pieces in the order of their merges, one a line, deflated: build.rs reads them. A space stands for
+SentencePiece's mark of one. The SHA-256 of what is read and written are in
+`licenses/manifest.json`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tarfile
 import tempfile
 import zlib
+from itertools import pairwise
 from pathlib import Path
 
 from gguf import GGUFReader
@@ -23,8 +25,9 @@ MEMBER = "llama_cpp_python-0.3.36/vendor/llama.cpp/models/ggml-vocab-gemma-4.ggu
 DIGEST = "58b1ba0b57f3b4d7c468ba4ffd91ad85190346a3d7ad7e71d1cabaae8a14bb65"
 TARGET = Path(__file__).resolve().parent / "gemma_vocabulary.z"
 FIRST, LAST = 494, 255_967
-"""Numbers of the pieces that are merged. Before them are markers, bytes, and runs of white space and
-tags of HTML that are taken from the text as they stand (`mod.rs` has these); behind them, runs of tabs."""
+"""Numbers of the pieces that are merged. Before them are markers, bytes, and runs of white space
+and tags of HTML that are taken from the text as they stand (`mod.rs` has these); behind them, runs
+of tabs."""
 SPACE = "\u2581"
 
 
@@ -45,7 +48,7 @@ def merged(piece: str, ranks: dict[str, int]) -> tuple[list[str], int]:
     """What the characters of `piece` merge to, and the highest rank of a merge but the last."""
     parts, highest, last = list(piece), -1, -1
     while True:
-        pairs = ((ranks.get(a + b), at) for at, (a, b) in enumerate(zip(parts, parts[1:], strict=False)))
+        pairs = ((ranks.get(a + b), at) for at, (a, b) in enumerate(pairwise(parts)))
         found = min(((rank, at) for rank, at in pairs if rank is not None), default=None)
         if found is None:
             return parts, highest
@@ -67,17 +70,19 @@ def in_order(named: list[str]) -> list[str]:
         if len(parts) == 1:
             places.append((highest + 0.5 if highest > rank else rank, piece))
         else:
-            print("left out:", piece)
+            sys.stdout.write(f"left out: {piece}\n")
         if highest > rank:
-            print("moved:", piece, rank, highest)
+            sys.stdout.write(f"moved: {piece}, {rank} behind {highest}\n")
     return [piece for _, piece in sorted(places)]
 
 
 def main() -> None:
+    """Read the archive that is named, and write the pieces beside this file."""
     ordered = [piece.replace(SPACE, " ") for piece in in_order(pieces(Path(sys.argv[1])))]
     data = zlib.compress("\n".join(ordered).encode(), 9)
     TARGET.write_bytes(data)
-    print(f"{len(ordered)} pieces, {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}")
+    digest = hashlib.sha256(data).hexdigest()
+    sys.stdout.write(f"{len(ordered)} pieces, {len(data)} bytes, SHA-256 {digest}\n")
 
 
 if __name__ == "__main__":
