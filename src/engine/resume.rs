@@ -13,10 +13,11 @@
 //! of many conversations begin alike, with the same system prompt and tools: what is looked at must
 //! reach beyond that.
 //!
-//! A record reads the whole body, but takes the digests of the known messages from the prefix: they
-//! are three quarters of what it would cost.
+//! A record takes the digests of the known messages from the prefix; see [`stand_in`](super::stand_in).
 use crate::count::last_user_index;
-use crate::known::digest::{BytesDigester, Digest, Digester};
+use crate::engine::note::MessageDigest;
+use crate::known::digest::{Digest, Digester};
+use crate::known::fingerprint::{Kind, Pieces};
 use crate::request::{Dialect, Message, Part};
 use lru::LruCache;
 use std::ops::Range;
@@ -40,6 +41,9 @@ const SAMPLE_BYTES: usize = 32;
 /// Prefixes with the same samples that are kept: later turns and branches of one conversation.
 const PREFIXES_PER_KEY: usize = 4;
 
+/// What stands in for a first message that is long.
+const FIRST: &[u8] = br#"{"role":"user"}"#;
+
 /// Memory that one key with its prefixes is charged with.
 pub(super) const KEY_BYTES: usize = 768;
 
@@ -51,9 +55,12 @@ pub(super) const LISTS: [&[u8]; 4] = [b"messages", b"contents", b"input", b"prom
 pub(super) struct BodyPrefix {
     /// Where its last message ends.
     end: usize,
-    /// Where its first message ends, and where the messages before the new ones begin that stay.
+    /// Where its first message ends, or begins if another stands in for it; and where the messages before the
+    /// new ones begin that stay.
     left_out: (usize, usize),
-    hash: Digest,
+    /// A message of the user, if one stands in for the first.
+    first: &'static [u8],
+    fingerprint: Digest,
     /// Identity of what stands before the messages.
     pub context: Digest,
     /// Identity of the messages up to those that stay.
@@ -63,19 +70,19 @@ pub(super) struct BodyPrefix {
     /// Reasoning after the user's last turn, in the messages that are left out.
     pub reasoning_tokens: u64,
     /// Of all its messages; none if a later turn has them.
-    digests: Arc<[Digest]>,
+    digests: Arc<[MessageDigest]>,
 }
 
 /// A body that begins as a recorded one.
-pub(super) struct Begun {
+pub(super) struct Begun<'k> {
     pub prefix: BodyPrefix,
     /// Of what it begins with.
-    bytes: BytesDigester,
+    bytes: Pieces<'k>,
 }
 
-impl Begun {
+impl Begun<'_> {
     /// Digests of the first messages of a body with messages at `ranges`.
-    pub(super) fn digests(&self, ranges: &[Range<usize>]) -> &[Digest] {
+    pub(super) fn digests(&self, ranges: &[Range<usize>]) -> &[MessageDigest] {
         let digests = &self.prefix.digests;
         let last = digests.len().checked_sub(1).and_then(|it| ranges.get(it));
         match last.is_some_and(|range| range.end == self.prefix.end) {
@@ -84,25 +91,26 @@ impl Begun {
         }
     }
 
-    /// The hash of `body` up to `end`, of which only what is new is read.
-    pub(super) fn hash(mut self, body: &[u8], end: usize) -> Option<Digest> {
-        self.bytes.push(body.get(self.prefix.end..end)?);
-        Some(self.bytes.digest())
+    /// The fingerprint of `body` up to `end`, of which only what is new is read.
+    pub(super) fn fingerprint(&self, body: &[u8], end: usize) -> Option<Digest> {
+        let mut bytes = self.bytes.clone();
+        bytes.push(body.get(self.prefix.end..end)?);
+        Some(bytes.finish())
     }
 }
 
 impl BodyPrefix {
-    /// The beginning of a body with these `messages` at `ranges`, up to where `hash` goes; `None` if it is
+    /// The beginning of a body with these `messages` at `ranges`, up to where `fingerprint` goes; `None` if it is
     /// not clear which bytes are which message, or if what comes later could depend on what is left out.
     ///
     /// `digests` are those of the messages, `prefixes` those of the context and of the first k messages;
     /// `reasoning` counts what a message has of it.
     pub(super) fn new(
-        hash: Digest,
+        fingerprint: Digest,
         ranges: &[Range<usize>],
         dialect: Dialect,
         messages: &[Message<'_>],
-        (prefixes, digests): (&[Digest], &[Digest]),
+        (prefixes, digests): (&[Digest], &[MessageDigest]),
         reasoning: impl FnMut(&Message<'_>) -> u64,
     ) -> Option<BodyPrefix> {
         let stay = messages
@@ -115,10 +123,22 @@ impl BodyPrefix {
             return None;
         }
         let turn = last_user_index(&messages[..stay]).unwrap_or(0);
+        let first = match digests.first()?.note.is_long_first(ranges[0].len()) {
+            true => FIRST,
+            false => &[],
+        };
         Some(BodyPrefix {
             end: ranges.last()?.end,
-            left_out: (ranges[0].end, ranges[stay].start),
-            hash,
+            left_out: (
+                if first.is_empty() {
+                    ranges[0].end
+                } else {
+                    ranges[0].start
+                },
+                ranges[stay].start,
+            ),
+            first,
+            fingerprint,
             context: prefixes[0],
             digest: prefixes[stay],
             dialect,
@@ -133,10 +153,10 @@ impl BodyPrefix {
     }
 
     /// `body` as one that begins with the same bytes; `None` if it does not.
-    pub(super) fn begins(self, digester: &Digester, body: &[u8]) -> Option<Begun> {
-        let mut bytes = digester.bytes_in_pieces();
+    pub(super) fn begins<'k>(self, digester: &'k Digester, body: &[u8]) -> Option<Begun<'k>> {
+        let mut bytes = digester.fingerprint_in_pieces(Kind::Body);
         bytes.push(body.get(..self.end)?);
-        let is_same = bytes.digest() == self.hash;
+        let is_same = bytes.finish() == self.fingerprint;
         is_same.then_some(Begun {
             prefix: self,
             bytes,
@@ -146,11 +166,11 @@ impl BodyPrefix {
     /// `body` without the messages that are left out, if it begins with the same bytes.
     pub(super) fn shortened(&self, digester: &Digester, body: &[u8]) -> Option<Vec<u8>> {
         let known = body.get(..self.end)?;
-        if digester.bytes(known) != self.hash {
+        if digester.fingerprint(Kind::Body, known) != self.fingerprint {
             return None;
         }
         let (head, tail) = (&body[..self.left_out.0], &body[self.left_out.1..]);
-        Some([head, b",", tail].concat())
+        Some([head, self.first, b",", tail].concat())
     }
 }
 
@@ -194,7 +214,7 @@ impl BodyPrefixes {
         let known = self.by_samples.get_or_insert_mut(key, Vec::new);
         self.bytes =
             (self.bytes + weight(std::slice::from_ref(&prefix))).saturating_sub(weight(known));
-        known.retain(|it| it.hash != prefix.hash);
+        known.retain(|it| it.fingerprint != prefix.fingerprint);
         known.truncate(PREFIXES_PER_KEY - 1);
         known.iter_mut().for_each(|it| it.digests = Arc::new([]));
         known.insert(0, prefix);
@@ -214,7 +234,7 @@ impl BodyPrefixes {
 /// Memory that a key with these prefixes is charged with; none if there are none.
 fn weight(known: &[BodyPrefix]) -> usize {
     let digests: usize = known.iter().map(|it| it.digests.len()).sum();
-    usize::from(!known.is_empty()) * KEY_BYTES + size_of::<Digest>() * digests
+    usize::from(!known.is_empty()) * KEY_BYTES + size_of::<MessageDigest>() * digests
 }
 
 /// What `body` is looked up by, up to each of the last places of a sample in it, in their order.

@@ -196,6 +196,30 @@ impl<'d> Value<'d> {
             .map(|(_, value)| value)
     }
 
+    /// Appends the nodes of the value as they stand in the document: of two that differ, other bytes. Linear, and
+    /// quicker than text, but equal values may differ in the order of their keys.
+    pub(crate) fn write_nodes(self, out: &mut Vec<u8>) {
+        let tape = &self.document.tape;
+        for index in self.index..tape.after(self.index) {
+            let (tag, number, text) = match tape.node(index) {
+                Node::Null => (b'n', 0, &[][..]),
+                Node::Bool(value) => (b'b', u32::from(value), &[][..]),
+                Node::Number(span) => (b'1', 0, self.text(span).as_bytes()),
+                Node::String(span) => (b's', 0, self.text(span).as_bytes()),
+                Node::Bytes(span) => (b'x', 0, &tape.blobs[span.range()]),
+                Node::Array { end, .. } => (b'a', end - index, &[][..]),
+                Node::Object { end, .. } => (b'o', end - index, &[][..]),
+                Node::Key { text, value } => {
+                    (b'k', value.wrapping_sub(index), self.text(text).as_bytes())
+                }
+            };
+            out.push(tag);
+            out.extend_from_slice(&number.to_le_bytes());
+            out.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            out.extend_from_slice(text);
+        }
+    }
+
     pub(super) fn node(self) -> Node {
         self.document.tape.node(self.index)
     }

@@ -5,7 +5,8 @@ use std::ops::Range;
 /// Byte ranges of the elements of the only array among the members `names` of the object `text`;
 /// `None` if there is not exactly one such member, if it is no array, or if a key is escaped.
 ///
-/// `text` must be valid JSON, else the ranges mean nothing. Linear, nothing is built.
+/// `text` must be valid JSON, else the ranges mean nothing; but if each element of the array is, so is the
+/// array. Linear, nothing is built.
 pub fn array_elements(text: &[u8], names: &[&[u8]]) -> Option<Vec<Range<usize>>> {
     let mut scanner = Scanner { text, at: 0 };
     let mut found = None;
@@ -87,8 +88,13 @@ impl<'t> Scanner<'t> {
             let start = self.at;
             self.skip()?;
             elements.push(start..self.at);
-            if self.peek()? == b',' {
-                self.at += 1;
+            match self.peek()? {
+                b',' => self.at += 1,
+                b']' => break,
+                _ => return None,
+            }
+            if self.peek()? == b']' {
+                return None;
             }
         }
         self.at += 1;
@@ -189,6 +195,8 @@ mod tests {
             r#"{"input":[1],"messages":[2]}"#,
             r#"{"me\u0073sages":[2]}"#,
             r#"{"messages":[1"#,
+            r#"{"messages":[1,]}"#,
+            r#"{"messages":[1 2]}"#,
             "",
         ] {
             assert_eq!(elements(text), None, "{text}");

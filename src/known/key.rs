@@ -23,6 +23,16 @@ impl Key {
         Key(key)
     }
 
+    /// Bytes that BLAKE3 derives from this key in this `context`, and in no other.
+    pub(crate) fn derive(&self, context: &str, bytes: &mut [u8]) {
+        let mut hasher = blake3::Hasher::new_derive_key(context);
+        hasher.update(self.bytes());
+        let mut output = hasher.finalize_xof();
+        output.fill(bytes);
+        output.zeroize();
+        hasher.zeroize();
+    }
+
     /// The bytes, which must not be kept.
     pub(crate) fn bytes(&self) -> &[u8; 32] {
         &self.0

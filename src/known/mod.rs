@@ -4,7 +4,10 @@
 //! billed total of some of them; an entry leaves the process [`sealed`], and all of them as an [`export`].
 pub mod digest;
 pub mod export;
+pub(crate) mod fingerprint;
+mod identity;
 mod key;
+pub(crate) mod memo;
 pub mod sealed;
 mod shard;
 mod store;

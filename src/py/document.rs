@@ -4,15 +4,16 @@
 //! object alive and unchanged beside it, to save part of the 0.14 ms that a body of 900 KB takes.
 use super::errors::{guard, interruptible};
 use super::object::{
-    Replacement, as_bytes, is_framework_loaded, is_mapping, is_of_framework, iterate, members,
-    replacement, unless_raised, with_text,
+    Replacement, as_bytes, dump, is_framework_loaded, is_mapping, is_model, is_of_framework,
+    iterate, members, replacement, unless_raised, with_text,
 };
 use crate::Error;
 use crate::engine::{self, Host};
 use crate::json::{Anomalies, Builder, Document, Limits, object_members, write_float};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use std::time::{Duration, Instant};
 
 /// Below this, detaching from the interpreter costs more than it lets others do.
 const DETACH_BYTES: usize = 2048;
@@ -26,6 +27,15 @@ const MAX_REPLACEMENTS: usize = 8;
 
 /// How many values are read of objects before signals are handled.
 const VALUES_BETWEEN_SIGNALS: u32 = 4096;
+
+/// How many values are read of objects before it is asked how long the interpreter was held.
+const VALUES_BETWEEN_LOOKS: u32 = 256;
+
+/// So long the interpreter is held while objects are read; then others have it.
+const MOST_HELD: Duration = Duration::from_micros(800);
+
+/// So long others have it: who waits for it needs that to wake up.
+const LEFT: Duration = Duration::from_micros(50);
 
 /// A request body as the caller passed it.
 pub(super) enum Body<'py> {
@@ -130,6 +140,8 @@ struct Reader<'py> {
     /// What is still to read, the next one last.
     pending: Vec<Pending<'py>>,
     framework_objects: FrameworkObjects,
+    /// The class of the model that was met last: it is asked once what it is.
+    model: Option<Bound<'py, PyType>>,
 }
 
 /// Whether objects of agent frameworks may be met.
@@ -156,16 +168,21 @@ impl<'py> Reader<'py> {
             max_values: limits.max_values,
             pending: vec![Pending::Value(object.clone())],
             framework_objects,
+            model: None,
         }
     }
 
     fn read(&mut self) -> PyResult<()> {
-        let mut left = VALUES_BETWEEN_SIGNALS;
+        let (mut count, mut since) = (0_u32, Instant::now());
         while let Some(pending) = self.pending.pop() {
-            left -= 1;
-            if left == 0 {
+            count = count.wrapping_add(1);
+            if count.is_multiple_of(VALUES_BETWEEN_SIGNALS) {
                 self.py.check_signals()?;
-                left = VALUES_BETWEEN_SIGNALS;
+            }
+            if count.is_multiple_of(VALUES_BETWEEN_LOOKS) && since.elapsed() > MOST_HELD {
+                // What is still to read is kept alive by `pending`; a container is taken over at once.
+                self.py.detach(|| std::thread::sleep(LEFT));
+                since = Instant::now();
             }
             match pending {
                 Pending::Value(value) => self.value(value)?,
@@ -236,11 +253,20 @@ impl<'py> Reader<'py> {
 
     fn value(&mut self, mut value: Bound<'py, PyAny>) -> PyResult<()> {
         for _ in 0..MAX_REPLACEMENTS {
-            if self.scalar(&value)? || self.container(&value)? {
-                return Ok(());
+            let class = value.get_type();
+            let is_known = self.model.as_ref().is_some_and(|it| it.is(&class));
+            if !is_known {
+                if self.scalar(&value)? || self.container(&value)? {
+                    return Ok(());
+                }
+                self.refuse_framework_object(&value)?;
+                self.model = is_model(&value)?.then_some(class);
             }
-            self.refuse_framework_object(&value)?;
-            match replacement(&value)? {
+            let other = match is_known {
+                true => dump(&value)?,
+                false => replacement(&value)?,
+            };
+            match other {
                 Replacement::By(other) => value = other,
                 Replacement::Failed => break,
                 Replacement::None => match members(&value)? {

@@ -30,14 +30,19 @@ pub(super) fn estimate<'py>(
     limits: &ModelLimits,
     requested_output_tokens: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static MAKER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let maker = MAKER.get_or_try_init(py, || {
+        let kind = py.import("tokenctx._models")?.getattr("Estimate")?;
+        let maker = py.import("tokenctx._results")?.getattr("maker")?;
+        maker.call1((kind,)).map(Bound::unbind)
+    })?;
     let fields = fields.into_pyobject(py)?;
     let last = (model_limits(py, limits)?, requested_output_tokens).into_pyobject(py)?;
     let all = fields
         .as_sequence()
         .concat(last.as_sequence())?
         .to_tuple()?;
-    class(py, &CLASS, "Estimate")?.call1(all)
+    maker.bind(py).call1(all)
 }
 
 /// `ModelLimits` of these numbers; equal ones are the same object.

@@ -149,12 +149,7 @@ pub(super) fn replacement<'py>(value: &Bound<'py, PyAny>) -> PyResult<Replacemen
     let other = if ENUM.is_base_of(value)? {
         unless_raised(py, value.getattr("value"))?
     } else if has_method(value, "model_dump")? {
-        let options = dump_options(py)?;
-        let dump = value.call_method("model_dump", (), Some(&options));
-        match unless_raised(py, dump)? {
-            Some(dump) => Some(dump),
-            None => unless_raised(py, value.call_method0("model_dump"))?,
-        }
+        return dump(value);
     } else if has_method(value, "to_dict")? {
         unless_raised(py, value.call_method0("to_dict"))?
     } else {
@@ -163,16 +158,37 @@ pub(super) fn replacement<'py>(value: &Bound<'py, PyAny>) -> PyResult<Replacemen
     Ok(other.map_or(Replacement::Failed, Replacement::By))
 }
 
+/// Whether it is a model of pydantic: its class says so, and all objects of the class are.
+pub(super) fn is_model(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(!ENUM.is_base_of(value)? && has_method(value, "model_dump")?)
+}
+
+/// The dump of a model.
+pub(super) fn dump<'py>(value: &Bound<'py, PyAny>) -> PyResult<Replacement<'py>> {
+    let py = value.py();
+    let options = dump_options(py)?;
+    let dump = value.call_method("model_dump", (), Some(options));
+    let dump = match unless_raised(py, dump)? {
+        Some(dump) => Some(dump),
+        None => unless_raised(py, value.call_method0("model_dump"))?,
+    };
+    Ok(dump.map_or(Replacement::Failed, Replacement::By))
+}
+
 /// As the SDKs send a model: by alias, without what is unset; Python's own bytes and enums.
-fn dump_options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let options = [
-        ("by_alias", true),
-        ("exclude_none", true),
-        ("warnings", false),
-    ];
-    let options = options.into_py_dict(py)?;
-    options.set_item("mode", "python")?;
-    Ok(options)
+fn dump_options(py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
+    static OPTIONS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let made = OPTIONS.get_or_try_init(py, || {
+        let options = [
+            ("by_alias", true),
+            ("exclude_none", true),
+            ("warnings", false),
+        ];
+        let options = options.into_py_dict(py)?;
+        options.set_item("mode", "python")?;
+        PyResult::Ok(options.unbind())
+    });
+    Ok(made?.bind(py))
 }
 
 fn has_method(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {

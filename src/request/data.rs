@@ -46,6 +46,14 @@ impl<'d> Data<'d> {
         Data(Source::Text(text))
     }
 
+    /// The text that it is written in, if it is JSON inside of a string.
+    pub(crate) fn as_text(&self) -> Option<&'d str> {
+        match self.0 {
+            Source::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Whether there is a value: not for text that is not JSON.
     pub(super) fn is_json(&self) -> bool {
         match self.0 {

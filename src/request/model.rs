@@ -3,7 +3,7 @@ use super::data::Data;
 use super::edit::ContextEdit;
 use super::kind::{Dialect, MediaKind};
 use super::signature::Signature;
-use crate::json::write_string;
+use crate::json::{Value, write_string};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -319,6 +319,12 @@ impl Tool<'_> {
             None => self.write_definition(&mut out),
         }
         out
+    }
+
+    /// The schema of its parameters, if that is all it has beside name and description.
+    pub(crate) fn plain_schema(&self) -> Option<Value<'_>> {
+        let is_plain = self.builtin.is_none() && self.response.is_none();
+        self.schema.filter(|_| is_plain)?.node()
     }
 
     fn write_definition(&self, out: &mut String) {

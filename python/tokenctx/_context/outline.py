@@ -52,6 +52,12 @@ UNTEXTUAL: Final = frozenset(
 """Fields whose text is not counted as text."""
 
 
+SAID_BESIDE: Final = frozenset(
+    "reasoning_content reasoning thinking tool_calls function_call".split()
+)
+"""Where a message says something beside its content."""
+
+
 @dataclass(slots=True)
 class Part:
     """A part of a message, or what stands in its place.
@@ -163,6 +169,13 @@ def _message(message: Any) -> MessageOutline:
         return MessageOutline("user", (Part("text", message),))
     role = message.get("role")
     speaker = ROLES.get(role) if isinstance(role, str | int) else None
+    content = message.get("content")
+    if speaker is not None and type(content) is str and SAID_BESIDE.isdisjoint(message):
+        if speaker != "tool":
+            return MessageOutline(speaker, (Part("text", content),))
+        tool = message.get("name")
+        named = tool if isinstance(tool, str) else ""
+        return MessageOutline(speaker, (Part("result", content, _id(message), named),))
     kind = message.get("type")
     if isinstance(kind, str) and speaker is None and kind != "message":
         part = _item(kind, message)
@@ -235,8 +248,11 @@ def _paired(kind: Literal["call", "result"], about: Any, named: Any) -> Part:
 
 
 def _id(about: dict[str, Any]) -> str | None:
-    found = (about[name] for name in IDS if isinstance(about.get(name), str))
-    return next(found, None)
+    for name in IDS:
+        found = about.get(name)
+        if isinstance(found, str):
+            return found
+    return None
 
 
 def _is_reference(part: dict[str, Any]) -> bool:

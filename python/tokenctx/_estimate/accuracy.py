@@ -205,4 +205,5 @@ class AccuracyLog:
 
     def _of(self, profile: str) -> _Recent:
         """The events of a profile; there are no more profiles than the estimator has."""
-        return self._profiles.setdefault(profile, _Recent())
+        recent = self._profiles.get(profile)
+        return self._profiles.setdefault(profile, _Recent()) if recent is None else recent

@@ -26,6 +26,7 @@ from tokenctx._estimate.arguments import (
 from tokenctx._estimate.calibration import Calibration
 from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 from tokenctx._models import Estimate
+from tokenctx._results import maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -316,9 +317,7 @@ class HybridTokenEstimator:
         names: tuple[str | None, Dialect | None, str | None],
         tenant: str | bytes | None,
     ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
-        from tokenctx._estimate.accuracy import AccuracyEvent, Drift, NotRecorded
-        from tokenctx._usage.answers import answered
-
+        answered, make_event, Drift, NotRecorded = _answers()  # noqa: N806
         answer = answered(usage, reply, names[1])
         billed = answer.usage
         if billed is None:
@@ -339,7 +338,7 @@ class HybridTokenEstimator:
         reason = answer.reply_reason or (reply_fault if answer.is_reply_given else None)
         if reason is not None:
             self._engine.note(reason)
-        event = AccuracyEvent(
+        event: AccuracyEvent = make_event(
             estimate.profile,
             estimate.source,
             estimate.tokens,
@@ -711,6 +710,15 @@ class HybridTokenEstimator:
         used_seconds = self._clock() - max(0, int(time.time()) - used)
         knowledge.put_newer(digest, Cached(tokens, tail_tokens, used_seconds, lifetime_seconds))
         return True
+
+
+@functools.cache
+def _answers() -> tuple[Any, ...]:
+    """What a record takes beside the engine, imported when there is one."""
+    from tokenctx._estimate.accuracy import AccuracyEvent, Drift, NotRecorded
+    from tokenctx._usage.answers import answered
+
+    return answered, maker(AccuracyEvent), Drift, NotRecorded
 
 
 async def _here(work: Callable[..., T], *arguments: Any) -> T:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._results import Result
-from tokenctx._usage.reading import Reading, member, normal_usage_of, number_of, numbers_in
+from tokenctx._models import MAX_TOKENS
+from tokenctx._results import Result, maker
+from tokenctx._usage.reading import (
+    KNOWN_NAMES,
+    Numbers,
+    Reading,
+    member,
+    normal_usage_of,
+    number_of,
+    numbers_in,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -179,14 +188,16 @@ def normalize_usage(obj: object, dialect: Dialect | None = None) -> Usage | None
 def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, object]:
     """As `normalize_usage`, and the object that has the numbers: `obj`, or one in it."""
     if type(obj) is dict:
-        pass
+        plain = _plain_usage(obj)
+        if plain is not None:
+            return plain, obj
     elif isinstance(obj, Usage):
         return obj, obj
     elif isinstance(own := normal_usage_of(obj), Usage):
         return own, obj
     elif isinstance(obj, (int, float)):
         number = number_of(obj)
-        return (None if number is None else Usage(uncached_input_tokens=number)), obj
+        return (None if number is None else maker(Usage)(uncached_input_tokens=number)), obj
     numbers = numbers_in(obj)
     if numbers is None:
         return None, obj
@@ -195,7 +206,9 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
         return place, place
     counts = numbers.counts
     if not numbers.lists and counts.keys() <= _PLAIN:
-        usage = Usage(
+        if place is obj and type(obj) is dict:
+            _remember_names(obj, numbers)
+        usage = maker(Usage)(
             uncached_input_tokens=counts.get("input", 0),
             output_tokens=counts.get("output", 0),
             reported_total_tokens=counts.get("total"),
@@ -205,6 +218,38 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     if dialect in _CACHE_BESIDE_IN_AI_SDK_5:
         reading.is_cache_beside |= member(place, "cachedInputTokens") is not None
     return _normal(reading), place
+
+
+_PLAIN_NAMES: Final[dict[tuple[str, ...], tuple[str, str, str]]] = {}
+"""Where input, output and total are in dicts of these names, all of which have whole numbers."""
+_MOST_NAMES: Final = 64
+
+
+def _remember_names(obj: dict[str, object], numbers: Numbers) -> None:
+    """Note where the numbers of such dicts are, if they have nothing but known numbers."""
+    names = tuple(obj)
+    is_whole = {int} == set(map(type, obj.values())) and KNOWN_NAMES.issuperset(names)
+    if is_whole and "input" in numbers.counts and len(_PLAIN_NAMES) < _MOST_NAMES:
+        found = [numbers.path(field) for field in ("input", "output", "total")]
+        if not any("." in path for path in found):
+            _PLAIN_NAMES[names] = (found[0], found[1], found[2])
+
+
+def _plain_usage(obj: dict[str, Any]) -> Usage | None:
+    """The usage in a dict of whole numbers whose names were met before; None of any other."""
+    names = _PLAIN_NAMES.get(tuple(obj))
+    if names is None:
+        return None
+    for number in obj.values():
+        if type(number) is not int or not 0 <= number <= MAX_TOKENS:
+            return None
+    first, output, total = names
+    usage: Usage = maker(Usage)(
+        uncached_input_tokens=obj[first],
+        output_tokens=obj[output] if output else 0,
+        reported_total_tokens=obj[total] if total else None,
+    )
+    return usage
 
 
 def _normal(reading: Reading) -> Usage:
@@ -232,7 +277,7 @@ def _normal(reading: Reading) -> Usage:
     for name, tokens in parts.items():
         if name.startswith("cache_write_"):
             parts[name] = min(tokens, cache_write)
-    return Usage(
+    usage: Usage = maker(Usage)(
         uncached_input_tokens=input_tokens - cache_read - cache_write,
         cache_read_tokens=cache_read,
         cache_write_tokens=cache_write,
@@ -242,3 +287,4 @@ def _normal(reading: Reading) -> Usage:
         reported_total_tokens=reading.counts.get("total"),
         **parts,
     )
+    return usage

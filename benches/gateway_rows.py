@@ -1,0 +1,285 @@
+"""Rows of what gateways feel: two things to time in turns, and what the ratio must be.
+
+`studies/gateway_speed.py` measures all of them, `test_gateway_speed.py` holds some by floors.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import functools
+import json
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from blake3 import blake3
+
+from conversations import agent_conversation, encoded, prose, with_new_turn
+from test_conversion import DIRECTIONS, conversation
+from test_reading import chunks
+from tokenctx import (
+    ContextWindow,
+    ContextWindowScaler,
+    HybridTokenEstimator,
+    UsageReader,
+    convert_messages,
+    normalize_usage,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Work = Callable[[], object]
+
+KNOWN_TOKENS = 200_000
+SECRET = b"benchmark"
+USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+
+
+@dataclass(frozen=True)
+class Row:
+    """Two things to time in turns; `per` divides the first, `repeat` runs small ones often."""
+
+    name: str
+    must: float
+    aim: float
+    ours: Work
+    theirs: Work
+    repeat: int = 1
+    per: float = 1
+    is_speed: bool = False
+    unit: str = ""
+
+
+def big() -> dict[str, Any]:
+    body = agent_conversation(435)
+    return {**body, "tools": [*body["tools"], *agent_conversation(4, 5000)["tools"]]}
+
+
+def small() -> dict[str, Any]:
+    random_ = random.Random(5)
+    roles = ["user", "assistant"] * 4
+    messages = [{"role": role, "content": prose(random_, 280)} for role in roles]
+    return {"model": "gpt-4o", "messages": [{"role": "system", "content": "Be brief."}, *messages]}
+
+
+def estimator() -> HybridTokenEstimator:
+    return HybridTokenEstimator(secret=SECRET)
+
+
+def known(body: Any, then: Any, made: Any = None) -> Work:
+    """The estimate of `then` where `body` is known."""
+    made = made or estimator()
+    made.record(body, KNOWN_TOKENS)
+    assert made.estimate(then).source == "delta", "the prefix is not known"
+    return functools.partial(made.estimate, then)
+
+
+def loads() -> Work:
+    return functools.partial(orjson.loads, encoded(with_new_turn(big())))
+
+
+# Rows, a generator for each, so that what they need is made and dropped in turn.
+
+
+def stream() -> Iterator[Row]:
+    texts = chunks()[:-2]
+
+    def read() -> None:
+        reader = UsageReader()
+        for chunk in texts:
+            reader.feed(chunk)
+
+    def scale() -> None:
+        for _ in ContextWindowScaler(128_000, 200_000).scale_stream(texts):
+            pass
+
+    yield Row("UsageReader.feed / scale_stream, per text event", 3, 1.5, read, scale, 3)
+
+
+def usage() -> Iterator[Row]:
+    text = json.dumps(USAGE).encode()
+    parse = functools.partial(json.loads, text)
+    mine = functools.partial(normalize_usage, USAGE)
+    yield Row("normalize_usage of 3 ints / json.loads", 3, 1.5, mine, parse, 2000)
+    from openai.types import CompletionUsage
+
+    mine = functools.partial(normalize_usage, CompletionUsage.model_validate(USAGE))
+    yield Row("normalize_usage of CompletionUsage / json.loads", 8, 4, mine, parse, 1000)
+
+
+def small_record() -> Iterator[Row]:
+    body, made = encoded(small()), estimator()
+    made.record(body, USAGE)
+    estimate = functools.partial(made.estimate, body)
+    record = functools.partial(made.record, body, USAGE)
+    yield Row("record(usage) of 2.5 KB / its known estimate", 1.5, 1, record, estimate, 300)
+
+
+def growing() -> Iterator[bytes]:
+    """The body, and each of its later turns, which are short."""
+    body, random_ = big(), random.Random(9)
+    while True:
+        yield encoded(body)
+        said = {"role": "user", "content": prose(random_, 60)}
+        new = [{"role": "assistant", "content": "Yes."}, said]
+        body = {**body, "messages": body["messages"] + new}
+
+
+def big_record() -> Iterator[Row]:
+    made, turns = estimator(), growing()
+    made.record(next(turns), KNOWN_TOKENS)
+    spent = 0.0
+
+    def record() -> None:
+        nonlocal spent
+        turn = next(turns)
+        made.estimate(turn)
+        began = time.thread_time()
+        made.record(turn, KNOWN_TOKENS)
+        spent = time.thread_time() - began
+
+    record.seconds = lambda: spent  # type: ignore[attr-defined]
+    yield Row("record of a 0.9 MB body just estimated", 0.4, 0.2, record, loads())
+
+
+def next_turn() -> Iterator[Row]:
+    body, then = big(), with_new_turn(big())
+    work = known(encoded(body), encoded(then))
+    yield Row("next turn, bytes, nothing moved", 0.22, 0.12, work, loads())
+    head = {"model": "gpt-4o", "max_tokens": 100}
+    work = known(encoded({**head, **body}), encoded({**head, **then, "max_tokens": 4096}))
+    yield Row("next turn, bytes, a field before the messages changed", 0.6, 0.3, work, loads())
+    spaced = json.dumps(then, indent=1).replace("the", "th\\u0065").encode()
+    work = known(encoded(body), spaced)
+    yield Row("next turn, bytes, other spacing and escapes", 1.2, 0.8, work, loads())
+    yield Row("next turn, dict", 0.8, 0.4, known(body, then), loads())
+
+
+def anthropic(body: dict[str, Any]) -> dict[str, Any]:
+    made = convert_messages(body, to="anthropic").body
+    assert made is not None
+    return {**made, "model": "claude-sonnet-4-5", "max_tokens": 4096}
+
+
+def marked(body: dict[str, Any]) -> dict[str, Any]:
+    """`body` with cache markers at its last two messages, as agents of Claude send it."""
+    body = copy.deepcopy(body)
+    for message in body["messages"][-3:]:
+        content = message["content"]
+        if isinstance(content, str):
+            content = message["content"] = [{"type": "text", "text": content}]
+        content[-1]["cache_control"] = {"type": "ephemeral"}
+    return body
+
+
+def markers() -> Iterator[Row]:
+    body, then = anthropic(big()), anthropic(with_new_turn(big()))
+    work = known(encoded(marked(body)), encoded(marked(then)))
+    yield Row("next turn, bytes, cache markers moved", 0.6, 0.3, work, loads())
+
+
+def sdk_objects() -> Iterator[Row]:
+    from openai.types.chat import ChatCompletionMessage
+
+    def objects(body: dict[str, Any]) -> dict[str, Any]:
+        messages = [
+            ChatCompletionMessage.model_validate(one) if one["role"] == "assistant" else one
+            for one in body["messages"]
+        ]
+        return {**body, "messages": messages}
+
+    work = known(objects(big()), objects(with_new_turn(big())))
+    yield Row("next turn, dict with SDK messages", 1.5, 0.8, work, loads())
+
+
+def unknown() -> Iterator[Row]:
+    body = big()
+    random_ = random.Random(3)
+
+    def fresh() -> bytes:
+        """Every text is new, of words that are not."""
+        new = copy.deepcopy(body)
+        for message in new["messages"]:
+            if isinstance(message["content"], str):
+                at = random_.randrange(100)
+                message["content"] = f"{at} {random_.random()} {message['content']}"
+        return encoded(new)
+
+    made, spent = estimator(), 0.0
+    made.estimate(fresh())
+
+    def count() -> None:
+        nonlocal spent
+        given = fresh()
+        began = time.thread_time()
+        made.estimate(given)
+        spent = time.thread_time() - began
+
+    count.seconds = lambda: spent  # type: ignore[attr-defined]
+    yield Row("unknown body, new texts, warm tables", 2.5, 1.5, count, loads())
+
+
+def image_bytes() -> bytes:
+    head = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAABAAAAAQACAIAAAA=")
+    return base64.b64encode(head + random.Random(1).randbytes(3_900_000))
+
+
+def images() -> Iterator[Row]:
+    data = image_bytes().decode()
+    hashed = functools.partial(lambda it: blake3(it).digest(), data.encode())
+    part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+    for place, at in (("first message", 0), ("a later message", 17)):
+        body = agent_conversation(40, 60_000)
+        del body["messages"][0]
+        body["messages"][at] = {"role": "user", "content": [{"type": "text", "text": "See:"}, part]}
+        then = with_new_turn(body)
+        work = known(encoded(body), encoded(then))
+        yield Row(f"5 MB image in the {place}, bytes / BLAKE3 of it", 1.2, 0.5, work, hashed)
+        work = known(body, then)
+        yield Row(f"5 MB image in the {place}, dict / BLAKE3 of it", 1.2, 0.5, work, hashed)
+
+
+def windows() -> Iterator[Row]:
+    body = big()
+    window = ContextWindow("gpt-4o", limits=1_000_000, estimator=estimator())
+    assert window.record(body, window.usage(body).total_tokens)
+    then = with_new_turn(body)
+    estimate = functools.partial(window.estimator.estimate, then, model="gpt-4o")
+    limits = {"usage": (2.5, 1.5), "should_compact": (1.1, 1), "retain": (3, 2)}
+    limits |= {"prune": (3, 2), "trim": (3, 2)}
+    for name, (must, aim) in limits.items():
+        work = functools.partial(getattr(window, name), then)
+        yield Row(f"ContextWindow.{name} / estimate of the same dict", must, aim, work, estimate)
+
+
+class Transform:
+    """litellm's step on a copy of a body, without the time that the copy takes."""
+
+    def __init__(self, transform: Callable[[Any], Any], body: Any) -> None:
+        self._transform, self._body = transform, body
+        self._spent = 0.0
+
+    def __call__(self) -> None:
+        given = copy.deepcopy(self._body)
+        began = time.thread_time()
+        self._transform(given)
+        self._spent = time.thread_time() - began
+
+    def seconds(self) -> float:
+        return self._spent
+
+
+def conversions() -> Iterator[Row]:
+    for group, (_, target, theirs) in DIRECTIONS.items():
+        body = conversation(group)
+        ours = functools.partial(converted, body, target)
+        other = Transform(theirs(), body)
+        yield Row(f"{group} / litellm's step", 2, 4, ours, other, is_speed=True)
+
+
+def converted(body: Any, target: Any) -> Any:
+    return convert_messages(body, to=target).messages

@@ -1,0 +1,113 @@
+//! What is noted of a message beside its digest: what may stand in its place.
+use crate::known::digest::Digest;
+use crate::request::{Dialect, MediaKind, Message, Part, Signature, ToolResult};
+
+/// A message that has more parts for its bytes is always read: there is a limit of parts.
+const LEAST_PART_BYTES: usize = 128;
+
+/// The first message is read, unless the user has said so much in it: layouts look at a system prompt there.
+const LONG_BYTES: usize = 16 << 10;
+
+/// What is known of a message by its JSON text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MessageDigest {
+    pub digest: Digest,
+    pub note: Note,
+}
+
+/// Roles of messages that others stand in for; the last is of a user's message that has results.
+const ROLES: [&str; 6] = ["user", "assistant", "tool", "system", "developer", "user"];
+const TOOL_ROLE: usize = 2;
+const RESULT_ROLE: usize = 5;
+const ROLE_BITS: u32 = 3;
+
+/// What may stand in for a message of some dialect; 0 if nothing may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Note(pub(super) u8);
+
+impl Note {
+    pub(super) const NONE: Note = Note(0);
+
+    /// For `message` with a text of so many bytes.
+    pub(super) fn of(message: &Message<'_>, dialect: Dialect, byte_count: usize) -> Note {
+        let parts = &message.parts;
+        let has_results = parts.iter().any(|it| matches!(it, Part::ToolResult(_)));
+        let role = match &*message.role {
+            "user" if has_results => Some(RESULT_ROLE),
+            role => ROLES.iter().position(|name| *name == role),
+        };
+        let is_plain = message.has_role && message.signature == Signature::default();
+        let most_parts = 1 + byte_count / LEAST_PART_BYTES;
+        let number = Dialect::ALL.iter().position(|it| *it == dialect);
+        match (role, number) {
+            (Some(role), Some(number)) if is_plain && plain_count(parts) <= Some(most_parts) => {
+                u8::try_from((number << ROLE_BITS | role) + 1).map_or(Note::NONE, Note)
+            }
+            _ => Note::NONE,
+        }
+    }
+
+    /// Whether another may stand in for a message of the user that is first and has so many bytes.
+    pub(super) fn is_long_first(self, byte_count: usize) -> bool {
+        let is_user = self.role().is_some_and(|role| ROLES[role] == "user");
+        is_user && byte_count >= LONG_BYTES
+    }
+
+    pub(super) fn role(self) -> Option<usize> {
+        let number = usize::from(self.0.checked_sub(1)?);
+        Some(number & ((1 << ROLE_BITS) - 1)).filter(|role| *role < ROLES.len())
+    }
+
+    pub(super) fn dialect(self) -> Option<Dialect> {
+        let number = usize::from(self.0.checked_sub(1)?) >> ROLE_BITS;
+        Dialect::ALL.get(number).copied()
+    }
+
+    pub(super) fn is_tool(self) -> bool {
+        self.role() == Some(TOOL_ROLE)
+    }
+}
+
+/// How many parts there are, those of results too; `None` if a request may depend on one of them.
+fn plain_count(parts: &[Part<'_>]) -> Option<usize> {
+    parts.iter().try_fold(0, |count: usize, part| {
+        let inner = match part {
+            Part::Text(text) => text.documents().is_empty().then_some(0),
+            Part::ToolCall(call) => (!call.is_run_by_vendor).then_some(0),
+            Part::ToolResult(result) => plain_count(&result.parts),
+            Part::Media(media) => (media.kind == MediaKind::Image).then_some(0),
+            Part::Data(_) => Some(0),
+            Part::Reasoning { .. } => None,
+        };
+        Some(count + 1 + inner?)
+    })
+}
+
+/// A message of this role, in place of one that nobody looks at.
+pub(super) fn stand_in<'d>(note: Note) -> Message<'d> {
+    let role = note.role().unwrap_or_default();
+    let result = || {
+        Part::ToolResult(ToolResult {
+            name: "".into(),
+            parts: Vec::new(),
+            is_error: false,
+            call_id: "".into(),
+            is_legacy: false,
+        })
+    };
+    let has_result = role == RESULT_ROLE || role == TOOL_ROLE;
+    Message {
+        role: ROLES[role].into(),
+        name: "".into(),
+        parts: has_result.then(result).into_iter().collect(),
+        has_role: true,
+        signature: Signature::default(),
+    }
+}
+
+/// The first message that may be looked at to count what follows the first `count`: the one before their last
+/// that is no result.
+pub(super) fn first_looked_at(count: usize, is_tool: impl Fn(usize) -> bool) -> usize {
+    let last = (0..count).rev().find(|index| !is_tool(*index));
+    last.map_or(0, |last| last.saturating_sub(1))
+}

@@ -1,0 +1,258 @@
+//! Keyed fingerprints of bytes: what was met before is known again in a quarter of the time of BLAKE3.
+//!
+//! BLAKE3 takes one pass at full width only where a text is long; message by message it takes four times as
+//! long. So bytes are first compressed by NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz,
+//! Rogaway, 1999), 64 times, and BLAKE3 hashes what is left of them, together with their length.
+//!
+//! NH of a block is the sum of (a + k)(b + l) mod 2^128, over its pairs of words a, b and of key words k, l,
+//! which are added mod 2^64. Two blocks of one length that differ have the same sum under one key in 2^64;
+//! here it is made twice, the second time with the key moved on by a pair, and both sums are the same under
+//! one key in 2^128 (theorems 4.2 and 4.3 there). Texts of other lengths differ in what BLAKE3 hashes, those
+//! of one length in a block at least. So two texts share a fingerprint with a chance of 2^-128, and as much
+//! again for the 16 bytes that are kept of BLAKE3: no more than two digests, for whoever does not know the
+//! key. Nobody learns of it by what fingerprints do, since BLAKE3 is a keyed function of the sums.
+//!
+//! A fingerprint never leaves the process and says nothing by itself: it finds a digest, which is BLAKE3 of
+//! what a message means.
+//!
+//! Tried: one sum with a word of 2^-64, which is a third quicker and less than a digest promises; polynomials
+//! over a prime, which need a product for each word one after the other.
+use crate::known::identity::Digest;
+use crate::known::key::Key;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// BLAKE3 key derivation context.
+const CONTEXT: &str = "tokenctx 2026-11-24 words of fingerprints";
+
+const WORD_BYTES: usize = 8;
+const PAIR_BYTES: usize = 2 * WORD_BYTES;
+
+/// Most messages are one block, so BLAKE3 compresses once.
+const BLOCK_BYTES: usize = 2048;
+const BLOCK_PAIRS: usize = BLOCK_BYTES / PAIR_BYTES;
+
+/// The words of one block, and a pair more for the second sum.
+const KEY_WORDS: usize = 2 * (BLOCK_PAIRS + 1);
+const SUMS_BYTES: usize = 32;
+
+/// Sums of so many blocks are handed to BLAKE3 at once.
+const BATCH_BLOCKS: usize = 64;
+
+/// What is fingerprinted: equal bytes of another kind are others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A body up to the end of its messages.
+    Body = 1,
+    /// JSON text of a message.
+    MessageText = 2,
+    /// The canonical form of a message, or of what stands before the messages.
+    Form = 3,
+    /// Base64 of a picture or file, for the first half of its hash; that fingerprint, for the second.
+    MediaHead = 4,
+    MediaTail = 5,
+}
+
+/// The words that NH adds, of one secret. Tenants share them: what BLAKE3 makes of the sums has a key of each.
+#[derive(Clone)]
+pub(crate) struct Words(Arc<Zeroizing<[u64; KEY_WORDS]>>);
+
+impl Words {
+    /// Words that are derived from `key`.
+    pub(crate) fn new(key: &Key) -> Words {
+        let mut bytes = Zeroizing::new([0; KEY_WORDS * WORD_BYTES]);
+        key.derive(CONTEXT, &mut bytes[..]);
+        let mut words = Zeroizing::new([0; KEY_WORDS]);
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Words(Arc::new(words))
+    }
+
+    /// The fingerprint of bytes that come in pieces, under the `key` of a tenant.
+    pub(crate) fn in_pieces(&self, key: &Key, kind: Kind) -> Pieces<'_> {
+        let mut sealed = blake3::Hasher::new_keyed(key.bytes());
+        sealed.update(&[kind as u8]);
+        Pieces {
+            words: &self.0,
+            sealed,
+            rest: Vec::new(),
+            length: 0,
+        }
+    }
+
+    /// The fingerprint of `bytes`, under the `key` of a tenant.
+    pub(crate) fn of(&self, key: &Key, kind: Kind, bytes: &[u8]) -> Digest {
+        if bytes.len() >= BLOCK_BYTES {
+            let mut pieces = self.in_pieces(key, kind);
+            pieces.push(bytes);
+            return pieces.finish();
+        }
+        let mut sealed = [0; 1 + SUMS_BYTES + WORD_BYTES];
+        sealed[0] = kind as u8;
+        sealed[1..=SUMS_BYTES].copy_from_slice(&sums_of(&self.0, bytes));
+        sealed[1 + SUMS_BYTES..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        Digest::of(&blake3::keyed_hash(key.bytes(), &sealed))
+    }
+}
+
+/// See [`Words::in_pieces`].
+#[derive(Clone)]
+pub(crate) struct Pieces<'k> {
+    words: &'k [u64; KEY_WORDS],
+    sealed: blake3::Hasher,
+    /// What is no whole block yet.
+    rest: Vec<u8>,
+    length: u64,
+}
+
+impl Pieces<'_> {
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        if !self.rest.is_empty() {
+            let (missing, more) = bytes.split_at(bytes.len().min(BLOCK_BYTES - self.rest.len()));
+            self.rest.extend_from_slice(missing);
+            if self.rest.len() < BLOCK_BYTES {
+                return;
+            }
+            self.sealed.update(&sums_of(self.words, &self.rest));
+            self.rest.clear();
+            bytes = more;
+        }
+        let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
+        self.blocks(blocks);
+        self.rest.extend_from_slice(rest);
+    }
+
+    fn blocks(&mut self, blocks: &[[u8; BLOCK_BYTES]]) {
+        let mut batch = [[0; SUMS_BYTES]; BATCH_BLOCKS];
+        for blocks in blocks.chunks(BATCH_BLOCKS) {
+            for (sums, block) in batch.iter_mut().zip(blocks) {
+                *sums = sums_of_block(self.words, block);
+            }
+            self.sealed.update(batch[..blocks.len()].as_flattened());
+        }
+    }
+
+    /// Of all that was pushed so far.
+    pub(crate) fn finish(&self) -> Digest {
+        let mut sealed = self.sealed.clone();
+        let mut last = [0; SUMS_BYTES + WORD_BYTES];
+        last[..SUMS_BYTES].copy_from_slice(&sums_of(self.words, &self.rest));
+        last[SUMS_BYTES..].copy_from_slice(&self.length.to_le_bytes());
+        sealed.update(&last);
+        Digest::of(&sealed.finalize())
+    }
+}
+
+/// Both sums of at most a block, which ends with zeros.
+fn sums_of(words: &[u64; KEY_WORDS], bytes: &[u8]) -> [u8; SUMS_BYTES] {
+    let (pairs, rest) = bytes.as_chunks::<PAIR_BYTES>();
+    let mut sums = [0; 2];
+    for (pair, words) in pairs.iter().zip(words.as_chunks::<2>().0.windows(2)) {
+        add(&mut sums, pair, words[0], words[1]);
+    }
+    if !rest.is_empty() {
+        let mut pair = [0; PAIR_BYTES];
+        pair[..rest.len()].copy_from_slice(rest);
+        let at = 2 * pairs.len();
+        let [first, second, third, fourth] = [0, 1, 2, 3].map(|nth| words[at + nth]);
+        add(&mut sums, &pair, [first, second], [third, fourth]);
+    }
+    written(sums)
+}
+
+/// Both sums of a whole block.
+fn sums_of_block(words: &[u64; KEY_WORDS], block: &[u8; BLOCK_BYTES]) -> [u8; SUMS_BYTES] {
+    let mut sums = [0; 2];
+    let pairs = block.as_chunks::<PAIR_BYTES>().0;
+    let words = words.as_chunks::<2>().0;
+    for nth in 0..BLOCK_PAIRS {
+        add(&mut sums, &pairs[nth], words[nth], words[nth + 1]);
+    }
+    written(sums)
+}
+
+#[inline(always)]
+fn add(sums: &mut [u128; 2], pair: &[u8; PAIR_BYTES], words: [u64; 2], later: [u64; 2]) {
+    let halves = pair.as_chunks().0;
+    let [first, second] = [0, 1].map(|half: usize| u64::from_le_bytes(halves[half]));
+    for (sum, [one, other]) in sums.iter_mut().zip([words, later]) {
+        let one = u128::from(first.wrapping_add(one));
+        let other = u128::from(second.wrapping_add(other));
+        *sum = sum.wrapping_add(one.wrapping_mul(other));
+    }
+}
+
+fn written([first, second]: [u128; 2]) -> [u8; SUMS_BYTES] {
+    let mut bytes = [0; SUMS_BYTES];
+    let (head, tail) = bytes.split_at_mut(SUMS_BYTES / 2);
+    head.copy_from_slice(&first.to_le_bytes());
+    tail.copy_from_slice(&second.to_le_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &[u8]) -> Key {
+        Key::derived("a context", &[name])
+    }
+
+    #[test]
+    fn bytes_in_pieces_are_the_bytes() {
+        let key = key(b"a secret");
+        let words = Words::new(&key);
+        let bytes: Vec<u8> = (0..9_000_u32)
+            .map(|at| (at * at).to_be_bytes()[2])
+            .collect();
+        for end in [0, 1, 15, 16, 17, 2047, 2048, 2049, 4096, 9_000] {
+            let whole = words.of(&key, Kind::Body, &bytes[..end]);
+            for step in [1, 7, 2048, 5000] {
+                let mut pieces = words.in_pieces(&key, Kind::Body);
+                bytes[..end].chunks(step).for_each(|it| pieces.push(it));
+                assert_eq!(pieces.finish(), whole);
+            }
+        }
+    }
+
+    #[test]
+    fn sums_are_those_of_the_definition() {
+        let made = Words::new(&key(b"a secret"));
+        let block = std::array::from_fn(|at| (at * 7).to_le_bytes()[0]);
+        let (bytes, _) = block.as_chunks();
+        let words: Vec<_> = bytes.iter().map(|it| u64::from_le_bytes(*it)).collect();
+        let sum = |moved: usize| {
+            (0..BLOCK_PAIRS).fold(0_u128, |sum, nth| {
+                let added = |at: usize| u128::from(words[at].wrapping_add(made.0[at + moved]));
+                sum.wrapping_add(added(2 * nth).wrapping_mul(added(2 * nth + 1)))
+            })
+        };
+        let expected = written([sum(0), sum(2)]);
+        assert_eq!(sums_of_block(&made.0, &block), expected);
+        assert_eq!(sums_of(&made.0, &block), expected);
+    }
+
+    #[test]
+    fn whatever_differs_has_another() {
+        let (one, other) = (key(b"a secret"), key(b"another"));
+        let words = Words::new(&one);
+        let zeros = [0; 5_000];
+        let of = |key, kind, bytes: &[u8]| words.of(key, kind, bytes).0;
+        let lengths = [0, 1, 8, 16, 2048, 2064, 5_000];
+        let mut all = Vec::from(lengths.map(|length| of(&one, Kind::Body, &zeros[..length])));
+        all.push(of(&other, Kind::Body, &zeros));
+        all.push(of(&one, Kind::MessageText, &zeros));
+        all.push(Words::new(&other).of(&one, Kind::Body, &zeros).0);
+        for at in [0, 7, 8, 2047, 2048, 4_999] {
+            let mut changed = zeros;
+            changed[at] = 1;
+            all.push(of(&one, Kind::Body, &changed));
+        }
+        all.sort_unstable();
+        let count = all.len();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}
