@@ -52,7 +52,7 @@ use crate::known::sealed::Sealer;
 use crate::known::tenant::Tenant;
 use crate::known::{Boundary, PrefixStore};
 use crate::profile::table::Table;
-use crate::request::{Message, read_reply};
+use crate::request::{MAX_MESSAGES, Message, read_reply};
 use drift::Watch;
 use learn::{Learner, Learners};
 use lesson::{CallLesson, Reply};
@@ -637,7 +637,7 @@ struct Learned {
 /// Where the messages of a long body stand, which is valid JSON; none if that is not clear.
 fn message_ranges(body: &Body<'_>) -> Vec<Range<usize>> {
     let bytes = body.bytes().filter(|it| it.len() >= resume::MIN_BYTES);
-    let ranges = bytes.and_then(|it| array_elements(it, &resume::LISTS));
+    let ranges = bytes.and_then(|it| array_elements(it, &resume::LISTS, MAX_MESSAGES));
     ranges.unwrap_or_default()
 }
 

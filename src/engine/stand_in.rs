@@ -196,6 +196,7 @@ pub(super) fn message_digests(
     all.enumerate()
         .map(|(index, ((message, digest), range))| {
             let known = stand_ins.and_then(|it| it.known(index));
+            let known = known.filter(|it| it.note.dialect() == Some(request.dialect));
             known.unwrap_or_else(|| new(message, *digest, &body[range.clone()]))
         })
         .collect()

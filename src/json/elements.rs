@@ -3,11 +3,12 @@ use memchr::{memchr, memchr2};
 use std::ops::Range;
 
 /// Byte ranges of the elements of the only array among the members `names` of the object `text`;
-/// `None` if there is not exactly one such member, if it is no array, or if a key is escaped.
+/// `None` if there is not exactly one such member, if it is no array or has more than `most`, or if a key
+/// is escaped.
 ///
 /// `text` must be valid JSON, else the ranges mean nothing; but if each element of the array is, so is the
 /// array. Linear, nothing is built.
-pub fn array_elements(text: &[u8], names: &[&[u8]]) -> Option<Vec<Range<usize>>> {
+pub fn array_elements(text: &[u8], names: &[&[u8]], most: usize) -> Option<Vec<Range<usize>>> {
     let mut scanner = Scanner { text, at: 0 };
     let mut found = None;
     scanner.expect(b'{')?;
@@ -16,7 +17,7 @@ pub fn array_elements(text: &[u8], names: &[&[u8]]) -> Option<Vec<Range<usize>>>
         scanner.expect(b':')?;
         if !names.contains(&key) {
             scanner.skip()?;
-        } else if found.replace(scanner.elements()?).is_some() {
+        } else if found.replace(scanner.elements(most)?).is_some() {
             return None;
         }
         if scanner.peek()? == b',' {
@@ -52,7 +53,7 @@ pub fn object_members(text: &[u8]) -> Option<Vec<(&[u8], Range<usize>)>> {
 ///
 /// `text` must be valid JSON, else the ranges mean nothing. Linear, nothing is built.
 pub fn array_items(text: &[u8]) -> Option<Vec<Range<usize>>> {
-    Scanner { text, at: 0 }.elements()
+    Scanner { text, at: 0 }.elements(usize::MAX)
 }
 
 struct Scanner<'t> {
@@ -81,10 +82,13 @@ impl<'t> Scanner<'t> {
         (rest[end] == b'"').then(|| &rest[..end])
     }
 
-    fn elements(&mut self) -> Option<Vec<Range<usize>>> {
+    fn elements(&mut self, most: usize) -> Option<Vec<Range<usize>>> {
         let mut elements = Vec::new();
         self.expect(b'[')?;
         while self.peek()? != b']' {
+            if elements.len() == most {
+                return None;
+            }
             let start = self.at;
             self.skip()?;
             elements.push(start..self.at);
@@ -139,7 +143,7 @@ mod tests {
 
     fn elements(text: &str) -> Option<Vec<&str>> {
         let names: [&[u8]; 2] = [b"messages", b"input"];
-        let ranges = array_elements(text.as_bytes(), &names)?;
+        let ranges = array_elements(text.as_bytes(), &names, 5)?;
         Some(ranges.into_iter().map(|range| &text[range]).collect())
     }
 
@@ -150,6 +154,7 @@ mod tests {
         let expected = vec![r#"{"x":"]\\"}"#, "2", r#""b\"""#, "[ ]", "null"];
         assert_eq!(found, Some(expected));
         assert_eq!(elements(r#"{"input":[]}"#), Some(Vec::new()));
+        assert_eq!(elements(r#"{"input":[1,2,3,4,5,6]}"#), None);
     }
 
     #[test]
