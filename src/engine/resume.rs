@@ -15,6 +15,7 @@
 //!
 //! A record takes the digests of the known messages from the prefix; see [`stand_in`](super::stand_in).
 use crate::count::last_user_index;
+use crate::engine::known_tools::KnownTools;
 use crate::engine::note::MessageDigest;
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::{Kind, Pieces};
@@ -71,7 +72,12 @@ pub(super) struct BodyPrefix {
     pub reasoning_tokens: u64,
     /// Of all its messages; none if a later turn has them.
     digests: Arc<[MessageDigest]>,
+    /// Tools that need not be read again; later turns share them.
+    pub tools: Option<Arc<KnownTools>>,
 }
+
+/// Known tools of a body, and where they stand in it.
+pub(super) type Placed<'p> = (&'p Arc<KnownTools>, Range<usize>);
 
 /// A body that begins as a recorded one.
 pub(super) struct Begun<'k> {
@@ -111,6 +117,7 @@ impl BodyPrefix {
         dialect: Dialect,
         messages: &[Message<'_>],
         (prefixes, digests): (&[Digest], &[MessageDigest]),
+        tools: Option<Arc<KnownTools>>,
         reasoning: impl FnMut(&Message<'_>) -> u64,
     ) -> Option<BodyPrefix> {
         let stay = messages
@@ -144,6 +151,7 @@ impl BodyPrefix {
             dialect,
             reasoning_tokens: messages[turn + 1..stay].iter().map(reasoning).sum(),
             digests: digests.into(),
+            tools,
         })
     }
 
@@ -163,14 +171,33 @@ impl BodyPrefix {
         })
     }
 
-    /// `body` without the messages that are left out, if it begins with the same bytes.
-    pub(super) fn shortened(&self, digester: &Digester, body: &[u8]) -> Option<Vec<u8>> {
-        let known = body.get(..self.end)?;
-        if digester.fingerprint(Kind::Body, known) != self.fingerprint {
-            return None;
+    /// Whether `body` begins with the same bytes.
+    pub(super) fn is_beginning(&self, digester: &Digester, body: &[u8]) -> bool {
+        let known = body.get(..self.end);
+        known.is_some_and(|it| digester.fingerprint(Kind::Body, it) == self.fingerprint)
+    }
+
+    /// Of `body`, which begins with the same bytes, the tools that are known, and where they stand.
+    pub(super) fn tools_in(&self, digester: &Digester, body: &[u8]) -> Option<Placed<'_>> {
+        let tools = self.tools.as_ref()?;
+        Some((tools, tools.place(digester, body, self.end)?))
+    }
+
+    /// `body`, which begins with the same bytes, without the messages that are left out and without these `tools`.
+    pub(super) fn shortened(&self, body: &[u8], tools: Option<&Placed<'_>>) -> Vec<u8> {
+        let (head, tail) = (&body[..self.left_out.0], self.left_out.1);
+        let (first, last) = (self.first, &body[tail..]);
+        match tools.map(|(_, range)| range) {
+            None => [head, first, b",", last].concat(),
+            Some(range) if range.start < tail => {
+                let (head, behind) = (&head[..range.start], &head[range.end..]);
+                [head, behind, first, b",", last].concat()
+            }
+            Some(range) => {
+                let (last, behind) = (&body[tail..range.start], &body[range.end..]);
+                [head, first, b",", last, behind].concat()
+            }
         }
-        let (head, tail) = (&body[..self.left_out.0], &body[self.left_out.1..]);
-        Some([head, self.first, b",", tail].concat())
     }
 }
 
