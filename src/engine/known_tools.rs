@@ -84,6 +84,13 @@ impl KnownTools {
         is_same.then(|| start + self.left_out.start..start + self.left_out.end)
     }
 
+    /// Whether `bytes` are all that stands behind the messages, the tools among them.
+    pub(super) fn is_tail(&self, digester: &Digester, bytes: &[u8]) -> bool {
+        let is_same =
+            |(length, tail)| length == bytes.len() && tail_digest(digester, bytes) == tail;
+        self.tail.is_some_and(is_same)
+    }
+
     /// Whether `context` is that of a request without what is left out, to which nothing else adds tools and
     /// which has no options: it is as with all.
     pub(super) fn is_all_but(&self, context: Digest, request: &Request<'_>, options: u64) -> bool {

@@ -280,7 +280,9 @@ impl Engine {
             prefix,
         } = host.detached(body.byte_count(), || {
             let begun = self.begun::<H>(body, &tenant);
-            let ranges = message_ranges(body);
+            let known = begun.as_ref().zip(body.bytes());
+            let known = known.and_then(|(it, bytes)| it.ranges(&tenant.digester, bytes));
+            let ranges = known.unwrap_or_else(|| message_ranges(body));
             let source = (body, begun.as_ref(), &ranges[..]);
             // 2. The request; of what is known of it, not all is read.
             let learned = self.standing_lesson::<H>(source, billed, &reply, call, &tenant);

@@ -17,6 +17,7 @@
 use crate::count::last_user_index;
 use crate::engine::known_tools::KnownTools;
 use crate::engine::note::MessageDigest;
+use crate::json::more_elements;
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::{Kind, Pieces};
 use crate::request::{Dialect, Message, Part};
@@ -72,12 +73,17 @@ pub(super) struct BodyPrefix {
     pub reasoning_tokens: u64,
     /// Of all its messages; none if a later turn has them.
     digests: Arc<[MessageDigest]>,
+    /// Where they begin and end, likewise.
+    places: Arc<[Place]>,
     /// Tools that need not be read again; later turns share them.
     pub tools: Option<Arc<KnownTools>>,
 }
 
 /// Known tools of a body, and where they stand in it.
 pub(super) type Placed<'p> = (&'p Arc<KnownTools>, Range<usize>);
+
+/// Where a message begins and ends.
+type Place = (u32, u32);
 
 /// A body that begins as a recorded one.
 pub(super) struct Begun<'k> {
@@ -95,6 +101,20 @@ impl Begun<'_> {
             true => digests,
             false => &[],
         }
+    }
+
+    /// Where the messages of `body` are, of which those that it begins with are not looked for; `None` if that
+    /// is not clear.
+    pub(super) fn ranges(&self, digester: &Digester, body: &[u8]) -> Option<Vec<Range<usize>>> {
+        let BodyPrefix { places, tools, .. } = &self.prefix;
+        let place =
+            |(start, end): &Place| Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?);
+        let known = places.iter().map(place).collect::<Option<Vec<_>>>()?;
+        let is_tail = |at: usize| {
+            let tools = tools.as_ref();
+            tools.is_some_and(|it| it.is_tail(digester, &body[at..]))
+        };
+        more_elements(body, &LISTS, known, is_tail)
     }
 
     /// The fingerprint of `body` up to `end`, of which only what is new is read.
@@ -130,6 +150,8 @@ impl BodyPrefix {
             return None;
         }
         let turn = last_user_index(&messages[..stay]).unwrap_or(0);
+        let place =
+            |it: &Range<usize>| Some((u32::try_from(it.start).ok()?, u32::try_from(it.end).ok()?));
         let first = match digests.first()?.note.is_long_first(ranges[0].len()) {
             true => FIRST,
             false => &[],
@@ -151,6 +173,7 @@ impl BodyPrefix {
             dialect,
             reasoning_tokens: messages[turn + 1..stay].iter().map(reasoning).sum(),
             digests: digests.into(),
+            places: ranges.iter().map(place).collect::<Option<_>>()?,
             tools,
         })
     }
@@ -243,7 +266,9 @@ impl BodyPrefixes {
             (self.bytes + weight(std::slice::from_ref(&prefix))).saturating_sub(weight(known));
         known.retain(|it| it.fingerprint != prefix.fingerprint);
         known.truncate(PREFIXES_PER_KEY - 1);
-        known.iter_mut().for_each(|it| it.digests = Arc::new([]));
+        for known in known.iter_mut() {
+            (known.digests, known.places) = (Arc::new([]), Arc::new([]));
+        }
         known.insert(0, prefix);
         while self.bytes > self.capacity_bytes && self.by_samples.len() > 1 {
             let oldest = self.by_samples.pop_lru();
@@ -261,7 +286,8 @@ impl BodyPrefixes {
 /// Memory that a key with these prefixes is charged with; none if there are none.
 fn weight(known: &[BodyPrefix]) -> usize {
     let digests: usize = known.iter().map(|it| it.digests.len()).sum();
-    usize::from(!known.is_empty()) * KEY_BYTES + size_of::<MessageDigest>() * digests
+    let message_bytes = size_of::<MessageDigest>() + size_of::<Place>();
+    usize::from(!known.is_empty()) * KEY_BYTES + message_bytes * digests
 }
 
 /// What `body` is looked up by, up to each of the last places of a sample in it, in their order.

@@ -9,21 +9,28 @@ use std::ops::Range;
 /// array. Linear, nothing is built.
 pub fn array_elements(text: &[u8], names: &[&[u8]]) -> Option<Vec<Range<usize>>> {
     let mut scanner = Scanner { text, at: 0 };
-    let mut found = None;
     scanner.expect(b'{')?;
-    while scanner.peek()? != b'}' {
-        let key = scanner.key()?;
-        scanner.expect(b':')?;
-        if !names.contains(&key) {
-            scanner.skip()?;
-        } else if found.replace(scanner.elements()?).is_some() {
-            return None;
-        }
-        if scanner.peek()? == b',' {
-            scanner.at += 1;
-        }
+    scanner.only_array(names, None)
+}
+
+/// As [`array_elements`], if the first elements are `known`, and the array is the first such member.
+///
+/// `is_known_end` tells of a place behind the last element whether from there on there is only what is known to
+/// be the rest of such an object.
+pub(crate) fn more_elements(
+    text: &[u8],
+    names: &[&[u8]],
+    known: Vec<Range<usize>>,
+    is_known_end: impl FnOnce(usize) -> bool,
+) -> Option<Vec<Range<usize>>> {
+    let at = known.last()?.end;
+    let (mut scanner, mut elements) = (Scanner { text, at }, known);
+    scanner.more_elements(&mut elements)?;
+    if is_known_end(elements.last()?.end) {
+        return Some(elements);
     }
-    found
+    scanner.comma()?;
+    scanner.only_array(names, Some(elements))
 }
 
 /// Keys of the object `text` and byte ranges of their values, in order; `None` if it is no object or
@@ -41,9 +48,7 @@ pub fn object_members(text: &[u8]) -> Option<Vec<(&[u8], Range<usize>)>> {
         let start = scanner.at;
         scanner.skip()?;
         found.push((key, start..scanner.at));
-        if scanner.peek()? == b',' {
-            scanner.at += 1;
-        }
+        scanner.comma()?;
     }
     Some(found)
 }
@@ -84,10 +89,18 @@ impl<'t> Scanner<'t> {
     fn elements(&mut self) -> Option<Vec<Range<usize>>> {
         let mut elements = Vec::new();
         self.expect(b'[')?;
-        while self.peek()? != b']' {
-            let start = self.at;
-            self.skip()?;
-            elements.push(start..self.at);
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Some(elements);
+        }
+        elements.push(self.element()?);
+        self.more_elements(&mut elements)?;
+        Some(elements)
+    }
+
+    /// The elements behind others, up to the end of the array.
+    fn more_elements(&mut self, elements: &mut Vec<Range<usize>>) -> Option<()> {
+        loop {
             match self.peek()? {
                 b',' => self.at += 1,
                 b']' => break,
@@ -96,9 +109,42 @@ impl<'t> Scanner<'t> {
             if self.peek()? == b']' {
                 return None;
             }
+            elements.push(self.element()?);
         }
         self.at += 1;
-        Some(elements)
+        Some(())
+    }
+
+    /// The value that begins here.
+    fn element(&mut self) -> Option<Range<usize>> {
+        let start = self.at;
+        self.skip()?;
+        Some(start..self.at)
+    }
+
+    /// The elements of the only array among the members `names` from here on; `found` are those of one before.
+    fn only_array(
+        &mut self,
+        names: &[&[u8]],
+        mut found: Option<Vec<Range<usize>>>,
+    ) -> Option<Vec<Range<usize>>> {
+        while self.peek()? != b'}' {
+            let key = self.key()?;
+            self.expect(b':')?;
+            if !names.contains(&key) {
+                self.skip()?;
+            } else if found.replace(self.elements()?).is_some() {
+                return None;
+            }
+            self.comma()?;
+        }
+        found
+    }
+
+    /// Goes behind a comma, if there is one.
+    fn comma(&mut self) -> Option<()> {
+        self.at += usize::from(self.peek()? == b',');
+        Some(())
     }
 
     /// Goes behind the next value.
@@ -135,7 +181,7 @@ impl<'t> Scanner<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::{array_elements, object_members};
+    use super::{array_elements, more_elements, object_members};
 
     fn elements(text: &str) -> Option<Vec<&str>> {
         let names: [&[u8]; 2] = [b"messages", b"input"];
@@ -150,6 +196,30 @@ mod tests {
         let expected = vec![r#"{"x":"]\\"}"#, "2", r#""b\"""#, "[ ]", "null"];
         assert_eq!(found, Some(expected));
         assert_eq!(elements(r#"{"input":[]}"#), Some(Vec::new()));
+    }
+
+    #[test]
+    fn finds_more_elements_as_it_finds_all() {
+        let names: [&[u8]; 2] = [b"messages", b"input"];
+        for text in [
+            r#"{"a":1,"messages":[{"x":"]"} , 2,"b"],"z":[1]}"#,
+            r#"{"messages":[1,2,3]}"#,
+            r#"{"messages":[1,2,3],"input":[2]}"#,
+            r#"{"messages":[1,2,3],"inp\u0075t":[2]}"#,
+            r#"{"messages":[1,2,3,]}"#,
+            r#"{"messages":[1,2 3]}"#,
+            r#"{"messages":[1,2,3"#,
+        ] {
+            let all = array_elements(text.as_bytes(), &names);
+            let start = text.find('[').map_or(0, |at| at + 1);
+            let first = text[start..].find(',').map_or(0, |at| start + at);
+            let first = text[..first].trim_end().len();
+            let more = more_elements(text.as_bytes(), &names, vec![start..first], |_| false);
+            assert_eq!(more, all, "{text}");
+        }
+        let ended = |at: usize| at == r#"{"messages":[1,2"#.len();
+        let more = more_elements(br#"{"messages":[1,2],"#, &names, vec![13..14], ended);
+        assert_eq!(more, Some(vec![13..14, 15..16]));
     }
 
     #[test]
