@@ -46,8 +46,8 @@ const PREFIXES_PER_KEY: usize = 4;
 /// What stands in for a first message that is long.
 const FIRST: &[u8] = br#"{"role":"user"}"#;
 
-/// Memory that one key with its prefixes is charged with.
-pub(super) const KEY_BYTES: usize = 768;
+/// Memory that one key with its prefixes, and their tools, is charged with.
+pub(super) const KEY_BYTES: usize = 896;
 
 /// Members that may hold the messages.
 pub(super) const LISTS: [&[u8]; 4] = [b"messages", b"contents", b"input", b"prompt"];

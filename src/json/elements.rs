@@ -214,11 +214,13 @@ mod tests {
             let start = text.find('[').map_or(0, |at| at + 1);
             let first = text[start..].find(',').map_or(0, |at| start + at);
             let first = text[..first].trim_end().len();
-            let more = more_elements(text.as_bytes(), &names, vec![start..first], |_| false);
+            let known = std::iter::once(start..first).collect();
+            let more = more_elements(text.as_bytes(), &names, known, |_| false);
             assert_eq!(more, all, "{text}");
         }
         let ended = |at: usize| at == r#"{"messages":[1,2"#.len();
-        let more = more_elements(br#"{"messages":[1,2],"#, &names, vec![13..14], ended);
+        let known = std::iter::once(13..14).collect();
+        let more = more_elements(br#"{"messages":[1,2],"#, &names, known, ended);
         assert_eq!(more, Some(vec![13..14, 15..16]));
     }
 
