@@ -16,6 +16,25 @@ TOOLS = [
 ]
 ANTHROPIC_TOOLS = [{"name": "read_file", "input_schema": {"type": "object", "properties": {}}}]
 
+# More than are read again in a later turn.
+NUMBERS = ("one", "two", "three", "four", "five")
+MANY_TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": f"read_{number}",
+            "description": f"{number} " * 60,
+            "parameters": {"type": "object", "properties": {number: {"type": "string"}}},
+        },
+    }
+    for number in NUMBERS
+]
+MANY_ANTHROPIC_TOOLS: list[dict[str, Any]] = [
+    {**tool, "name": number, "description": f"{number} " * 60}
+    for tool, number in zip(ANTHROPIC_TOOLS * len(NUMBERS), NUMBERS, strict=True)
+]
+MANY_ANTHROPIC_TOOLS[-1]["cache_control"] = {"type": "ephemeral"}
+
 
 def chat_turn(random_: random.Random, turn: int) -> list[dict[str, Any]]:
     """Messages of one turn of an agent that uses OpenAI Chat."""
@@ -94,4 +113,12 @@ SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "openai-responses": (responses_turn, {"model": "gpt-5", "instructions": TEXT}, "input"),
     "gemini": (gemini_turn, {"model": "gemini-2.5-flash"}, "contents"),
+}
+TOOL_SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "openai-chat-tools": (chat_turn, {"model": "gpt-4o", "tools": MANY_TOOLS}, "messages"),
+    "anthropic-tools": (
+        anthropic_turn,
+        {"model": "claude-sonnet-4-5", "tools": MANY_ANTHROPIC_TOOLS},
+        "messages",
+    ),
 }

@@ -17,6 +17,7 @@ mod edited;
 pub mod estimate;
 mod half_bill;
 mod input;
+mod known_tools;
 pub mod learn;
 mod lesson;
 mod lookup;
@@ -54,6 +55,7 @@ use crate::known::{Boundary, PrefixStore};
 use crate::profile::table::Table;
 use crate::request::{MAX_MESSAGES, Message, read_reply};
 use drift::Watch;
+use known_tools::KnownTools;
 use learn::{Learner, Learners};
 use lesson::{CallLesson, Reply};
 use lookup::Known;
@@ -66,7 +68,7 @@ use statistics::Counters;
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Estimates and records. Safe to share between threads.
 ///
@@ -278,7 +280,9 @@ impl Engine {
             prefix,
         } = host.detached(body.byte_count(), || {
             let begun = self.begun::<H>(body, &tenant);
-            let ranges = message_ranges(body);
+            let known = begun.as_ref().zip(body.bytes());
+            let known = known.and_then(|(it, bytes)| it.ranges(&tenant.digester, bytes));
+            let ranges = known.unwrap_or_else(|| message_ranges(body));
             let source = (body, begun.as_ref(), &ranges[..]);
             // 2. The request; of what is known of it, not all is read.
             let learned = self.standing_lesson::<H>(source, billed, &reply, call, &tenant);
@@ -415,14 +419,25 @@ impl Engine {
         if prefixes.is_empty() {
             return None;
         }
-        let estimate = |prefix: &BodyPrefix| {
-            let shortened_body = prefix.shortened(&tenant.digester, bytes)?;
+        // `None` if it cannot be read so, `Some(None)` if what is read must be read in whole.
+        let told = |prefix: &BodyPrefix, tools: Option<&resume::Placed<'_>>| {
+            let shortened_body = prefix.shortened(bytes, tools);
             let document = Document::from_bytes(&shortened_body, &limits).ok()?;
-            let reading = self.read_shortened(&document, call, tenant, prefix)?;
+            let tools = tools.map(|(tools, _)| &***tools);
+            let reading = self.read_shortened(&document, call, tenant, prefix, tools)?;
             let known = H::locked(|| self.known(&reading, call.now_seconds));
-            known.prefix.filter(|_| known.near.is_empty())?;
-            let is_asked = !wanted_prefixes(&reading, &known, wanted).is_empty();
-            (!is_asked).then(|| self.told(&reading, &known, call))
+            let is_known = known.prefix.is_some() && known.near.is_empty();
+            let is_told = is_known && wanted_prefixes(&reading, &known, wanted).is_empty();
+            Some(is_told.then(|| self.told(&reading, &known, call)))
+        };
+        let estimate = |prefix: &BodyPrefix| {
+            if !prefix.is_beginning(&tenant.digester, bytes) {
+                return None;
+            }
+            let tools = prefix.tools_in(&tenant.digester, bytes);
+            let tools = tools.filter(|_| !call.wants_cache_points);
+            let short = tools.and_then(|tools| told(prefix, Some(&tools)));
+            short.or_else(|| told(prefix, None)).flatten()
         };
         let found = host.detached(bytes.len(), || prefixes.iter().find_map(estimate))?;
         self.counters.count_resumed();
@@ -495,10 +510,11 @@ impl Engine {
     /// The beginning of a body that was read as `reading`; `None` if it is not clear. Linear.
     fn body_prefix(
         &self,
-        (body, begun, ranges): Placed<'_, '_>,
+        source: Placed<'_, '_>,
         stand_ins: Option<&StandIns>,
         reading: &Reading<'_>,
     ) -> Option<BodyPrefix> {
+        let (body, begun, ranges) = source;
         let (request, bytes) = (&reading.request, body.bytes()?);
         let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
         let is_clear = ranges.len() == request.messages.len() && reading.edited.is_none();
@@ -516,6 +532,7 @@ impl Engine {
         let read = (request, &reading.digests[..]);
         let digester = &reading.tenant.digester;
         let digests = message_digests(digester, bytes, ranges, read, stand_ins);
+        let tools = self.known_tools(source, reading);
         let new = |counter: &mut Counter<'_>| {
             BodyPrefix::new(
                 fingerprint,
@@ -523,10 +540,32 @@ impl Engine {
                 request.dialect,
                 &request.messages,
                 (&reading.prefixes, &digests),
+                tools.clone(),
                 |message: &Message<'_>| counter.reasoning(message),
             )
         };
         self.counted(reading, new).0
+    }
+
+    /// The tools of a body that was read as `reading`: those that it has begun with, if they are the same.
+    fn known_tools(
+        &self,
+        (body, begun, ranges): Placed<'_, '_>,
+        reading: &Reading<'_>,
+    ) -> Option<Arc<KnownTools>> {
+        let (request, bytes) = (&reading.request, body.bytes()?);
+        let digester = &reading.tenant.digester;
+        let context = reading.prefixes[0];
+        let old = begun.and_then(|it| it.prefix.tools_in(digester, bytes));
+        match old.filter(|(tools, _)| tools.context == context) {
+            Some((tools, _)) => Some(Arc::clone(tools)),
+            None if reading.options != 0 => None,
+            None => {
+                let family = self.family(request, &reading.profile, reading.is_known_model);
+                let context = (&*family, context, reading.any_family());
+                KnownTools::new(digester, bytes, ranges, request, context).map(Arc::new)
+            }
+        }
     }
 
     /// Makes the totals at `boundaries` of what was read known.

@@ -2,6 +2,7 @@
 use super::{Call, Engine};
 use crate::Error;
 use crate::engine::edited::Edited;
+use crate::engine::known_tools::KnownTools;
 use crate::engine::resume::{Begun, BodyPrefix};
 use crate::engine::settings::Method;
 use crate::engine::stand_in::StandIns;
@@ -44,6 +45,8 @@ pub(super) struct Reading<'d> {
     pub(super) cache: Option<CacheOptions>,
     /// Reasoning in messages that were left out behind the first one.
     pub(super) left_out_reasoning: u64,
+    /// Identity of what stands before the messages whatever the family, if tools of it were left out.
+    known_context: Option<u64>,
 }
 
 impl Engine {
@@ -56,7 +59,7 @@ impl Engine {
         tenant: &Tenant,
     ) -> Result<Reading<'d>, Error> {
         let request = read_request(document, call.model, call.dialect)?;
-        Ok(self.read_known(document, request, call, tenant, (0, |_| None)))
+        Ok(self.read_known(document, request, call, tenant, (0, |_| None), None))
     }
 
     /// As [`Engine::read`], of a body with messages at `ranges` that has `begun` as a recorded one: the
@@ -73,7 +76,7 @@ impl Engine {
         let digest = |index: usize| Some(known.get(index)?.digest);
         let request = read_request(document, call.model, call.dialect)?;
         let known = (ranges.len(), digest);
-        Ok(self.read_known(document, request, call, tenant, known))
+        Ok(self.read_known(document, request, call, tenant, known, None))
     }
 
     /// As [`Engine::read`], of a body in which messages stand in for those that are known.
@@ -87,13 +90,15 @@ impl Engine {
         let mut request = read_request(document, call.model, call.dialect).ok()?;
         request.messages = stand_ins.between(request.messages);
         let known = (stand_ins.len(), |index| stand_ins.digest(index));
-        let reading = self.read_known(document, request, call, tenant, known);
+        let tools = stand_ins.tools();
+        let reading = self.read_known(document, request, call, tenant, known, tools);
         let is_all = reading.request.messages.len() == stand_ins.len();
-        (is_all && reading.edited.is_none()).then_some(reading)
+        let is_known = tools.is_none() || reading.known_context.is_some();
+        (is_all && is_known && reading.edited.is_none()).then_some(reading)
     }
 
     /// As [`Engine::read`], of the `request` in `document`, if `digest` knows those of some of so many messages,
-    /// by their places.
+    /// by their places. If `tools` were left out and it is known who it is with them, it has that identity.
     fn read_known<'d>(
         &'d self,
         document: &'d Document<'_>,
@@ -101,6 +106,7 @@ impl Engine {
         call: &Call<'d>,
         tenant: &Tenant,
         (message_count, digest): (usize, impl Fn(usize) -> Option<Digest>),
+        tools: Option<&KnownTools>,
     ) -> Reading<'d> {
         let tenant = tenant.clone();
         let resolved = self
@@ -115,14 +121,16 @@ impl Engine {
         );
         let family = self.family(&request, &profile, is_known_model);
         let digester = &tenant.digester;
+        let options = digester.options(&request, profile.hides_tools(&request));
         let context = digester.context(&family, &request);
+        let tools = tools.filter(|it| it.is_all_but(context, &request, options));
+        let context = tools.map_or(context, |it| it.context);
         let is_plain = request.assumptions.is_empty() && edited.is_none();
         let digests = match is_plain && request.messages.len() == message_count {
             true => digester.messages_but(&request.messages, digest),
             false => digester.messages(&request.messages).collect(),
         };
         let prefixes = digester.chain(context, digests.iter().copied());
-        let options = digester.options(&request, profile.hides_tools(&request));
         let family = digester.bytes(family.as_bytes()).word();
         Reading {
             request,
@@ -141,11 +149,12 @@ impl Engine {
                 .wants_cache_points
                 .then(|| read_cache_options(document)),
             left_out_reasoning: 0,
+            known_context: tools.map(|it| it.any_family),
         }
     }
 
-    /// As [`Engine::read`], of a body that was shortened by `prefix`; `None` if what stands around the
-    /// messages is not the same.
+    /// As [`Engine::read`], of a body that was shortened by `prefix`, and by `tools`; `None` if what stands
+    /// around the messages is not the same.
     ///
     /// The digest of one message stands for all that were left out behind the first one.
     pub(super) fn read_shortened<'d>(
@@ -154,8 +163,13 @@ impl Engine {
         call: &Call<'d>,
         tenant: &Tenant,
         prefix: &BodyPrefix,
+        tools: Option<&KnownTools>,
     ) -> Option<Reading<'d>> {
-        let mut reading = self.read(document, call, tenant).ok()?;
+        let request = read_request(document, call.model, call.dialect).ok()?;
+        let mut reading = self.read_known(document, request, call, tenant, (0, |_| None), tools);
+        if tools.is_some() && reading.known_context.is_none() {
+            return None;
+        }
         let is_same_dialect = reading.request.dialect == prefix.dialect;
         let is_plain =
             reading.edited.is_none() && !reading.request.assumptions.contains("dialect_guessed");
@@ -206,7 +220,12 @@ impl Engine {
     }
 
     /// What shares known totals: all models of a profile, or one model of unknown profile.
-    fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
+    pub(super) fn family(
+        &self,
+        request: &Request<'_>,
+        profile: &Profile,
+        is_known_model: bool,
+    ) -> String {
         let mut family = profile.name.clone();
         if !matches!((&self.method, is_known_model), (Method::Profile, true)) {
             family.push('/');
@@ -222,6 +241,7 @@ impl Engine {
 impl Reading<'_> {
     /// Identity of what stands before the messages, whatever the family. Linear in it.
     pub(super) fn any_family(&self) -> u64 {
-        self.tenant.digester.context("", &self.request).word()
+        let read = || self.tenant.digester.context("", &self.request).word();
+        self.known_context.unwrap_or_else(read)
     }
 }

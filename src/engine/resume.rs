@@ -15,10 +15,12 @@
 //!
 //! A record takes the digests of the known messages from the prefix; see [`stand_in`](super::stand_in).
 use crate::count::last_user_index;
+use crate::engine::known_tools::KnownTools;
 use crate::engine::note::MessageDigest;
+use crate::json::more_elements;
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::{Kind, Pieces};
-use crate::request::{Dialect, Message, Part};
+use crate::request::{Dialect, MAX_MESSAGES, Message, Part};
 use lru::LruCache;
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,8 +46,8 @@ const PREFIXES_PER_KEY: usize = 4;
 /// What stands in for a first message that is long.
 const FIRST: &[u8] = br#"{"role":"user"}"#;
 
-/// Memory that one key with its prefixes is charged with.
-pub(super) const KEY_BYTES: usize = 768;
+/// Memory that one key with its prefixes, and their tools, is charged with.
+pub(super) const KEY_BYTES: usize = 896;
 
 /// Members that may hold the messages.
 pub(super) const LISTS: [&[u8]; 4] = [b"messages", b"contents", b"input", b"prompt"];
@@ -71,7 +73,17 @@ pub(super) struct BodyPrefix {
     pub reasoning_tokens: u64,
     /// Of all its messages; none if a later turn has them.
     digests: Arc<[MessageDigest]>,
+    /// Where they begin and end, likewise.
+    places: Arc<[Place]>,
+    /// Tools that need not be read again; later turns share them.
+    pub tools: Option<Arc<KnownTools>>,
 }
+
+/// Known tools of a body, and where they stand in it.
+pub(super) type Placed<'p> = (&'p Arc<KnownTools>, Range<usize>);
+
+/// Where a message begins and ends.
+type Place = (u32, u32);
 
 /// A body that begins as a recorded one.
 pub(super) struct Begun<'k> {
@@ -89,6 +101,20 @@ impl Begun<'_> {
             true => digests,
             false => &[],
         }
+    }
+
+    /// Where the messages of `body` are, of which those that it begins with are not looked for; `None` if that
+    /// is not clear.
+    pub(super) fn ranges(&self, digester: &Digester, body: &[u8]) -> Option<Vec<Range<usize>>> {
+        let BodyPrefix { places, tools, .. } = &self.prefix;
+        let place =
+            |(start, end): &Place| Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?);
+        let known = places.iter().map(place).collect::<Option<Vec<_>>>()?;
+        let is_tail = |at: usize| {
+            let tools = tools.as_ref();
+            tools.is_some_and(|it| it.is_tail(digester, &body[at..]))
+        };
+        more_elements(body, &LISTS, known, MAX_MESSAGES, is_tail)
     }
 
     /// The fingerprint of `body` up to `end`, of which only what is new is read.
@@ -111,6 +137,7 @@ impl BodyPrefix {
         dialect: Dialect,
         messages: &[Message<'_>],
         (prefixes, digests): (&[Digest], &[MessageDigest]),
+        tools: Option<Arc<KnownTools>>,
         reasoning: impl FnMut(&Message<'_>) -> u64,
     ) -> Option<BodyPrefix> {
         let stay = messages
@@ -123,6 +150,8 @@ impl BodyPrefix {
             return None;
         }
         let turn = last_user_index(&messages[..stay]).unwrap_or(0);
+        let place =
+            |it: &Range<usize>| Some((u32::try_from(it.start).ok()?, u32::try_from(it.end).ok()?));
         let first = match digests.first()?.note.is_long_first(ranges[0].len()) {
             true => FIRST,
             false => &[],
@@ -144,6 +173,8 @@ impl BodyPrefix {
             dialect,
             reasoning_tokens: messages[turn + 1..stay].iter().map(reasoning).sum(),
             digests: digests.into(),
+            places: ranges.iter().map(place).collect::<Option<_>>()?,
+            tools,
         })
     }
 
@@ -163,14 +194,33 @@ impl BodyPrefix {
         })
     }
 
-    /// `body` without the messages that are left out, if it begins with the same bytes.
-    pub(super) fn shortened(&self, digester: &Digester, body: &[u8]) -> Option<Vec<u8>> {
-        let known = body.get(..self.end)?;
-        if digester.fingerprint(Kind::Body, known) != self.fingerprint {
-            return None;
+    /// Whether `body` begins with the same bytes.
+    pub(super) fn is_beginning(&self, digester: &Digester, body: &[u8]) -> bool {
+        let known = body.get(..self.end);
+        known.is_some_and(|it| digester.fingerprint(Kind::Body, it) == self.fingerprint)
+    }
+
+    /// Of `body`, which begins with the same bytes, the tools that are known, and where they stand.
+    pub(super) fn tools_in(&self, digester: &Digester, body: &[u8]) -> Option<Placed<'_>> {
+        let tools = self.tools.as_ref()?;
+        Some((tools, tools.place(digester, body, self.end)?))
+    }
+
+    /// `body`, which begins with the same bytes, without the messages that are left out and without these `tools`.
+    pub(super) fn shortened(&self, body: &[u8], tools: Option<&Placed<'_>>) -> Vec<u8> {
+        let (head, tail) = (&body[..self.left_out.0], self.left_out.1);
+        let (first, last) = (self.first, &body[tail..]);
+        match tools.map(|(_, range)| range) {
+            None => [head, first, b",", last].concat(),
+            Some(range) if range.start < tail => {
+                let (head, behind) = (&head[..range.start], &head[range.end..]);
+                [head, behind, first, b",", last].concat()
+            }
+            Some(range) => {
+                let (last, behind) = (&body[tail..range.start], &body[range.end..]);
+                [head, first, b",", last, behind].concat()
+            }
         }
-        let (head, tail) = (&body[..self.left_out.0], &body[self.left_out.1..]);
-        Some([head, self.first, b",", tail].concat())
     }
 }
 
@@ -216,7 +266,9 @@ impl BodyPrefixes {
             (self.bytes + weight(std::slice::from_ref(&prefix))).saturating_sub(weight(known));
         known.retain(|it| it.fingerprint != prefix.fingerprint);
         known.truncate(PREFIXES_PER_KEY - 1);
-        known.iter_mut().for_each(|it| it.digests = Arc::new([]));
+        for known in known.iter_mut() {
+            (known.digests, known.places) = (Arc::new([]), Arc::new([]));
+        }
         known.insert(0, prefix);
         while self.bytes > self.capacity_bytes && self.by_samples.len() > 1 {
             let oldest = self.by_samples.pop_lru();
@@ -234,7 +286,8 @@ impl BodyPrefixes {
 /// Memory that a key with these prefixes is charged with; none if there are none.
 fn weight(known: &[BodyPrefix]) -> usize {
     let digests: usize = known.iter().map(|it| it.digests.len()).sum();
-    usize::from(!known.is_empty()) * KEY_BYTES + size_of::<MessageDigest>() * digests
+    let message_bytes = size_of::<MessageDigest>() + size_of::<Place>();
+    usize::from(!known.is_empty()) * KEY_BYTES + message_bytes * digests
 }
 
 /// What `body` is looked up by, up to each of the last places of a sample in it, in their order.

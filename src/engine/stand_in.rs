@@ -10,6 +10,7 @@
 //!
 //! Left to be read are messages with what the whole request may depend on: reasoning, documents, files. The list
 //! of messages must be valid JSON if its elements are, and what was remembered is.
+use crate::engine::known_tools::KnownTools;
 use crate::engine::note::{MessageDigest, Note, first_looked_at, stand_in};
 use crate::engine::resume::{Begun, MIN_BYTES};
 use crate::known::KnownPrefix;
@@ -18,6 +19,7 @@ use crate::known::fingerprint::Kind;
 use crate::known::memo::{remember, remembered};
 use crate::request::{Message, Request};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// In a longer body there might be more values than a document may have, though it has not as many here.
 const MAX_BYTES: usize = 8 << 20;
@@ -39,6 +41,8 @@ pub(super) struct StandIns {
     digests: Vec<Option<MessageDigest>>,
     /// Whether another message stands in its place.
     has_left: Vec<bool>,
+    /// Tools that were left out.
+    tools: Option<Arc<KnownTools>>,
 }
 
 impl StandIns {
@@ -68,12 +72,20 @@ impl StandIns {
             }
         };
         let has_left = leaving(&digests, ranges);
-        let text = without(body, ranges, &has_left)?;
+        let tools = begun.and_then(|it| it.prefix.tools_in(digester, body));
+        let range = tools.as_ref().map_or(0..0, |(_, range)| range.clone());
+        let text = without(body, ranges, &has_left, range)?;
         Some(StandIns {
             text,
             digests,
             has_left,
+            tools: tools.map(|(tools, _)| Arc::clone(tools)),
         })
+    }
+
+    /// Tools that were left out.
+    pub(super) fn tools(&self) -> Option<&KnownTools> {
+        self.tools.as_deref()
     }
 
     /// How many messages there are.
@@ -154,13 +166,22 @@ fn leaving(digests: &[Option<MessageDigest>], ranges: &[Range<usize>]) -> Vec<bo
         .collect()
 }
 
-/// `body` without the messages that give way; `None` if none does.
-fn without(body: &[u8], ranges: &[Range<usize>], has_left: &[bool]) -> Option<Vec<u8>> {
+/// `body` without the messages that give way, and without `tools` before or behind them; `None` if no message does.
+fn without(
+    body: &[u8],
+    ranges: &[Range<usize>],
+    has_left: &[bool],
+    tools: Range<usize>,
+) -> Option<Vec<u8>> {
     let (first, last) = (ranges.first()?, ranges.last()?);
     if !has_left.contains(&true) {
         return None;
     }
-    let mut text = body[..first.start].to_vec();
+    let (before, behind) = match tools.end <= first.start {
+        true => (tools, last.end..last.end),
+        false => (0..0, tools),
+    };
+    let mut text = [&body[..before.start], &body[before.end..first.start]].concat();
     let kept = ranges
         .iter()
         .zip(has_left)
@@ -171,7 +192,8 @@ fn without(body: &[u8], ranges: &[Range<usize>], has_left: &[bool]) -> Option<Ve
         }
         text.extend_from_slice(&body[range.clone()]);
     }
-    text.extend_from_slice(&body[last.end..]);
+    text.extend_from_slice(&body[last.end..behind.start]);
+    text.extend_from_slice(&body[behind.end..]);
     Some(text)
 }
 

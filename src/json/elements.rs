@@ -9,22 +9,33 @@ use std::ops::Range;
 /// `text` must be valid JSON, else the ranges mean nothing; but if each element of the array is, so is the
 /// array. Linear, nothing is built.
 pub fn array_elements(text: &[u8], names: &[&[u8]], most: usize) -> Option<Vec<Range<usize>>> {
-    let mut scanner = Scanner { text, at: 0 };
-    let mut found = None;
+    let mut scanner = Scanner {
+        most,
+        ..Scanner::new(text)
+    };
     scanner.expect(b'{')?;
-    while scanner.peek()? != b'}' {
-        let key = scanner.key()?;
-        scanner.expect(b':')?;
-        if !names.contains(&key) {
-            scanner.skip()?;
-        } else if found.replace(scanner.elements(most)?).is_some() {
-            return None;
-        }
-        if scanner.peek()? == b',' {
-            scanner.at += 1;
-        }
+    scanner.only_array(names, None)
+}
+
+/// As [`array_elements`], if the first elements are `known`, and the array is the first such member.
+///
+/// `is_known_end` tells of a place behind the last element whether from there on there is only what is known to
+/// be the rest of such an object.
+pub(crate) fn more_elements(
+    text: &[u8],
+    names: &[&[u8]],
+    known: Vec<Range<usize>>,
+    most: usize,
+    is_known_end: impl FnOnce(usize) -> bool,
+) -> Option<Vec<Range<usize>>> {
+    let at = known.last()?.end;
+    let (mut scanner, mut elements) = (Scanner { text, at, most }, known);
+    scanner.more_elements(&mut elements)?;
+    if is_known_end(elements.last()?.end) {
+        return Some(elements);
     }
-    found
+    scanner.comma()?;
+    scanner.only_array(names, Some(elements))
 }
 
 /// Keys of the object `text` and byte ranges of their values, in order; `None` if it is no object or
@@ -32,7 +43,7 @@ pub fn array_elements(text: &[u8], names: &[&[u8]], most: usize) -> Option<Vec<R
 ///
 /// `text` must be valid JSON, else the ranges mean nothing. Linear, nothing is built.
 pub fn object_members(text: &[u8]) -> Option<Vec<(&[u8], Range<usize>)>> {
-    let mut scanner = Scanner { text, at: 0 };
+    let mut scanner = Scanner::new(text);
     let mut found = Vec::new();
     scanner.expect(b'{')?;
     while scanner.peek()? != b'}' {
@@ -42,9 +53,7 @@ pub fn object_members(text: &[u8]) -> Option<Vec<(&[u8], Range<usize>)>> {
         let start = scanner.at;
         scanner.skip()?;
         found.push((key, start..scanner.at));
-        if scanner.peek()? == b',' {
-            scanner.at += 1;
-        }
+        scanner.comma()?;
     }
     Some(found)
 }
@@ -53,15 +62,25 @@ pub fn object_members(text: &[u8]) -> Option<Vec<(&[u8], Range<usize>)>> {
 ///
 /// `text` must be valid JSON, else the ranges mean nothing. Linear, nothing is built.
 pub fn array_items(text: &[u8]) -> Option<Vec<Range<usize>>> {
-    Scanner { text, at: 0 }.elements(usize::MAX)
+    Scanner::new(text).elements()
 }
 
 struct Scanner<'t> {
     text: &'t [u8],
     at: usize,
+    /// Elements that an array may have.
+    most: usize,
 }
 
 impl<'t> Scanner<'t> {
+    fn new(text: &'t [u8]) -> Scanner<'t> {
+        Scanner {
+            text,
+            at: 0,
+            most: usize::MAX,
+        }
+    }
+
     /// The next byte that is no white space.
     fn peek(&mut self) -> Option<u8> {
         let rest = &self.text[self.at..];
@@ -82,27 +101,65 @@ impl<'t> Scanner<'t> {
         (rest[end] == b'"').then(|| &rest[..end])
     }
 
-    fn elements(&mut self, most: usize) -> Option<Vec<Range<usize>>> {
+    fn elements(&mut self) -> Option<Vec<Range<usize>>> {
         let mut elements = Vec::new();
         self.expect(b'[')?;
-        while self.peek()? != b']' {
-            if elements.len() == most {
-                return None;
-            }
-            let start = self.at;
-            self.skip()?;
-            elements.push(start..self.at);
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Some(elements);
+        }
+        elements.push(self.element()?);
+        self.more_elements(&mut elements)?;
+        Some(elements)
+    }
+
+    /// The elements behind others, up to the end of the array.
+    fn more_elements(&mut self, elements: &mut Vec<Range<usize>>) -> Option<()> {
+        loop {
             match self.peek()? {
                 b',' => self.at += 1,
                 b']' => break,
                 _ => return None,
             }
-            if self.peek()? == b']' {
+            if self.peek()? == b']' || elements.len() >= self.most {
                 return None;
             }
+            elements.push(self.element()?);
         }
         self.at += 1;
-        Some(elements)
+        Some(())
+    }
+
+    /// The value that begins here.
+    fn element(&mut self) -> Option<Range<usize>> {
+        let start = self.at;
+        self.skip()?;
+        Some(start..self.at)
+    }
+
+    /// The elements of the only array among the members `names` from here on; `found` are those of one before.
+    fn only_array(
+        &mut self,
+        names: &[&[u8]],
+        mut found: Option<Vec<Range<usize>>>,
+    ) -> Option<Vec<Range<usize>>> {
+        while self.peek()? != b'}' {
+            let key = self.key()?;
+            self.expect(b':')?;
+            if !names.contains(&key) {
+                self.skip()?;
+            } else if found.replace(self.elements()?).is_some() {
+                return None;
+            }
+            self.comma()?;
+        }
+        found
+    }
+
+    /// Goes behind a comma, if there is one.
+    fn comma(&mut self) -> Option<()> {
+        self.at += usize::from(self.peek()? == b',');
+        Some(())
     }
 
     /// Goes behind the next value.
@@ -139,7 +196,7 @@ impl<'t> Scanner<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::{array_elements, object_members};
+    use super::{array_elements, more_elements, object_members};
 
     fn elements(text: &str) -> Option<Vec<&str>> {
         let names: [&[u8]; 2] = [b"messages", b"input"];
@@ -155,6 +212,32 @@ mod tests {
         assert_eq!(found, Some(expected));
         assert_eq!(elements(r#"{"input":[]}"#), Some(Vec::new()));
         assert_eq!(elements(r#"{"input":[1,2,3,4,5,6]}"#), None);
+    }
+
+    #[test]
+    fn finds_more_elements_as_it_finds_all() {
+        let names: [&[u8]; 2] = [b"messages", b"input"];
+        for text in [
+            r#"{"a":1,"messages":[{"x":"]"} , 2,"b"],"z":[1]}"#,
+            r#"{"messages":[1,2,3]}"#,
+            r#"{"messages":[1,2,3],"input":[2]}"#,
+            r#"{"messages":[1,2,3],"inp\u0075t":[2]}"#,
+            r#"{"messages":[1,2,3,]}"#,
+            r#"{"messages":[1,2 3]}"#,
+            r#"{"messages":[1,2,3"#,
+        ] {
+            let all = array_elements(text.as_bytes(), &names, 9);
+            let start = text.find('[').map_or(0, |at| at + 1);
+            let first = text[start..].find(',').map_or(0, |at| start + at);
+            let first = text[..first].trim_end().len();
+            let known = std::iter::once(start..first).collect();
+            let more = more_elements(text.as_bytes(), &names, known, 9, |_| false);
+            assert_eq!(more, all, "{text}");
+        }
+        let ended = |at: usize| at == r#"{"messages":[1,2"#.len();
+        let known = std::iter::once(13..14).collect();
+        let more = more_elements(br#"{"messages":[1,2],"#, &names, known, 9, ended);
+        assert_eq!(more, Some(vec![13..14, 15..16]));
     }
 
     #[test]

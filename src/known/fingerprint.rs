@@ -51,6 +51,8 @@ pub(crate) enum Kind {
     /// Base64 of a picture or file, for the first half of its hash; that fingerprint, for the second.
     MediaHead = 4,
     MediaTail = 5,
+    /// A body behind its messages.
+    BodyEnd = 6,
 }
 
 /// The words that NH adds, of one secret. Tenants share them: what BLAKE3 makes of the sums has a key of each.
