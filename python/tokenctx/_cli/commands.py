@@ -167,10 +167,12 @@ def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bo
     gathered: list[Count] = []
     bad_lines: list[BadLine] = []
     with progress(name, len(content)) as advance_to, many_lines() as print_one:
-        for count, done in counts(name, content, options):
+        for count, done in counts(name, content, options, as_json=as_json):
             advance_to(done)
             if isinstance(count, BadLine):
                 bad_lines.append(count)
+            elif isinstance(count, str):
+                print_one(count)
             elif as_json:
                 print_one(_json_compact(count.as_json()))
             elif count.kind == "jsonl" and not with_messages:
