@@ -14,9 +14,11 @@ from typer.testing import CliRunner, Result
 
 import tokenctx
 from tokenctx._cli.commands import app
-from tokenctx._cli.inputs import kind_of
+from tokenctx._cli.inputs import BadLine, Count, Options, counts, kind_of
 from tokenctx._cli.main import INSTALL
+from tokenctx._cli.screen import visible
 from tokenctx._cli.tables import WORDS
+from tokenctx._core import _json_compact
 from tokenctx._tables import table_path
 
 ROOT = Path(__file__).parents[1]
@@ -100,6 +102,34 @@ def test_a_broken_line_is_named_and_the_others_are_counted(tmp_path: Path) -> No
     assert result.exit_code == 1
     assert "2 requests" in result.stdout
     assert f"{path}:2" in result.stderr
+
+
+def test_lines_that_the_core_counts_and_those_it_leaves_are_printed_alike(tmp_path: Path) -> None:
+    strange = {"model": "a\u202eb\x7f", "messages": [{"role": "user", "content": "é"}]}
+    long = {"model": "gpt-4o", "messages": [{"role": "user", "content": "a word " * 9000}]}
+    kinds = [REQUEST, strange, long, {"request": REQUEST}, {"model": "gpt-4o", "input": "hi"}]
+    lines = [*map(json.dumps, kinds), " \x0b", '{"messages": [', "", "\ufeff" + json.dumps(REQUEST)]
+    content = "\n".join([json.dumps(REQUEST), *lines * 20])
+    path = file(tmp_path, content, "a\u202e.jsonl")
+    made = counts(path, content.encode(), Options())
+    results = [result for result, _ in made]
+    printed = [visible(_json_compact(it.as_json())) for it in results if isinstance(it, Count)]
+    result = tokenctx_command("count", "--json", path)
+    assert len(printed) == 121
+    assert result.stdout.splitlines() == printed
+    named = [visible(line.name) for line in results if isinstance(line, BadLine)]
+    assert [
+        line.partition(": ")[2].partition(": ")[0] for line in result.stderr.splitlines()
+    ] == named
+
+
+def test_a_share_of_the_window_is_rounded_as_python_does(tmp_path: Path) -> None:
+    texts = [{"role": "user", "content": "a " * words} for words in range(983, 1003)]
+    lines = [json.dumps({"model": "gpt-4o", "messages": [text]}) for text in texts]
+    made = counted(file(tmp_path, "\n".join(lines)))
+    assert any(count["tokens"] == 1000 for count in made), "1000 of 128,000 lies between two"
+    for count in made:
+        assert count["window_share"] == round(count["tokens"] / count["context_window_tokens"], 6)
 
 
 def test_a_vocabulary_counts_a_request_as_the_text_it_is(tmp_path: Path) -> None:

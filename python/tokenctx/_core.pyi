@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal, final, overload
 
+from tokenctx._errors import RequestError
 from tokenctx._models import (
     ConversationLookupResult,
     CountOnlyName,
@@ -28,6 +29,7 @@ __all__ = [
     "_choose_vector_level",
     "_convert_plain",
     "_converted_dialect",
+    "_count_lines",
     "_debug_build",
     "_is_json",
     "_json_anomalies",
@@ -551,6 +553,17 @@ def _json_compact(body: object) -> str: ...
 def _json_members(body: bytes) -> list[tuple[str, int, int]] | None: ...
 def _panic() -> None: ...
 def _converted_dialect(body: object) -> tuple[str, bool]: ...
+def _count_lines(
+    engine: Engine,
+    content: bytes,
+    start: int,
+    number: int,
+    name: str,
+    model: str | None,
+    dialect: str | None,
+    provider: str | None,
+    now_seconds: float,
+) -> tuple[str, list[tuple[int, RequestError]], int, int, bool]: ...
 def _convert_plain(
     messages: list[Any], source: str, rules: object
 ) -> tuple[int, list[Any], list[tuple[int, int]]] | None: ...

@@ -11,6 +11,7 @@
 
 mod encoding;
 pub(crate) mod gemma;
+mod ids;
 mod level;
 mod merge;
 mod pieces;

@@ -101,6 +101,19 @@ impl Host for Interpreter<'_> {
     }
 }
 
+/// The interpreter for work that is detached from it already.
+pub(super) struct Attaching;
+
+impl Host for Attaching {
+    fn locked<T>(step: impl FnOnce() -> T) -> T {
+        Interpreter::locked(step)
+    }
+
+    fn detached<T: Send>(&self, _byte_count: usize, work: impl FnOnce() -> T + Send) -> T {
+        work()
+    }
+}
+
 pub(super) fn detached<T: Send>(
     py: Python<'_>,
     bytes: usize,

@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 #[pyclass(name = "Engine", module = "tokenctx._core", frozen)]
-pub(super) struct PyEngine(Engine);
+pub(super) struct PyEngine(pub(super) Engine);
 
 /// Root, prefix and sealed total of what was recorded.
 type Entry<'py> = (
@@ -403,7 +403,7 @@ fn drift(drift: Drift) -> Told {
     )
 }
 
-fn text(name: &Option<Name>) -> Option<&str> {
+pub(super) fn text(name: &Option<Name>) -> Option<&str> {
     name.as_ref().map(|name| name.0.as_str())
 }
 

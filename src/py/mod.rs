@@ -6,6 +6,7 @@ mod encoding;
 mod engine;
 mod errors;
 mod events;
+mod lines;
 mod media;
 mod models;
 mod object;
@@ -51,6 +52,8 @@ mod _core {
     use errors::panic;
     #[pymodule_export]
     use events::{PyAlike, PyDocuments};
+    #[pymodule_export]
+    use lines::count_lines;
     #[pymodule_export]
     use media::{image_size, image_tokens};
     #[pymodule_export]

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path  # noqa: TC003  # typer reads annotations at run time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
+from tokenctx._cli.application import application
 from tokenctx._cli.context import context_command
+from tokenctx._cli.count import EXAMPLES, UNREADABLE, count_command
 from tokenctx._cli.data import data_command
 from tokenctx._cli.eval import eval_command
 from tokenctx._cli.fit import fit_command, recordings_command
-from tokenctx._cli.help_texts import DIALECT, ENCODING, PROVIDER, examples
-from tokenctx._cli.inputs import BadLine, Count, Kind, Options, counts, read_input
+from tokenctx._cli.help_texts import examples
 from tokenctx._cli.profiles import profiles_command
 from tokenctx._cli.screen import (
     complain,
     console,
-    many_lines,
     print_line,
     progress,
     text,
-    visible,
 )
 from tokenctx._cli.serve import serve_command
 from tokenctx._cli.tables import (
@@ -33,15 +30,10 @@ from tokenctx._cli.tables import (
     add_turn,
     figure_table,
     reason_lines,
-    show_count,
-    show_lines,
     step_table,
     total_line,
     turn_table,
 )
-from tokenctx._core import __version__, _json_compact
-from tokenctx._errors import Error
-from tokenctx._estimate.estimator import Method  # noqa: TC001
 from tokenctx._evaluation.recordings import (
     Conversation,
     Json,
@@ -51,14 +43,11 @@ from tokenctx._evaluation.recordings import (
 )
 from tokenctx._evaluation.replay import Figures, ReplayedTurn, replay
 from tokenctx._evaluation.steps import AFTER_TOTAL, StepReport
-from tokenctx._models import Dialect, EncodingName  # noqa: TC001
 from tokenctx._tables import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-UNREADABLE = (Error, OSError, EOFError, zlib.error)
-"""What a file can do to us; BadGzipFile is an OSError."""
 NO_RECORDING = (
     *UNREADABLE,
     *(RecordingError, AttributeError, KeyError, RecursionError, TypeError, ValueError),
@@ -66,124 +55,10 @@ NO_RECORDING = (
 """What a file can do that has the right fields with the wrong things in them."""
 
 
-class _Group(TyperGroup):
-    """The commands; what they complain about in an option may be a foreign name."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that `ctx` asks for."""
-        try:
-            return super().invoke(ctx)
-        except Exception as error:
-            if isinstance(message := getattr(error, "message", None), str):
-                error.message = visible(message)  # type: ignore[attr-defined]
-            raise
+app = application()
 
 
-app = typer.Typer(
-    cls=_Group,
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Input tokens of a chat request, known before it is sent.",
-)
-
-
-def _print_version(is_asked: bool) -> None:  # noqa: FBT001  # typer's callback
-    if is_asked:
-        print_line(f"tokenctx {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _main(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    pass
-
-
-@app.command(
-    "count",
-    epilog=examples(
-        "count prompt.txt",
-        "count --model claude-sonnet-4-5 request.json",
-        "count --json requests.jsonl > counts.jsonl",
-        "count - < request.json",
-    ),
-)
-def count_command(
-    files: Annotated[list[str], typer.Argument(help="Files to count; - is standard input.")],
-    *,
-    kind: Annotated[
-        Kind | None, typer.Option("--as", help="What the files are. (default: detected)")
-    ] = None,
-    encoding: Annotated[
-        EncodingName | None,
-        typer.Option("--encoding", "-e", metavar="NAME", help=ENCODING),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Count for this model.")
-    ] = None,
-    dialect: Annotated[
-        Dialect | None,
-        typer.Option(metavar="NAME", help=DIALECT),
-    ] = None,
-    provider: Annotated[str | None, typer.Option(help=PROVIDER)] = None,
-    method: Annotated[Method | None, typer.Option(help="How to count. (default: profile)")] = None,
-    messages: Annotated[bool, typer.Option("--messages", help="Each message, each line.")] = False,
-    cost: Annotated[bool, typer.Option("--cost", help="The price, and what is cached.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one per input.")] = False,
-) -> None:
-    """Count the tokens of text files, request bodies, or lines of requests."""
-    if encoding and (model or method or kind not in {None, "text"}):
-        raise typer.BadParameter(
-            "a vocabulary alone counts text; leave it out to count for a model, by a method, or "
-            "as anything else",
-            param_hint="--encoding",
-        )
-    options = Options(kind, encoding, model, dialect, method, provider, cost)
-    results = [_is_counted(name, options, messages=messages, as_json=as_json) for name in files]
-    if not all(results):
-        raise typer.Exit(1)
-
-
-def _is_counted(name: str, options: Options, *, messages: bool, as_json: bool) -> bool:
-    """Whether the whole file was counted; if not, the reason is on standard error."""
-    try:
-        return _count_file(name, options, with_messages=messages, as_json=as_json)
-    except BrokenPipeError:
-        raise
-    except UNREADABLE as error:
-        complain(name, error)
-        return False
-
-
-def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bool) -> bool:
-    content = read_input(name)
-    screen = console()
-    gathered: list[Count] = []
-    bad_lines: list[BadLine] = []
-    with progress(name, len(content)) as advance_to, many_lines() as print_one:
-        for count, done in counts(name, content, options):
-            advance_to(done)
-            if isinstance(count, BadLine):
-                bad_lines.append(count)
-            elif as_json:
-                print_one(_json_compact(count.as_json()))
-            elif count.kind == "jsonl" and not with_messages:
-                gathered.append(count)
-            else:
-                show_count(screen, count, with_messages=with_messages)
-    if gathered:
-        show_lines(screen, name, gathered)
-    for line in bad_lines:
-        complain(line.name, line.error)
-    return not bad_lines
-
-
+app.command("count", epilog=EXAMPLES)(count_command)
 app.command(
     "context",
     epilog=examples(

@@ -164,8 +164,12 @@ class BadLine:
     error: RequestError
 
 
-def counts(name: str, content: bytes, options: Options) -> Iterator[tuple[Count | BadLine, int]]:
+def counts(
+    name: str, content: bytes, options: Options, *, as_json: bool = False
+) -> Iterator[tuple[Count | BadLine | str, int]]:
     """The count of each input in `content`, with the bytes of it that are done.
+
+    With `as_json` counts of lines may be a text, of lines that are JSON as `Count.as_json` has it.
 
     Raises RequestError for a request that cannot be read, InputError for a file that is not what
     it seems to be.
@@ -175,8 +179,33 @@ def counts(name: str, content: bytes, options: Options) -> Iterator[tuple[Count 
         yield count_text(name, content, options, note), len(content)
     elif kind == "request":
         yield count_request(name, "request", content, options), len(content)
+    elif as_json and not options.with_cost:
+        yield from _written_lines(name, content, options)
     else:
         yield from _lines(name, content, options)
+
+
+def _written_lines(
+    name: str, content: bytes, options: Options
+) -> Iterator[tuple[Count | BadLine | str, int]]:
+    """As `_lines`; the core counts some at a time, but for those that wrap requests or are long."""
+    estimator = options.estimator()
+    names = (options.model, options.dialect, options.provider)
+    done, number = 0, 1
+    while done < len(content):
+        text, bad, done, number, is_left = estimator._count_lines(  # noqa: SLF001  # of this command
+            content, done, number, name, names
+        )
+        if text:
+            yield text, done
+        for bad_number, error in bad:
+            yield BadLine(f"{name}:{bad_number}", error), done
+        if is_left:
+            end = content.find(b"\n", done)
+            line = content[done : end if end >= 0 else len(content)]
+            done += len(line) + 1
+            yield _line_count(f"{name}:{number}", line, options, estimator), done
+            number += 1
 
 
 def _lines(name: str, content: bytes, options: Options) -> Iterator[tuple[Count | BadLine, int]]:
@@ -185,13 +214,16 @@ def _lines(name: str, content: bytes, options: Options) -> Iterator[tuple[Count 
     for number, line in enumerate(content.split(b"\n"), 1):
         done += len(line) + 1
         if line.strip():
-            title = f"{name}:{number}"
-            try:
-                count = count_request(title, "jsonl", _wrapped(line), options, estimator)
-            except RequestError as error:
-                yield BadLine(title, error), done
-            else:
-                yield count, done
+            yield _line_count(f"{name}:{number}", line, options, estimator), done
+
+
+def _line_count(
+    title: str, line: bytes, options: Options, estimator: HybridTokenEstimator
+) -> Count | BadLine:
+    try:
+        return count_request(title, "jsonl", _wrapped(line), options, estimator)
+    except RequestError as error:
+        return BadLine(title, error)
 
 
 def _wrapped(line: bytes) -> object:

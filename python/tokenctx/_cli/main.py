@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typer import Typer
 
 INSTALL = 'tokenctx: the command needs typer and rich; install them: pip install "tokenctx[cli]"'
 
@@ -11,7 +15,7 @@ INSTALL = 'tokenctx: the command needs typer and rich; install them: pip install
 def main() -> None:
     """Run the command and leave with its exit code: 0, 1 (a file failed) or 2 (bad usage)."""
     try:
-        from tokenctx._cli.commands import app  # typer and rich are optional
+        app = _application()  # typer and rich are optional
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise
@@ -28,6 +32,17 @@ def main() -> None:
         sys.exit(1)
     finally:
         _flush()
+
+
+def _application() -> Typer:
+    """The program; `count` is often run for a moment, and is had without the other commands."""
+    if sys.argv[1:2] == ["count"]:
+        from tokenctx._cli.count import alone
+
+        return alone
+    from tokenctx._cli.commands import app
+
+    return app
 
 
 def _flush() -> None:

@@ -61,16 +61,21 @@ def print_line(line: str) -> None:
 
 @contextmanager
 def many_lines() -> Iterator[Callable[[str], None]]:
-    """As `print_line` for lines in great number, which are written some at a time."""
+    """As `print_line` for lines in great number, one or some by a call, written some at a time."""
     lines: list[str] = []
+    count = 0
 
     def write() -> None:
+        nonlocal count
         typer.echo("\n".join(lines))
         lines.clear()
+        count = 0
 
-    def add(line: str) -> None:
-        lines.append(visible(line))
-        if len(lines) >= LINES_AT_ONCE:
+    def add(text: str) -> None:
+        nonlocal count
+        lines.append("\n".join(map(visible, text.split("\n"))))
+        count += text.count("\n") + 1
+        if count >= LINES_AT_ONCE:
             write()
 
     try:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeVar, get_args
 from weakref import WeakValueDictionary
 
-from tokenctx._core import Engine
+from tokenctx._core import Engine, _count_lines
 from tokenctx._estimate.arguments import (
     LARGE_BYTES,
     LARGE_KNOWN_BYTES,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._cache.advice import CacheFinding
+    from tokenctx._errors import RequestError
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
@@ -487,6 +488,24 @@ class HybridTokenEstimator:
         call = (model, dialect, provider, tenant_bytes(tenant), self._clock())
         count, estimate = self._engine.count_and_estimate(body, *call)
         return count, self._answer(estimate, began)
+
+    def _count_lines(
+        self,
+        content: bytes,
+        start: int,
+        number: int,
+        name: str,
+        names: tuple[str | None, str | None, str | None],
+    ) -> tuple[str, list[tuple[int, RequestError]], int, int, bool]:
+        """What `tokenctx count --json` says of some lines of `content` from the byte `start` on.
+
+        The JSON lines of their counts, the lines that cannot be read, by number, and where what is
+        left begins: the byte, the number of its line, and whether that one is to be counted by
+        `count_and_estimate`. `names` are model, dialect and provider. For an estimator without a
+        store, without `caching`, with no record.
+        """
+        now_seconds = self._clock()
+        return _count_lines(self._engine, content, start, number, name, *names, now_seconds)
 
     def cache_advice(
         self,
