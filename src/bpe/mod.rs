@@ -11,7 +11,6 @@
 
 mod encoding;
 pub(crate) mod gemma;
-mod ids;
 mod level;
 mod merge;
 mod pieces;

@@ -1,6 +1,5 @@
 //! Split rules by name, for vocabularies that come at run time.
 
-use crate::bpe::ids;
 use crate::bpe::scan;
 use crate::bpe::split::deepseek::DeepSeek;
 use crate::bpe::split::{Cl100k, Kimi, Llama3, O200k, Qwen, R50k, Rule, Tekken};
@@ -165,25 +164,6 @@ impl SplitRule {
             SplitRule::Tekken => scan::count::<Tekken>(vocabulary, key, text, limit),
             SplitRule::Kimi => scan::count::<Kimi>(vocabulary, key, text, limit),
             SplitRule::DeepSeek => scan::count::<DeepSeek>(vocabulary, key, text, limit),
-        }
-    }
-
-    /// Appends the tokens of `text` in that vocabulary.
-    pub(in crate::bpe) fn encode(
-        self,
-        vocabulary: &Vocabulary<'_>,
-        text: &[u8],
-        tokens: &mut Vec<u32>,
-    ) {
-        match self {
-            SplitRule::O200k => ids::encode::<O200k>(vocabulary, text, tokens),
-            SplitRule::Cl100k => ids::encode::<Cl100k>(vocabulary, text, tokens),
-            SplitRule::R50k => ids::encode::<R50k>(vocabulary, text, tokens),
-            SplitRule::Llama3 => ids::encode::<Llama3>(vocabulary, text, tokens),
-            SplitRule::Qwen => ids::encode::<Qwen>(vocabulary, text, tokens),
-            SplitRule::Tekken => ids::encode::<Tekken>(vocabulary, text, tokens),
-            SplitRule::Kimi => ids::encode::<Kimi>(vocabulary, text, tokens),
-            SplitRule::DeepSeek => ids::encode::<DeepSeek>(vocabulary, text, tokens),
         }
     }
 
