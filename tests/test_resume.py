@@ -65,8 +65,8 @@ def test_known_messages_are_not_read_again_whatever_moves(shape: str, *, is_last
     resumed = 0
     for seed in range(6):
         random_ = random.Random(seed)
-        # Which conversations are found to be near is a matter of chance, by the secret; another shape
-        # has another one, or its messages would be known as those of a request of this shape.
+        # Which conversations are found to be near is a matter of chance, by the secret; another
+        # shape has another one, or its messages would be known as those of this shape.
         secret = f"{shape} {is_last} {seed}".encode()
         one, other = (HybridTokenEstimator(secret=secret) for _ in range(2))
         messages: list[Any] = []
