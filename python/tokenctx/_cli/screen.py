@@ -12,15 +12,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from tokenctx._errors import Error
 from tokenctx._evaluation.recordings import RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from rich.console import Console
+    from rich.text import Text
 
     Part = str | tuple[str, str] | Text
 
@@ -43,6 +43,8 @@ def visible(foreign: str) -> str:
 
 def text(*parts: Part, style: str = "", no_wrap: bool | None = None) -> Text:
     """One line of parts, each a string or a string with its style; safe to print."""
+    from rich.text import Text
+
     safe = [
         part
         if isinstance(part, Text)
@@ -92,6 +94,8 @@ def print_document(document: str) -> None:
 
 def console(*, is_error: bool = False) -> Console:
     """The terminal; a pipe is wide, and what is not an error is never cut."""
+    from rich.console import Console
+
     stream = sys.stderr if is_error else sys.stdout
     screen = Console(stderr=is_error, highlight=False)
     if not is_error:
@@ -102,17 +106,26 @@ def console(*, is_error: bool = False) -> Console:
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Any]:
     """A bar on standard error while there is a terminal; gives what moves it."""
-    screen = console(is_error=True)
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    is_hidden = not screen.is_terminal
-    with Progress(*columns, console=screen, transient=True, disable=is_hidden) as bar:
+    with Progress(*columns, console=console(is_error=True), transient=True) as bar:
         task = bar.add_task(visible(title), total=total)
-        yield (lambda _: None) if is_hidden else lambda done: bar.update(task, completed=done)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def remark(line: str) -> None:
