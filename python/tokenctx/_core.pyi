@@ -278,6 +278,10 @@ class Encoding:
     def fingerprint(self) -> str | None:
         """SHA-256 of the file it comes from, in hex; None for those in the package."""
 
+    @property
+    def counted_by(self) -> Literal["core", "tokenizers"]:
+        """What counts: this package, or for some of `from_tokenizer_json` the package tokenizers."""
+
     def count(self, text: str | bytes) -> int:
         """Number of tokens of `text`."""
 

@@ -7,13 +7,15 @@
 //!
 //! Gemma's is SentencePiece's kind ([`gemma`]), made one of bytes.
 //!
-//! A vocabulary that comes at run time ([`ranked`]) shares the split rules and nothing else.
+//! Of a vocabulary that comes at run time ([`ranked`]) the same tables are made when it is read, if they can hold
+//! it; else it shares the split rules and nothing else.
 
 mod encoding;
 pub(crate) mod gemma;
 mod level;
 mod merge;
 mod pieces;
+pub(in crate::bpe) mod prepare;
 pub(crate) mod prefetch;
 #[cfg(test)]
 pub(crate) mod random_texts;

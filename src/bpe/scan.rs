@@ -19,24 +19,12 @@ use crate::bpe::split::block::{BLOCK, Block, Lanes, padded};
 use crate::bpe::split::simd::Avx2;
 use crate::bpe::split::{Base, Rule};
 use crate::bpe::table::Vocabulary;
-use crate::bpe::table::memo::{self, Memo, MemoKey};
+use crate::bpe::table::memo::{Memo, MemoKey};
 use crate::interrupt;
 
 thread_local!(static PIECES: RefCell<Pieces> = const { RefCell::new(Pieces::new()) });
 
-/// Tokens of `text`, or any number above `limit` if that is where it leads.
-pub(super) fn count<R: Rule>(
-    vocabulary: &Vocabulary,
-    key: MemoKey,
-    text: &[u8],
-    limit: u64,
-) -> u64 {
-    memo::remembered(vocabulary.number, key, text, limit, || {
-        count_part::<R>(vocabulary, key, text, limit)
-    })
-}
-
-/// The same, of a part of a text that is remembered as a whole.
+/// Tokens of `text`, or any number above `limit` if that is where it leads; only its pieces are remembered.
 pub(super) fn count_part<R: Rule>(
     vocabulary: &Vocabulary,
     key: MemoKey,
