@@ -15,8 +15,8 @@ pub(crate) mod gemma;
 mod level;
 mod merge;
 mod pieces;
-pub(in crate::bpe) mod prepare;
 pub(crate) mod prefetch;
+pub(in crate::bpe) mod prepare;
 #[cfg(test)]
 pub(crate) mod random_texts;
 mod ranked;

@@ -173,6 +173,7 @@ mod tests {
     use crate::bpe::random_texts::random_texts;
     use crate::bpe::split::deepseek::DeepSeek;
     use crate::bpe::split::{Cl100k, Gemma, Kimi, Llama3, O200k, Qwen, R50k, Tekken};
+    use crate::bpe::table::ranks::tests::ODD;
     use crate::bpe::table::{CL100K, GEMMA, O200K, P50K, R50K, packed};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -374,6 +375,8 @@ mod tests {
             check::<Kimi>(packed::QWEN2.vocabulary(), &text);
             check::<Qwen>(packed::QWEN2.vocabulary(), &text);
             check::<Tekken>(packed::MISTRAL_V3.vocabulary(), &text);
+            check::<O200k>(&ODD, &text);
+            check::<R50k>(&ODD, &text);
         }
     }
 

@@ -185,3 +185,43 @@ fn probe<T>(hash: u64, slots: &[T]) -> impl Iterator<Item = usize> + use<T> {
     (0..slots.len()).map(move |step| (hash as usize).wrapping_add(step) & mask)
 }
 
+#[cfg(test)]
+pub(in crate::bpe) mod tests {
+    use super::*;
+    use crate::bpe::table::{R50K, Vocabulary};
+    use std::sync::LazyLock;
+
+    /// A vocabulary with exceptions of both kinds: every third token of `r50k_base`, in another order.
+    pub(in crate::bpe) static ODD: LazyLock<Vocabulary<'static>> = LazyLock::new(|| {
+        let chosen: Vec<&[u8]> = R50K
+            .tokens()
+            .filter(|(rank, token)| rank % 3 == 0 || token.len() < 3)
+            .map(|(_, token)| token)
+            .collect();
+        let ranks = Ranks::new(|add| {
+            let mut tokens = chosen.iter().zip(0..);
+            // The factor has no divisor in common with the number of tokens, so no rank comes twice.
+            tokens.try_for_each(|(token, at)| {
+                let rank = at * 7_919 % chosen.len();
+                add(at, token, u32::try_from(rank).expect("a small number"))
+            })
+        });
+        let (tables, exceptions) = ranks
+            .expect("no token twice")
+            .tables()
+            .expect("small tokens");
+        Vocabulary::of(
+            14,
+            Box::leak(Box::new(tables)),
+            Box::leak(Box::new(exceptions)),
+        )
+    });
+
+    #[test]
+    fn test_the_odd_vocabulary_has_all_exceptions() {
+        let wholes = ODD.tokens().filter(|&(rank, _)| !ODD.is_merged(rank));
+        let unordered = ODD.tokens().filter(|&(rank, _)| ODD.is_unordered(rank));
+        assert!(ODD.has_wholes() && wholes.count() > 1_000);
+        assert!(unordered.count() > 1_000);
+    }
+}

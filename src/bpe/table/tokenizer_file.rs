@@ -94,13 +94,15 @@ fn tables(model: Value<'_>, ranks: &Ranks) -> Option<Made> {
         merges.insert((rank(&left)?, rank(&right)?), place);
         is_made[rank(&[left, right].concat())? as usize] = true;
     }
-    let is_token = |&(text, rank): &(&[u8], u32)| {
-        takes_wholes || text.len() == 1 || is_made[rank as usize]
-    };
+    let is_token =
+        |&(text, rank): &(&[u8], u32)| takes_wholes || text.len() == 1 || is_made[rank as usize];
     let mut ranked: Vec<(&[u8], u32)> = ranks.ranked().filter(is_token).collect();
     let rank = |text: &[u8]| rank(text).filter(|&rank| is_token(&(text, rank)));
     let (joins, mut exceptions) = last_joins(&ranked, rank)?;
-    let places = joins.iter().flatten().map(|it| merges.get(&(it.left(), it.right())).copied());
+    let places = joins
+        .iter()
+        .flatten()
+        .map(|it| merges.get(&(it.left(), it.right())).copied());
     let places: Vec<usize> = places.collect::<Option<_>>()?;
     if !places.is_sorted() {
         return None;
