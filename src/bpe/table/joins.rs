@@ -13,7 +13,7 @@ use crate::bpe::table::key::{Join, LONG_TOKEN_BYTES, MAX_TOKEN_BYTES, RANK_BITS}
 /// Bytes of all texts that a table can tell apart.
 const MAX_TEXT_BYTES: usize = 1 << 21;
 
-/// No rank.
+/// No place.
 const NONE: u32 = u32::MAX;
 
 /// What the vocabularies of the package do not have.
@@ -44,9 +44,13 @@ impl Exceptions {
 /// The last join of each token, by rank, and what is unlike the vocabularies of the package; nothing if one of
 /// the tokens, which are given in the order of their ranks, is none that tables can hold. Linear in their
 /// texts, but quadratic in a single one.
+///
+/// `place` says when a text is joined at that byte, if ever: of two joins that of the lower place goes first. In
+/// a rank file it is the rank of the text.
 pub(in crate::bpe) fn last_joins(
     ranked: &[(&[u8], u32)],
     rank: impl Fn(&[u8]) -> Option<u32>,
+    place: impl Fn(&[u8], usize) -> Option<u32>,
 ) -> Option<(Vec<Option<Join>>, Exceptions)> {
     let (_, highest) = *ranked.last()?;
     let bytes: usize = ranked.iter().map(|(token, _)| token.len()).sum();
@@ -63,7 +67,10 @@ pub(in crate::bpe) fn last_joins(
             return None;
         }
         joins.resize(*own as usize, None);
-        let join = merge.last_join(token, &rank);
+        let join = merge.last_join(token, &place).and_then(|at| {
+            let (left, right) = token.split_at(at);
+            Some(Join::new(rank(left)?, rank(right)?))
+        });
         joins.push(join);
         if join.is_some() && !merge.ascends {
             exceptions.set_unordered(*own);
@@ -84,38 +91,44 @@ pub(in crate::bpe) fn last_joins(
 struct TokenMerge {
     /// Start of each span and, at last, the end of the text.
     starts: Vec<usize>,
-    /// Rank of the join of each span and its next.
-    ranks: Vec<u32>,
-    /// Whether no join of the last token had a lower rank than one before it.
+    /// Place of the join of each span and its next.
+    places: Vec<u32>,
+    /// Whether no join of the last token had a lower place than one before it.
     ascends: bool,
 }
 
 impl TokenMerge {
-    /// The last join of the token; nothing of a byte, or if its text does not merge to it.
-    fn last_join(&mut self, token: &[u8], rank: impl Fn(&[u8]) -> Option<u32>) -> Option<Join> {
-        let find = |from: usize, to: usize| rank(&token[from..to]).unwrap_or(NONE);
+    /// The byte of the token that its last join is at; nothing of a byte, or if its text does not merge to it.
+    fn last_join(
+        &mut self,
+        token: &[u8],
+        place: impl Fn(&[u8], usize) -> Option<u32>,
+    ) -> Option<usize> {
+        let find = |from: usize, middle: usize, to: usize| {
+            place(&token[from..to], middle - from).unwrap_or(NONE)
+        };
         self.starts.clear();
         self.starts.extend(0..=token.len());
-        self.ranks.clear();
-        self.ranks
-            .extend((2..=token.len()).map(|end| find(end - 2, end)));
+        self.places.clear();
+        self.places
+            .extend((2..=token.len()).map(|end| find(end - 2, end - 1, end)));
         self.ascends = true;
         let (mut join, mut highest) = (None, 0);
-        while let Some((at, &lowest)) = (0..).zip(&self.ranks).min_by_key(|it| it.1) {
+        while let Some((at, &lowest)) = (0..).zip(&self.places).min_by_key(|it| it.1) {
             if lowest == NONE {
                 return None;
             }
             self.ascends &= lowest >= highest;
             highest = highest.max(lowest);
             let [from, middle, to] = *self.starts[at..].first_chunk()?;
-            join = Some(Join::new(find(from, middle), find(middle, to)));
+            join = Some(middle);
             self.starts.remove(at + 1);
-            self.ranks.remove(at);
+            self.places.remove(at);
             if let Some(&end) = self.starts.get(at + 2) {
-                self.ranks[at] = find(from, end);
+                self.places[at] = find(from, to, end);
             }
             if at > 0 {
-                self.ranks[at - 1] = find(self.starts[at - 1], to);
+                self.places[at - 1] = find(self.starts[at - 1], from, to);
             }
         }
         join

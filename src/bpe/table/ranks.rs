@@ -86,7 +86,8 @@ impl Ranks {
     /// The tables, if they can hold the vocabulary.
     pub(in crate::bpe) fn tables(&self) -> Option<Made> {
         let ranked: Vec<(&[u8], u32)> = self.ranked().collect();
-        let (joins, exceptions) = last_joins(&ranked, |text| self.rank(text, 0, text.len()))?;
+        let rank = |text: &[u8]| self.rank(text, 0, text.len());
+        let (joins, exceptions) = last_joins(&ranked, rank, |text, _| rank(text))?;
         let tables = Tables::new(&ranked, &joins, SLOTS_PERCENT)?;
         Some((tables, exceptions))
     }

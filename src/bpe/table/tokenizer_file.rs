@@ -2,12 +2,11 @@
 //! tables.
 //!
 //! Such a file names its merges, pair by pair, and the earliest in its list goes first; a rank file knows tokens
-//! alone, and the join whose bytes are the lowest token goes first. Both are the same if, with the tokens'
-//! numbers as ranks, the last join of each token ([`last_joins`]) is one of the merges, these come in the order
-//! of the tokens, and every merge makes one of the tokens. For then, in whatever state a text is, both see the
-//! same pairs: what a merge joins is a token, and neighbours whose bytes are a token are its last join.
-//! A token that is not what its own text merges to is a piece as a whole if the file says `ignore_merges`, else
-//! it is nowhere in a text.
+//! alone, and the join whose bytes are the lowest token goes first. By either, a token is made by merges exactly
+//! if its own text merges to it, and always by the same last join ([`last_joins`]). So the tables of the tokens
+//! that the merges make count as the merges do, with the tokens' numbers as ranks, if the last joins come in the
+//! order of these numbers: neighbours whose bytes are such a token are its last join. Another token is a piece
+//! as a whole if the file says `ignore_merges`, and must then be one by its rank too; else it is in no text.
 
 use std::collections::HashMap;
 
@@ -85,31 +84,33 @@ fn vocabulary(model: Value<'_>) -> Option<(Vec<(Vec<u8>, u32)>, Vec<(u32, String
 
 /// The tables, if the merges are what the ranks of the tokens say.
 fn tables(model: Value<'_>, ranks: &Ranks) -> Option<Made> {
-    let takes_wholes = model.get("ignore_merges").and_then(Value::as_bool) == Some(true);
     let rank = |text: &[u8]| ranks.rank(text, 0, text.len());
-    let mut merges: HashMap<(u32, u32), usize> = HashMap::new();
-    let mut is_made = vec![false; 1 + ranks.ranked().last()?.1 as usize];
-    for (place, merge) in model.get("merges")?.items().enumerate() {
+    let mut merges: HashMap<(u32, u32), u32> = HashMap::new();
+    for (merge, place) in model.get("merges")?.items().zip(0..) {
         let (left, right) = pair(merge)?;
+        rank(&[&left[..], &right].concat())?;
         merges.insert((rank(&left)?, rank(&right)?), place);
-        is_made[rank(&[left, right].concat())? as usize] = true;
     }
-    let is_token =
-        |&(text, rank): &(&[u8], u32)| takes_wholes || text.len() == 1 || is_made[rank as usize];
-    let mut ranked: Vec<(&[u8], u32)> = ranks.ranked().filter(is_token).collect();
-    let rank = |text: &[u8]| rank(text).filter(|&rank| is_token(&(text, rank)));
-    let (joins, mut exceptions) = last_joins(&ranked, rank)?;
-    let places = joins
-        .iter()
-        .flatten()
-        .map(|it| merges.get(&(it.left(), it.right())).copied());
-    let places: Vec<usize> = places.collect::<Option<_>>()?;
-    if !places.is_sorted() {
+    let place = |text: &[u8], at: usize| {
+        rank(text)?;
+        let (left, right) = text.split_at(at);
+        merges.get(&(rank(left)?, rank(right)?)).copied()
+    };
+    let mut ranked: Vec<(&[u8], u32)> = ranks.ranked().collect();
+    let (joins, mut exceptions) = last_joins(&ranked, rank, place)?;
+    let made = joins.iter().flatten();
+    if !made.is_sorted_by_key(|it| merges.get(&(it.left(), it.right()))) {
         return None;
     }
-    if !takes_wholes {
+    if model.get("ignore_merges").and_then(Value::as_bool) != Some(true) {
         ranked.retain(|(text, rank)| text.len() == 1 || joins[*rank as usize].is_some());
         exceptions.has_wholes = false;
+    } else if exceptions.has_wholes {
+        // The bytes of a token that no merge makes must not be joined either.
+        let (by_rank, _) = last_joins(&ranked, rank, |text, _| rank(text))?;
+        if by_rank != joins {
+            return None;
+        }
     }
     Some((Tables::new(&ranked, &joins, SLOTS_PERCENT)?, exceptions))
 }
