@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from reference import bpe
 from test_counting import texts
-from test_vocabularies import GPT_2, LLAMA_3, QWEN
+from test_vocabularies import GPT_2, LLAMA_3, QWEN, unigram_tokenizer
 from tokenctx import Encoding, HybridTokenEstimator
 
 if TYPE_CHECKING:
@@ -32,14 +32,10 @@ ALPHABETS = ("ab", "abc", "a\xe9\u4e2d", "\u4e2d\u6587\u5b57", "ab \xe9", "\u043
 DEEPSEEK = (
     r"\p{N}{1,3}",
     "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
-    r'[!"#$%&'
-    r"'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^"
-    "\r\n"
-    r"\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+["
-    "\r\n"
-    r"]*|\s*["
-    "\r\n"
-    r"]+|\s+(?!\S)|\s+",
+    (
+        r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^<ends>\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
+        r"| ?[\p{P}\p{S}]+[<ends>]*|\s*[<ends>]+|\s+(?!\S)|\s+"
+    ).replace("<ends>", "\r\n"),
 )
 
 
@@ -96,7 +92,7 @@ def small_texts(random_: random.Random, alphabet: str, tokens: list[bytes]) -> I
 
 
 def merged(ranks: dict[bytes, int], token: bytes) -> tuple[list[int], int]:
-    """Ranks of the joins in the text of a token, by the definition, and how many tokens are left."""
+    """Ranks of the joins in a token's text, by the definition, and how many tokens are left."""
     spans, joined = [bytes([byte]) for byte in token], []
     while len(spans) > 1:
         pairs = [spans[at] + spans[at + 1] for at in range(len(spans) - 1)]
@@ -148,9 +144,7 @@ def test_a_rank_file_of_any_tokens_counts_as_tiktoken_does(tmp_path: Path) -> No
     assert unordered > 10
 
 
-def file_of(
-    tokens: list[bytes], merges: list[tuple[bytes, bytes]], **model: Any
-) -> dict[str, Any]:
+def file_of(tokens: list[bytes], merges: list[tuple[bytes, bytes]], **model: Any) -> dict[str, Any]:
     """A `tokenizer.json` whose tokens have the numbers of their places, after the bytes."""
     vocabulary = {spelled(it): place for place, it in enumerate([*SINGLES, *tokens])}
     pairs = [[spelled(left), spelled(right)] for left, right in merges]
@@ -164,7 +158,7 @@ def file_of(
 
 
 def small_file(random_: random.Random) -> tuple[str, list[bytes], dict[str, Any]]:
-    """One whose merges make tokens of earlier ones; some make one twice, and some tokens have none."""
+    """One whose merges make tokens of earlier ones; some make one twice, some tokens have none."""
     alphabet, others = small_tokens(random_)
     parts = [bytes([byte]) for byte in {*alphabet.encode()}]
     tokens: list[bytes] = []
@@ -212,8 +206,19 @@ ADDED = {
 }
 PARTS = [
     *ADDED,
-    *("e\u0301", "\u4e2d", "\u1112\u1161\u11ab", "a\u0323\u0307", "<", "|end|>", "x", " ", "\n", "ing>", "think"),
-    *("the cat's 1234", "I'LL", "\U0001f600", "\u0301", "\u212b", "\u304b\u306a!", "//", "\r\n"),
+    *("e\u0301", "\u4e2d", "\u1112\u1161\u11ab", "a\u0323\u0307", "<", "|end|>", "x", " ", "\n"),
+    *(
+        "ing>",
+        "think",
+        "the cat's 1234",
+        "I'LL",
+        "\U0001f600",
+        "\u0301",
+        "\u212b",
+        "\u304b\u306a!",
+        "//",
+        "\r\n",
+    ),
 ]
 
 
@@ -326,3 +331,17 @@ def test_a_file_of_bytes_needs_no_extra(tmp_path: Path, monkeypatch: pytest.Monk
     asked = {"model": "llama-3.3-70b", "messages": [{"role": "user", "content": "abc" * 99}]}
     count = HybridTokenEstimator(vocabularies={"llama": encoding}).count_request(asked)
     assert 99 <= count.message_tokens[0] < 120
+
+
+def test_of_a_long_stretch_tokenizers_counts_samples(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    unigram_tokenizer().save(str(path))
+    encoding = Encoding.from_tokenizer_json(path)
+    letters = "".join(random.Random(3).choices("abcdefghijklmnopqrstuvwxyz", k=200_000))
+    for text, is_sampled in ((letters, True), (letters[:60_000], False), ("a b " * 50_000, False)):
+        asked = {"model": "llama-3.3-70b", "messages": [{"role": "user", "content": text}]}
+        estimator = HybridTokenEstimator(vocabularies={"llama": encoding})
+        count = estimator.count_request(asked)
+        assert ("unknown_run" in count.assumptions) == is_sampled
+        framing = count.message_tokens[0] - encoding.count(text)
+        assert abs(framing) < (0.01 * count.tokens if is_sampled else 20)

@@ -20,6 +20,7 @@ pub(in crate::bpe) mod prepare;
 #[cfg(test)]
 pub(crate) mod random_texts;
 mod ranked;
+pub(crate) mod sampled;
 mod scan;
 mod special;
 pub(crate) mod split;

@@ -5,14 +5,15 @@
 //!
 //! A rank file that the tables cannot hold, as one of 300,000 tokens or with a token of 1 KB, is counted by the
 //! definition: a piece that is a token is one token; any other is merged, lowest rank first, by a heap: n log n.
-//! Texts are remembered as those of every vocabulary; where a request is counted, of a piece above
-//! [`SAMPLED_BYTES`] only samples are merged, so that no text that a stranger sends is slow for long.
+//! Texts are remembered as those of every vocabulary; where a request is counted, of a long stretch only samples
+//! are merged ([`sampled`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::bpe::merge::piece;
 use crate::bpe::prepare::{Part, Preparation};
+use crate::bpe::sampled;
 use crate::bpe::split::rule::SplitRule;
 use crate::bpe::table::memo::{self, MemoKey};
 use crate::bpe::table::rank_file::{self, RankFileError};
@@ -23,13 +24,6 @@ use crate::interrupt::Steps;
 
 /// Longest piece to merge at once; a longer one is cut there.
 const MAX_PIECE_BYTES: usize = 1 << 30;
-
-/// Longest piece that a request's count merges in whole.
-const SAMPLED_BYTES: usize = 64 << 10;
-
-/// Bytes of a sample of a longer one, and how many samples are taken.
-const SAMPLE_BYTES: usize = 8 << 10;
-const SAMPLES: usize = 8;
 
 /// An encoding that was read from a rank file or a `tokenizer.json`.
 ///
@@ -103,30 +97,21 @@ impl Ranked {
         self.count_until(MemoKey::default(), text, u64::MAX)
     }
 
-    /// About the same, remembered under `key`: of a piece above 64 KiB, eight samples are counted
+    /// About the same, remembered under `key`: if it has no tables, of a stretch above 64 KiB eight samples are counted
     /// ([`Ranked::has_sampled`]). Linear.
     pub fn count_in(&self, key: MemoKey, text: &str) -> u64 {
         if self.made.is_some() {
             return self.count_until(key, text, u64::MAX);
         }
         memo::remembered(self.number, key, text.as_bytes(), u64::MAX, || {
-            let mut merge = Merge::default();
-            let pieces = self.pieces(text.as_bytes());
-            let count = |piece: &[u8]| match piece.len() > SAMPLED_BYTES {
-                true => self.sampled(&mut merge, piece),
-                false => self.count_piece(&mut merge, piece),
-            };
-            pieces.map(count).sum()
+            let whole = |part: &str| Some(self.count_merged(part.as_bytes(), u64::MAX));
+            sampled::count(text, whole).unwrap_or_default()
         })
     }
 
     /// Whether [`Ranked::count_in`] takes samples of `text`.
     pub fn has_sampled(&self, text: &str) -> bool {
-        text.len() > SAMPLED_BYTES
-            && self.made.is_none()
-            && self
-                .pieces(text.as_bytes())
-                .any(|it| it.len() > SAMPLED_BYTES)
+        self.made.is_none() && sampled::has_long_stretch(text)
     }
 
     /// Number of tokens in `text` if it is at most `limit`, else `limit + 1`; stops early.
@@ -243,14 +228,6 @@ impl Ranked {
             Some(_) => 1,
             None => merge.merge(&self.ranks, piece),
         }
-    }
-
-    /// What samples of `piece`, evenly apart, tell of the whole, rounded up.
-    fn sampled(&self, merge: &mut Merge, piece: &[u8]) -> u64 {
-        let step = (piece.len() - SAMPLE_BYTES) / (SAMPLES - 1);
-        let samples = (0..SAMPLES).map(|nth| &piece[nth * step..][..SAMPLE_BYTES]);
-        let tokens: u64 = samples.map(|it| merge.merge(&self.ranks, it)).sum();
-        (tokens * piece.len() as u64).div_ceil((SAMPLES * SAMPLE_BYTES) as u64)
     }
 
     fn pieces<'t>(&self, text: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {

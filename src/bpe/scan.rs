@@ -416,6 +416,9 @@ mod tests {
                 b'o' => levels::<O200k>(&O200K, &text),
                 b'c' => levels::<Cl100k>(&CL100K, &text),
                 b'p' => levels::<R50k>(&P50K, &text),
+                b'd' => levels::<DeepSeek>(packed::DEEPSEEK_V3.vocabulary(), &text),
+                b'm' => levels::<Tekken>(packed::MISTRAL_V3.vocabulary(), &text),
+                b'q' => levels::<Qwen>(packed::QWEN2.vocabulary(), &text),
                 _ => levels::<R50k>(&R50K, &text),
             };
             assert!(
