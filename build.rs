@@ -57,8 +57,8 @@ fn main() {
             prepare("gemma", &ranked, out);
             gemma::write_known(&known, out);
         });
-        for vocabulary in PACKED {
-            scope.spawn(move || pack(vocabulary, out));
+        for vocabulary in PUBLISHED {
+            scope.spawn(move || prepare_published(vocabulary, out));
         }
         VOCABULARIES
             .map(|(name, tokens, load)| {
@@ -102,17 +102,17 @@ fn prepare(name: &str, ranked: &[(Vec<u8>, u32)], out: &Path) {
 }
 
 /// Name, ranks of the ordinary tokens, and FNV-1a of their texts, each with its length before it.
-type Packed = (&'static str, std::ops::Range<u32>, u64);
+type Published = (&'static str, std::ops::Range<u32>, u64);
 
 /// Vocabularies of the crate `tiktoken`, which has special tokens outside of these ranks.
-const PACKED: [Packed; 3] = [
+const PUBLISHED: [Published; 3] = [
     ("deepseek_v3", 3..128_000, 0xCEDE_1308_8F7B_27D1),
     ("mistral_v3", 1_000..131_072, 0xA04D_1714_7ED4_DD30),
     ("qwen2", 0..151_643, 0xBEC4_AE9E_6E75_C10C),
 ];
 
-/// Checks a vocabulary, and writes it to be unpacked at run time.
-fn pack((name, ranks, fnv): Packed, out: &Path) {
+/// Checks a vocabulary of the crate `tiktoken` and writes its tables.
+fn prepare_published((name, ranks, fnv): Published, out: &Path) {
     let encoding = tiktoken::get_encoding(name).expect("a name of the crate");
     let ranked: Vec<(Vec<u8>, u32)> = ranks.map(|rank| (encoding.decode(&[rank]), rank)).collect();
     let lengths = |token: &[u8]| (token.len() as u64).to_le_bytes();
@@ -124,8 +124,7 @@ fn pack((name, ranks, fnv): Packed, out: &Path) {
         made, fnv,
         "{name}: not the tokens that were published, but {made:#X}"
     );
-    let joins = validate(name, &ranked);
-    write_packed(out, name, &ranked, &joins);
+    prepare(name, &ranked, out);
 }
 
 fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
@@ -223,29 +222,6 @@ fn write_vocabulary(
     ] {
         write(out, &format!("{name}.{part}"), data);
     }
-}
-
-/// Writes a vocabulary whose tables are made at run time: the text of its tokens by rank, the length of
-/// each, and how much of it is on the left of its last join.
-fn write_packed(out: &Path, name: &str, ranked: &[(Vec<u8>, u32)], joins: &[Option<key::Join>]) {
-    let lengths: HashMap<u32, usize> = ranked
-        .iter()
-        .map(|(token, rank)| (*rank, token.len()))
-        .collect();
-    let left = |rank: u32| joins[rank as usize].map_or(0, |join| lengths[&join.left()]);
-    let byte = |number: usize| u8::try_from(number).expect("no token is that long");
-    let texts: Vec<u8> = ranked
-        .iter()
-        .flat_map(|(token, _)| token.iter().copied())
-        .collect();
-    let token_lengths: Vec<u8> = ranked
-        .iter()
-        .map(|(token, _)| byte(token.len() - 1))
-        .collect();
-    let lefts: Vec<u8> = ranked.iter().map(|(_, rank)| byte(left(*rank))).collect();
-    write(out, &format!("{name}.texts"), &texts);
-    write(out, &format!("{name}.lengths"), &token_lengths);
-    write(out, &format!("{name}.lefts"), &lefts);
 }
 
 fn write(out: &Path, name: &str, data: &[u8]) {

@@ -5,7 +5,7 @@ use crate::bpe::special::{self, Specials};
 use crate::bpe::split::rule::SplitRule;
 use crate::bpe::table::key::MAX_TOKEN_BYTES;
 use crate::bpe::table::memo::MemoKey;
-use crate::bpe::table::{self, NONE, Vocabulary, packed};
+use crate::bpe::table::{self, NONE, Vocabulary};
 use crate::interrupt::Steps;
 
 /// Copy handle to an encoding: a split rule and a vocabulary.
@@ -205,20 +205,7 @@ impl Encoding {
     #[cfg(test)]
     /// Number of its vocabulary in what is remembered, below 16.
     pub(crate) fn number(self) -> u64 {
-        match self.packed() {
-            Some(packed) => packed.number(),
-            None => self.vocabulary().number,
-        }
-    }
-
-    #[cfg(test)]
-    fn packed(self) -> Option<&'static packed::Packed> {
-        match self.name {
-            Name::DeepSeekV3 => Some(&packed::DEEPSEEK_V3),
-            Name::MistralV3 => Some(&packed::MISTRAL_V3),
-            Name::Qwen2 => Some(&packed::QWEN2),
-            _ => None,
-        }
+        self.vocabulary().number
     }
 
     fn vocabulary(self) -> &'static Vocabulary<'static> {
@@ -227,9 +214,9 @@ impl Encoding {
             Name::Cl100kBase => &table::CL100K,
             Name::P50kBase | Name::P50kEdit => &table::P50K,
             Name::R50kBase | Name::Gpt2 => &table::R50K,
-            Name::DeepSeekV3 => packed::DEEPSEEK_V3.vocabulary(),
-            Name::MistralV3 => packed::MISTRAL_V3.vocabulary(),
-            Name::Qwen2 => packed::QWEN2.vocabulary(),
+            Name::DeepSeekV3 => &table::DEEPSEEK_V3,
+            Name::MistralV3 => &table::MISTRAL_V3,
+            Name::Qwen2 => &table::QWEN2,
         }
     }
 

@@ -174,7 +174,9 @@ mod tests {
     use crate::bpe::split::deepseek::DeepSeek;
     use crate::bpe::split::{Cl100k, Gemma, Kimi, Llama3, O200k, Qwen, R50k, Tekken};
     use crate::bpe::table::ranks::tests::ODD;
-    use crate::bpe::table::{CL100K, GEMMA, O200K, P50K, R50K, packed};
+    use crate::bpe::table::{
+        CL100K, DEEPSEEK_V3, GEMMA, MISTRAL_V3, O200K, P50K, QWEN2, R50K,
+    };
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// What the algebra of blocks looks at: all classes, and the long runs that leave a block.
@@ -371,10 +373,10 @@ mod tests {
             check::<Cl100k>(&CL100K, &text);
             check::<R50k>(&R50K, &text);
             check::<Gemma>(&GEMMA, &text);
-            check::<DeepSeek>(packed::DEEPSEEK_V3.vocabulary(), &text);
-            check::<Kimi>(packed::QWEN2.vocabulary(), &text);
-            check::<Qwen>(packed::QWEN2.vocabulary(), &text);
-            check::<Tekken>(packed::MISTRAL_V3.vocabulary(), &text);
+            check::<DeepSeek>(&DEEPSEEK_V3, &text);
+            check::<Kimi>(&QWEN2, &text);
+            check::<Qwen>(&QWEN2, &text);
+            check::<Tekken>(&MISTRAL_V3, &text);
             check::<O200k>(&ODD, &text);
             check::<R50k>(&ODD, &text);
         }
@@ -416,9 +418,9 @@ mod tests {
                 b'o' => levels::<O200k>(&O200K, &text),
                 b'c' => levels::<Cl100k>(&CL100K, &text),
                 b'p' => levels::<R50k>(&P50K, &text),
-                b'd' => levels::<DeepSeek>(packed::DEEPSEEK_V3.vocabulary(), &text),
-                b'm' => levels::<Tekken>(packed::MISTRAL_V3.vocabulary(), &text),
-                b'q' => levels::<Qwen>(packed::QWEN2.vocabulary(), &text),
+                b'd' => levels::<DeepSeek>(&DEEPSEEK_V3, &text),
+                b'm' => levels::<Tekken>(&MISTRAL_V3, &text),
+                b'q' => levels::<Qwen>(&QWEN2, &text),
                 _ => levels::<R50k>(&R50K, &text),
             };
             assert!(

@@ -1,7 +1,7 @@
 //! The tables of a vocabulary, made from its tokens.
 //!
-//! `build.rs` includes this file too, and writes the tables of OpenAI's vocabularies; those of the others
-//! are made when they are first used ([`packed`](super::packed)).
+//! `build.rs` includes this file too, and writes the tables of the package's vocabularies; those of a user's
+//! file are made when it is read.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -12,6 +12,11 @@ use super::key::{self, Join, Key, Token};
 
 /// Rank of what is no token.
 const NONE: u32 = u32::MAX;
+
+/// Slots per 100 keys of tables that are made at run time: more than in those of `build.rs`, so that they are
+/// found sooner.
+#[allow(dead_code, reason = "`build.rs` has its own")]
+pub(crate) const SLOTS_PERCENT: usize = 125;
 
 /// Mean number of keys that share a pilot, at most: more is smaller, but slower to search.
 const KEYS_PER_PILOT: usize = 4;

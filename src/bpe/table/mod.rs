@@ -1,5 +1,4 @@
-//! Vocabularies: tables that `build.rs` wrote, used in place, or tables that are made of what it wrote
-//! ([`packed`]).
+//! Vocabularies: tables that `build.rs` wrote, used in place, or that are made of a user's file.
 //!
 //! Looking up bytes is one probe of a perfect hash. The hash of a key of up to 13 bytes selects a
 //! bucket (4 bytes for every 2 to 4 tokens), which has a pilot, and bits of its keys that
@@ -26,7 +25,6 @@ pub(in crate::bpe) mod joins;
 pub(crate) mod key;
 pub(in crate::bpe) mod made;
 pub(crate) mod memo;
-pub(in crate::bpe) mod packed;
 pub(in crate::bpe) mod rank_file;
 pub(in crate::bpe) mod ranks;
 pub(in crate::bpe) mod tokenizer_file;
@@ -134,6 +132,10 @@ pub(in crate::bpe) static R50K: Vocabulary = {
         ..own
     }
 };
+
+pub(in crate::bpe) static DEEPSEEK_V3: Vocabulary = vocabulary!("deepseek_v3", 9);
+pub(in crate::bpe) static MISTRAL_V3: Vocabulary = vocabulary!("mistral_v3", 11);
+pub(in crate::bpe) static QWEN2: Vocabulary = vocabulary!("qwen2", 12);
 
 /// Its ranks are no numbers of tokens: see [`gemma`](crate::bpe::gemma).
 pub(in crate::bpe) static GEMMA: Vocabulary = vocabulary!("gemma", 15);
@@ -501,4 +503,35 @@ fn last_bytes(text: &[u8], start: usize) -> u128 {
     let mut chunk = [0; 16];
     chunk[..text.len() - start].copy_from_slice(&text[start..]);
     u128::from_le_bytes(chunk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All but Gemma's, whose ranks are no numbers of tokens.
+    #[test]
+    fn test_every_token_is_found_and_has_its_join() {
+        let all = [
+            &O200K,
+            &CL100K,
+            &P50K,
+            &R50K,
+            &DEEPSEEK_V3,
+            &MISTRAL_V3,
+            &QWEN2,
+        ];
+        for vocabulary in all {
+            for rank in 0..u32::try_from(vocabulary.tokens.len()).expect("18 bits") {
+                let Some(text) = vocabulary.token(rank) else {
+                    continue;
+                };
+                assert_eq!(vocabulary.rank(text, 0, text.len()), rank);
+                let join = vocabulary.join(rank);
+                assert_eq!(join.is_none(), text.len() == 1, "{text:?}");
+                let made = join.map(|it| vocabulary.joined(it.left(), it.right()));
+                assert!(made.is_none_or(|made| made == rank));
+            }
+        }
+    }
 }

@@ -3,8 +3,7 @@
 use crate::bpe::table::bytes_at;
 use crate::bpe::table::joins::{Exceptions, last_joins};
 use crate::bpe::table::key::{self, Key, SHORT_BYTES};
-use crate::bpe::table::made::Tables;
-use crate::bpe::table::packed::SLOTS_PERCENT;
+use crate::bpe::table::made::{SLOTS_PERCENT, Tables};
 use crate::bpe::table::rank_file::RankFileError;
 
 /// The ranks of a vocabulary: hash tables with open places, at most half full.

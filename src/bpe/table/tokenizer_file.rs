@@ -13,8 +13,7 @@ use std::collections::HashMap;
 use crate::bpe::prepare::{Added, Preparation};
 use crate::bpe::split::rule::SplitRule;
 use crate::bpe::table::joins::last_joins;
-use crate::bpe::table::made::Tables;
-use crate::bpe::table::packed::SLOTS_PERCENT;
+use crate::bpe::table::made::{SLOTS_PERCENT, Tables};
 use crate::bpe::table::ranks::{Made, Ranks};
 use crate::json::{Anomalies, Document, Limits, Value};
 
