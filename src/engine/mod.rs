@@ -22,6 +22,8 @@ pub mod learn;
 mod lesson;
 mod lookup;
 mod note;
+#[cfg(feature = "python")]
+mod parts;
 mod reading;
 mod resume;
 mod rounds;
@@ -38,6 +40,8 @@ pub use drift::Drift;
 pub use estimate::{About, Estimate, RequestCount, Source};
 pub use input::{Alone, Body, Call, Host};
 pub use lesson::Billed;
+#[cfg(feature = "python")]
+pub(crate) use parts::{CountedParts, WantedParts, apportioned};
 pub use settings::{Method, Settings};
 pub use shared::{SharedEntry, Wanted};
 pub use statistics::{Statistics, UNRECORDED};

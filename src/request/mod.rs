@@ -30,6 +30,8 @@ mod media;
 mod message;
 mod model;
 mod option;
+#[cfg(feature = "python")]
+mod outline;
 mod part;
 mod shape;
 mod signature;
@@ -51,7 +53,9 @@ pub use model::{
     ToolChoice, ToolResult,
 };
 #[cfg(feature = "python")]
-pub(crate) use part::{PartKind, converted_kind};
+pub(crate) use part::{OutlineKind, PartKind, converted_kind};
+#[cfg(feature = "python")]
+pub(crate) use outline::{MessageOutline, Outline, OutlinePart, Speaker, ToolOutline};
 pub use signature::Signature;
 pub use view::{reply_view, request_view};
 
@@ -143,6 +147,13 @@ pub fn read_reply<'d>(document: &'d Document<'_>) -> Result<Vec<Message<'d>>, Er
         .collect();
     assumptions.finish()?;
     Ok(messages)
+}
+
+/// The tools in `list`, or in what stands in place of one, of which none is deferred.
+#[cfg(feature = "python")]
+pub(crate) fn read_tools(list: Option<Value<'_>>) -> Vec<Tool<'_>> {
+    let read = |list| tool::read_tools(Some(list), list, &mut Notes::default());
+    list.map(read).unwrap_or_default()
 }
 
 /// The object that holds the fields of the request; of a body that is none, a value without any.

@@ -489,6 +489,27 @@ class HybridTokenEstimator:
         count, estimate = self._engine.count_and_estimate(body, *call)
         return count, self._answer(estimate, began)
 
+    def _count_parts(
+        self,
+        body: object,
+        *,
+        model: str | None,
+        dialect: Dialect | None,
+        provider: str | None,
+        tenant: str | bytes | None,
+        **wanted: Any,
+    ) -> tuple[RequestCount, Estimate, tuple[Any, ...]]:
+        """What `count_and_estimate` says of `body`, and its parts as the core has counted them."""
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        require_names(tenant=tenant, **names)
+        call = (model, dialect, provider, tenant_bytes(tenant), self._clock())
+        if self._shared is not None or self._cache is not None:
+            count, _, parts = self._engine.count_parts(body, *call, wants_estimate=False, **wanted)
+            return count, self.estimate(body, tenant=tenant, **names), parts
+        began = 0.0 if self.metrics is None else time.perf_counter()
+        count, estimate, parts = self._engine.count_parts(body, *call, wants_estimate=True, **wanted)
+        return count, self._answer(estimate, began), parts
+
     def _count_lines(
         self,
         content: bytes,
