@@ -134,6 +134,7 @@ class Engine:
         unix_seconds: int,
         *,
         wants_cache_points: Literal[False] = False,
+        wants_entries: bool = False,
     ) -> (
         tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]], _Told | None] | None
     ): ...
@@ -153,6 +154,7 @@ class Engine:
         unix_seconds: int,
         *,
         wants_cache_points: Literal[True],
+        wants_entries: bool = False,
     ) -> (
         tuple[
             Estimate,

@@ -109,6 +109,7 @@ impl PyEngine {
             now_seconds,
             unix_seconds: 0,
             wants_cache_points,
+            ..Call::default()
         };
         let answer = guard(|| {
             body.with(|body| Ok(self.0.estimate(body, &call, wanted, &Interpreter(py))?))
@@ -139,7 +140,7 @@ impl PyEngine {
 
     /// The estimate before this call, and more; `None` if it was not recorded.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (body, model, dialect, provider, tenant, input_tokens, output_tokens, reasoning_tokens, reply, now_seconds, unix_seconds, *, wants_cache_points=false))]
+    #[pyo3(signature = (body, model, dialect, provider, tenant, input_tokens, output_tokens, reasoning_tokens, reply, now_seconds, unix_seconds, *, wants_cache_points=false, wants_entries=false))]
     fn record<'py>(
         &self,
         py: Python<'py>,
@@ -155,6 +156,7 @@ impl PyEngine {
         now_seconds: f64,
         unix_seconds: u64,
         wants_cache_points: bool,
+        wants_entries: bool,
     ) -> PyResult<Option<Event<'py>>> {
         let call = Call {
             tenant,
@@ -164,6 +166,7 @@ impl PyEngine {
             now_seconds,
             unix_seconds,
             wants_cache_points,
+            wants_entries,
         };
         let billed = Billed {
             input_tokens,
