@@ -2,6 +2,7 @@
 //!
 //! No provider takes as many, and each costs some hundred bytes here, however few bytes of the body it
 //! takes: so a body is refused that has more, before they are made.
+use super::media::MediaHasher;
 use super::model::{Assumptions, Part};
 use crate::Error;
 use crate::error::Items;
@@ -40,14 +41,17 @@ pub(super) fn check_tools(count: usize) -> Result<(), Error> {
 pub(super) struct Notes {
     /// What was odd or had to be guessed.
     pub(super) assumptions: Assumptions,
+    /// Hashes media on reading, if their identity will be asked for.
+    pub(super) media_hasher: Option<MediaHasher>,
     /// Parts that were read.
     part_count: usize,
 }
 
 impl Notes {
-    pub(super) fn new(assumptions: Assumptions) -> Notes {
+    pub(super) fn new(assumptions: Assumptions, media_hasher: Option<MediaHasher>) -> Notes {
         Notes {
             assumptions,
+            media_hasher,
             part_count: 0,
         }
     }

@@ -48,6 +48,7 @@ use dialect::Asker;
 pub(crate) use dialect::converted_dialect;
 pub use edit::{ClearToolUses, ContextEdit, Inputs, Trigger};
 pub use kind::{Dialect, MediaKind};
+pub(crate) use media::{MIN_HASHED_BYTES, MediaHasher};
 pub use model::{
     Assumptions, CallForm, Content, Media, Message, Part, Request, Text, Tool, ToolCall,
     ToolChoice, ToolResult,
@@ -74,13 +75,23 @@ pub fn read_request<'d>(
     model: Option<&'d str>,
     dialect: Option<Dialect>,
 ) -> Result<Request<'d>, Error> {
+    read_hashed(document, model, dialect, None)
+}
+
+/// As [`read_request`]; `media_hasher` hashes what is long and base64.
+pub(crate) fn read_hashed<'d>(
+    document: &'d Document<'_>,
+    model: Option<&'d str>,
+    dialect: Option<Dialect>,
+    media_hasher: Option<MediaHasher>,
+) -> Result<Request<'d>, Error> {
     let body = document.root();
     let fields = request_fields(body);
     let messages = message_value(body, fields);
     bound::check_messages(messages)?;
     bound::check_messages(fields.get("chat_history"))?;
     bound::check_tools(tool::definition_count(tool_list(fields)) + tool::added_count(messages))?;
-    let mut assumptions = Notes::new(document.anomalies().names().collect());
+    let mut assumptions = Notes::new(document.anomalies().names().collect(), media_hasher);
     if option::has_server_state(fields) {
         assumptions.insert("server_state");
     }
