@@ -359,7 +359,12 @@ impl Engine {
     ) -> Learned {
         let now = call.now_seconds;
         // 3. What it would have been estimated at.
-        let look = || (self.peek_known(reading, now), self.known_before(reading, now));
+        let look = || {
+            (
+                self.peek_known(reading, now),
+                self.known_before(reading, now),
+            )
+        };
         let (known, known_before) = H::locked(look);
         let mut expected = self.told(reading, &known, call);
         // 4. What the call tells beyond what was known before.

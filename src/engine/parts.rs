@@ -228,7 +228,10 @@ fn part_tokens(
         if files.contains(&1) {
             let left = tokens.saturating_sub(weights.iter().sum());
             let shares = apportioned(left, &files);
-            weights.iter_mut().zip(shares).for_each(|(it, more)| *it += more);
+            weights
+                .iter_mut()
+                .zip(shares)
+                .for_each(|(it, more)| *it += more);
         }
         apportioned(tokens, &weights)
     };
@@ -512,6 +515,9 @@ pub(crate) fn apportioned(total: u64, weights: &[u64]) -> Vec<u64> {
     let mut by_remainder: Vec<usize> = (0..weights.len()).collect();
     by_remainder.sort_by_key(|&at| std::cmp::Reverse(product(&weights[at]) % whole));
     let last = usize::try_from(left).unwrap_or(usize::MAX);
-    by_remainder.iter().take(last).for_each(|&at| shares[at] += 1);
+    by_remainder
+        .iter()
+        .take(last)
+        .for_each(|&at| shares[at] += 1);
     shares
 }

@@ -11,9 +11,7 @@ use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;
 use crate::profile::table::Table;
 use crate::profile::{ModelLimits, Profile};
-use crate::request::{
-    CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed,
-};
+use crate::request::{CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed};
 use std::borrow::Cow;
 use std::ops::Range;
 

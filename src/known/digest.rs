@@ -14,9 +14,7 @@ pub use crate::known::identity::Digest;
 use crate::known::key::Key;
 use crate::known::memo::{remember, remembered};
 use crate::media;
-use crate::request::{
-    Content, Data, Media, MediaHasher, Message, Part, Request, Tool, ToolChoice,
-};
+use crate::request::{Content, Data, Media, MediaHasher, Message, Part, Request, Tool, ToolChoice};
 
 /// BLAKE3 key derivation context; it changes with every change of the canonical form.
 const CONTEXT: &str = "tokenctx 2026-11-21 message and prefix digests";
@@ -204,9 +202,8 @@ impl Digester {
         let digester = self.clone();
         MediaHasher(Box::new(move |text| {
             let fingerprints = digester.media_fingerprints(text);
-            remembered_hash(fingerprints).or_else(|| {
-                media::is_base64(text).then(|| decoded_hash(text, fingerprints))
-            })
+            remembered_hash(fingerprints)
+                .or_else(|| media::is_base64(text).then(|| decoded_hash(text, fingerprints)))
         }))
     }
 

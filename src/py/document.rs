@@ -269,6 +269,9 @@ impl<'py> Reader<'py> {
     }
 
     fn value(&mut self, mut value: Bound<'py, PyAny>) -> PyResult<()> {
+        if self.plain(&value)? {
+            return Ok(());
+        }
         for _ in 0..MAX_REPLACEMENTS {
             let class = value.get_type();
             let is_known = self.model.as_ref().is_some_and(|it| it.is(&class));
@@ -293,6 +296,20 @@ impl<'py> Reader<'py> {
             }
         }
         self.unreadable()
+    }
+
+    /// Adds what is a str, dict or list and nothing derived from them, as most values are: no more need be asked.
+    fn plain(&mut self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
+        if let Ok(text) = value.cast_exact::<PyString>() {
+            self.string(text)?;
+        } else if let Ok(dict) = value.cast_exact::<PyDict>() {
+            self.begin_object(dict.iter())?;
+        } else if let Ok(list) = value.cast_exact::<PyList>() {
+            self.begin_array(list.iter())?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     fn unreadable(&mut self) -> PyResult<()> {
@@ -322,14 +339,17 @@ impl<'py> Reader<'py> {
     }
 
     fn string(&mut self, text: &Bound<'py, PyString>) -> PyResult<()> {
-        if text.to_str().is_ok_and(|it| it.len() >= MIN_HELD_BYTES) {
-            let held = PyBackedStr::try_from(text.clone())?;
-            return Ok(self.builder.held_string(Box::new(held))?);
+        match text.to_str() {
+            Ok(it) if it.len() >= MIN_HELD_BYTES => {
+                let held = PyBackedStr::try_from(text.clone())?;
+                self.builder.held_string(Box::new(held))?;
+            }
+            Ok(it) => self.builder.string(it)?,
+            Err(_) => with_text(text, |text, anomalies| {
+                self.builder.flag(anomalies);
+                self.builder.string(text)
+            })??,
         }
-        with_text(text, |text, anomalies| {
-            self.builder.flag(anomalies);
-            self.builder.string(text)
-        })??;
         Ok(())
     }
 

@@ -400,7 +400,11 @@ impl PyEngine {
         let all = guard(|| body.with(|body| Ok(self.0.count_parts(body, &call, wanted, &host)?)));
         let (count, estimate, parts) = all?;
         let estimate = estimate.map(|it| self::estimate(py, it)).transpose()?;
-        Ok((request_count(py, count)?, estimate, counted_parts(py, parts)?))
+        Ok((
+            request_count(py, count)?,
+            estimate,
+            counted_parts(py, parts)?,
+        ))
     }
 }
 
@@ -422,7 +426,12 @@ fn counted_parts(py: Python<'_>, parts: CountedParts) -> PyResult<Bound<'_, PyTu
         let tools = head.tools.into_iter();
         let tools = tools.map(|it| (it.name, it.tokens, it.server, it.is_deferred));
         let tools: Vec<_> = tools.collect();
-        (head.system_tokens, head.tools_tokens, head.framing_tokens, tools)
+        (
+            head.system_tokens,
+            head.tools_tokens,
+            head.framing_tokens,
+            tools,
+        )
     });
     let fields = (
         models::numbers(py, &parts.message_tokens)?,

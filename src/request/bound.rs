@@ -2,7 +2,6 @@
 //!
 //! No provider takes as many, and each costs some hundred bytes here, however few bytes of the body it
 //! takes: so a body is refused that has more, before they are made.
-use super::media::MediaHasher;
 use super::model::{Assumptions, Part};
 use crate::Error;
 use crate::error::Items;
@@ -16,6 +15,18 @@ pub const MAX_PARTS: usize = 200_000;
 
 /// Tool definitions of a request, deferred ones too. OpenAI takes 128, a tool search 10,000.
 pub const MAX_TOOLS: usize = 10_000;
+
+/// Shorter texts are looked at letter by letter, and hashed only for who asks for their identity.
+pub(crate) const MIN_HASHED_BYTES: usize = 64 << 10;
+
+/// BLAKE3 of what base64 text stands for, by who may know it; `None` if the text is no base64.
+pub(crate) struct MediaHasher(pub(crate) Box<dyn Fn(&str) -> Option<[u8; 32]>>);
+
+impl std::fmt::Debug for MediaHasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MediaHasher(..)")
+    }
+}
 
 /// Fails if there are more than `limit`.
 fn at_most(limit: usize, what: Items, count: usize) -> Result<(), Error> {

@@ -1,5 +1,5 @@
 //! Images, files, audio and video: where their bytes are and what a block says of them.
-use super::bound::Notes;
+use super::bound::{MIN_HASHED_BYTES, Notes};
 use super::content::Reader;
 use super::data::Data;
 use super::field::{array, first, has, is_truthy, object, present, string};
@@ -9,18 +9,6 @@ use super::part::{PartKind, PartType};
 use crate::json::Value;
 use crate::media::{DataUrl, decode_base64_head, is_base64, parse_data_url, percent_decode_head};
 use std::borrow::Cow;
-
-/// Shorter texts are looked at letter by letter, and hashed only for who asks for their identity.
-pub(crate) const MIN_HASHED_BYTES: usize = 64 << 10;
-
-/// BLAKE3 of what base64 text stands for, by who may know it; `None` if the text is no base64.
-pub(crate) struct MediaHasher(pub(crate) Box<dyn Fn(&str) -> Option<[u8; 32]>>);
-
-impl std::fmt::Debug for MediaHasher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("MediaHasher(..)")
-    }
-}
 
 /// Where a block has its source, unless under its own type.
 const SOURCE_KEYS: [&str; 6] = [

@@ -39,6 +39,7 @@ mod tool;
 mod view;
 
 pub use bound::{MAX_MESSAGES, MAX_PARTS, MAX_TOOLS};
+pub(crate) use bound::{MIN_HASHED_BYTES, MediaHasher};
 pub use cache::{CacheMark, CacheOptions, read_cache_options};
 pub use clearing::{clear_thinking, tool_uses};
 pub use content::MAX_NESTING;
@@ -48,15 +49,14 @@ use dialect::Asker;
 pub(crate) use dialect::converted_dialect;
 pub use edit::{ClearToolUses, ContextEdit, Inputs, Trigger};
 pub use kind::{Dialect, MediaKind};
-pub(crate) use media::{MIN_HASHED_BYTES, MediaHasher};
 pub use model::{
     Assumptions, CallForm, Content, Media, Message, Part, Request, Text, Tool, ToolCall,
     ToolChoice, ToolResult,
 };
 #[cfg(feature = "python")]
-pub(crate) use part::{OutlineKind, PartKind, converted_kind};
-#[cfg(feature = "python")]
 pub(crate) use outline::{MessageOutline, Outline, OutlinePart, Speaker, ToolOutline};
+#[cfg(feature = "python")]
+pub(crate) use part::{OutlineKind, PartKind, converted_kind};
 pub use signature::Signature;
 pub use view::{reply_view, request_view};
 

@@ -128,7 +128,11 @@ impl<'d> Outline<'d> {
             .and_then(|it| it.get("tools"));
         let tools = truthy(fields.get("tools")).or(config);
         let member = |(name, tool)| (name, ToolOutline::Member(name, tool));
-        let mut found: Vec<_> = tools.into_iter().flat_map(Value::members).map(member).collect();
+        let mut found: Vec<_> = tools
+            .into_iter()
+            .flat_map(Value::members)
+            .map(member)
+            .collect();
         tools
             .into_iter()
             .flat_map(Value::items)
@@ -400,7 +404,9 @@ fn parts_of(message: Value<'_>, speaker: Speaker) -> Vec<OutlinePart<'_>> {
     let calls = array(message.get("tool_calls"));
     for call in calls.into_iter().flat_map(Value::items) {
         if call.kind() == Kind::Object {
-            let mut held = call_fields().iter().filter_map(|name| truthy(call.get(name)));
+            let mut held = call_fields()
+                .iter()
+                .filter_map(|name| truthy(call.get(name)));
             let named = held.next().unwrap_or(call);
             parts.push(OutlinePart::paired(OutlineKind::Call, Some(call), named));
         }

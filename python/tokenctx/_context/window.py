@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._context.compaction import Compaction, is_stalled
 from tokenctx._context.last_call import LastCall
 from tokenctx._context.limits import UNKNOWN_LIMITS, model_limits
-from tokenctx._context.outline import Outline, outline
+from tokenctx._context.outline import fields_of
 from tokenctx._context.overflow import parse_overflow
 from tokenctx._context.parts import Names, PartCounts, all_categories, brief_categories
 from tokenctx._context.placeholders import PLACEHOLDER
@@ -391,8 +391,8 @@ class ContextWindow:
         """The model of this window, or the one that the request names."""
         if self._model is not None:
             return self._model
-        read = body if isinstance(body, Outline) else outline(body)
-        named = read.fields.get("model") or read.fields.get("modelId")
+        fields = fields_of(body)
+        named = fields.get("model") or fields.get("modelId")
         return named if isinstance(named, str) else ""
 
 

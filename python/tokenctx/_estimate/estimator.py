@@ -524,11 +524,11 @@ class HybridTokenEstimator:
         names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
         require_names(tenant=tenant, **names)
         call = (model, dialect, provider, tenant_bytes(tenant), self._clock())
-        if self._shared is not None or self._cache is not None:
-            count, _, parts = self._engine.count_parts(body, *call, wants_estimate=False, **wanted)
-            return count, self.estimate(body, tenant=tenant, **names), parts
+        wanted["wants_estimate"] = self._shared is None and self._cache is None
         began = 0.0 if self.metrics is None else time.perf_counter()
-        count, estimate, parts = self._engine.count_parts(body, *call, wants_estimate=True, **wanted)
+        count, estimate, parts = self._engine.count_parts(body, *call, **wanted)
+        if estimate is None:
+            return count, self.estimate(body, tenant=tenant, **names), parts
         return count, self._answer(estimate, began), parts
 
     def _count_lines(
