@@ -385,7 +385,7 @@ impl<'k> Form<'k> {
             Content::Bytes(bytes) => {
                 hasher.update(bytes);
             }
-            Content::Base64(_, Some(hash)) => return self.field(b'h', &**hash),
+            Content::Base64(_, Some(hash)) => return self.field(b'h', **hash),
             Content::Base64(text, None) => {
                 let hash = self.digester.base64_hash(text);
                 return self.field(b'h', hash);

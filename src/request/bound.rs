@@ -20,7 +20,9 @@ pub const MAX_TOOLS: usize = 10_000;
 pub(crate) const MIN_HASHED_BYTES: usize = 64 << 10;
 
 /// BLAKE3 of what base64 text stands for, by who may know it; `None` if the text is no base64.
-pub(crate) struct MediaHasher(pub(crate) Box<dyn Fn(&str) -> Option<[u8; 32]>>);
+pub(crate) struct MediaHasher(pub(crate) Box<HashOf>);
+
+type HashOf = dyn Fn(&str) -> Option<[u8; 32]>;
 
 impl std::fmt::Debug for MediaHasher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
