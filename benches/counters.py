@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Count = Callable[[str], int]
 ENCODINGS: Final = ("o200k_base", "o200k_harmony", "cl100k_base", "p50k_base", "r50k_base")
+VENDORS: Final = ("deepseek_v3", "mistral_v3", "qwen2")
 OURS: Final = "tokenctx"
 ROOT: Final = Path(__file__).parents[1]
 
@@ -109,10 +110,20 @@ def _parsed(ranks: bytes) -> dict[bytes, int]:
 
 
 def tiktoken_encoding(encoding: str) -> tiktoken.Encoding:
-    """The encoding as `tiktoken` defines it, with our ranks, whose hash `tiktoken` knows."""
+    """The encoding as `tiktoken` defines it, with our ranks, whose hash `tiktoken` knows.
+
+    Another vendor's has our pattern and ranks, whose hash is known when they are built.
+    """
     import tiktoken
     from tiktoken_ext import openai_public
 
+    if encoding in VENDORS:
+        from tokenctx._core import rank_file, split_pattern
+
+        ranks, pattern = _parsed(rank_file(encoding)), split_pattern(encoding)  # type: ignore[arg-type]
+        return tiktoken.Encoding(
+            encoding, pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
+        )
     original = openai_public.load_tiktoken_bpe
     openai_public.load_tiktoken_bpe = functools.partial(_our_ranks, encoding)
     try:

@@ -1,6 +1,6 @@
 """Compare the counts of tokenctx with those of tiktoken, fed with the same ranks.
 
-    python benches/exactness.py                       # a minute, all five encodings
+    python benches/exactness.py                       # some minutes, all eight encodings
     python benches/exactness.py --nightly             # 200 MB and 1,000,000 strings for each
     python benches/exactness.py --megabytes 200 --encodings o200k_base --seed 7
 
@@ -30,11 +30,12 @@ from typing import TYPE_CHECKING, Final
 
 import adversarial_texts
 import corpora
-from counters import ENCODINGS, tiktoken_encoding
+from counters import ENCODINGS, VENDORS, tiktoken_encoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+ALL: Final = (*ENCODINGS, *VENDORS)
 PART_CHARACTERS: Final = (1_000, 16_000)
 THREADS: Final = 8
 LEVEL_TEXTS: Final = 2_000
@@ -243,7 +244,7 @@ def by_levels(done: list[Comparison]) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
-    parser.add_argument("--encodings", nargs="+", default=list(ENCODINGS), choices=ENCODINGS)
+    parser.add_argument("--encodings", nargs="+", default=ALL, choices=ALL)
     parser.add_argument("--megabytes", type=float, default=4, help="natural text")
     parser.add_argument("--strings", type=int, default=20_000, help="generated")
     parser.add_argument("--vocabulary-stride", type=int, default=50, help="1 for all entries")

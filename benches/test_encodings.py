@@ -7,13 +7,16 @@ count of the whole text, tiktoken with the same ranks.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 import tiktoken
+from tokenizers import Tokenizer
 
 from conversations import prose_and_code
+from counters import write_vocabulary
 from reference import bpe
 from tokenctx import Encoding, _core
 
@@ -24,6 +27,12 @@ if TYPE_CHECKING:
 
 Work = Callable[[], object]
 Pair = tuple[Work, Work]
+
+
+def new(text: str, count: Callable[[str], int]) -> Work:
+    """Count `text` with another beginning each time, so that it is not remembered as a whole."""
+    numbers = itertools.count()
+    return lambda: count(f"{next(numbers)} {text}")
 
 
 def batch(_: Path) -> Pair:
@@ -56,13 +65,24 @@ def rank_file(folder: Path) -> Pair:
         mergeable_ranks=bpe.ranks("o200k_base"),
         special_tokens={},
     )
-    return functools.partial(encoding.count, text), lambda: len(oracle.encode_ordinary(text))
+    return new(text, encoding.count), new(text, lambda it: len(oracle.encode_ordinary(it)))
+
+
+def tokenizer_json(folder: Path) -> Pair:
+    """64 KB in the vocabulary of a `tokenizer.json`, and in that of tokenizers."""
+    text = prose_and_code(64_000)
+    write_vocabulary("o200k_base", folder)
+    path = folder / "o200k_base.json"
+    encoding, oracle = Encoding.from_tokenizer_json(path), Tokenizer.from_file(str(path))
+    assert encoding.counted_by == "core"
+    return new(text, encoding.count), new(text, lambda it: len(oracle.encode(it).ids))
 
 
 GROUPS: dict[str, Callable[[Path], Pair]] = {
     "count-batch": batch,
     "count-limited": limited,
     "count-rank-file": rank_file,
+    "count-tokenizer-json": tokenizer_json,
 }
 
 

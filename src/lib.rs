@@ -28,7 +28,7 @@
 //!
 //! | To | Use |
 //! | --- | --- |
-//! | count text | [`Encoding`], and [`Ranked`] with a [`SplitRule`] for a rank file of yours |
+//! | count text | [`Encoding`], and [`Ranked`] with a [`SplitRule`] for a file of yours |
 //! | estimate and record calls | [`Engine`] with [`Body`], [`Call`], [`Billed`]; [`Estimate`], [`Record`] |
 //! | share what is known between processes | [`Wanted`], [`SharedEntry`] |
 //! | choose the instructions that texts are counted with | [`VectorLevel`] |

@@ -256,8 +256,8 @@ class Encoding:
     UTF-8; what is no UTF-8, and each lone surrogate of a str, is U+FFFD. No content of a text
     raises, anything but text is a TypeError.
 
-    Encodings in the package and rank files take linear time, and above 2 KiB other threads run
-    meanwhile. The encoding of a `tokenizer.json` takes what the package tokenizers takes.
+    What the core counts (`counted_by`) takes linear time, and above 2 KiB other threads run
+    meanwhile. Any other takes what the package tokenizers takes.
     """
 
     def __new__(cls, name: str) -> Encoding: ...
@@ -269,9 +269,9 @@ class Encoding:
 
         `split` is the split rule: `o200k_base`, `cl100k_base`, `r50k_base`, `gpt2`, `llama3`,
         `glm`, `qwen`, `mistral_v3`, `kimi_k2` or `deepseek_v3`, or the `pat_str` of one of
-        these. Equal to tiktoken with these ranks on every input, as fast as the encodings in the
-        package if each token merges to itself, else in n log n and with up to 32 bytes of memory
-        for each byte of the longest piece.
+        these. Equal to tiktoken with these ranks on every input, and as fast as the encodings in
+        the package. Of 262,143 tokens and more, or with a token above 256 bytes: in n log n, and
+        with up to 32 bytes of memory for each byte of the longest piece.
 
         For files that you trust, at start-up. Raises OSError if the file cannot be read, ValueError
         if it is above 256 MiB, is no file of ranks, lacks a byte, or the rule is not known.
@@ -279,10 +279,14 @@ class Encoding:
 
     @staticmethod
     def from_tokenizer_json(path: str | os.PathLike[str], *, name: str | None = None) -> Encoding:
-        """The encoding of a Hugging Face `tokenizer.json`; needs the extra `tokenizers`.
+        """The encoding of a Hugging Face `tokenizer.json`.
 
-        Nothing is added to a text (`add_special_tokens=False`) or cut off. For files that you
-        trust, at start-up: reading one takes up to seconds. Raises OSError if it cannot be read,
+        A byte-level BPE with a split rule of `from_tiktoken` and normal form C or none, as of
+        Llama 3, Qwen, Mistral and DeepSeek, is counted as fast as the encodings in the package;
+        any other needs the extra `tokenizers`, which then counts. `counted_by` says which.
+        Nothing is added to a text (`add_special_tokens=False`) or cut off; special tokens are
+        text, other added tokens are tokens. For files that you trust, at start-up: reading one
+        takes up to seconds. Raises OSError if it cannot be read,
         ValueError if it is above 256 MiB or no tokenizer, ImportError without the extra.
         """
 
@@ -293,6 +297,10 @@ class Encoding:
     @property
     def fingerprint(self) -> str | None:
         """SHA-256 of the file it comes from, in hex; None for those in the package."""
+
+    @property
+    def counted_by(self) -> Literal["core", "tokenizers"]:
+        """What counts: this package or, some files of Hugging Face, the package tokenizers."""
 
     def count(self, text: str | bytes) -> int:
         """Number of tokens of `text`."""

@@ -7,7 +7,8 @@
 //!
 //! Gemma's is SentencePiece's kind ([`gemma`]), made one of bytes.
 //!
-//! A vocabulary that comes at run time ([`ranked`]) shares the split rules and nothing else.
+//! Of a vocabulary that comes at run time ([`ranked`]) the same tables are made when it is read, if they can hold
+//! it; else it shares the split rules and nothing else.
 
 mod encoding;
 pub(crate) mod gemma;
@@ -15,9 +16,11 @@ mod level;
 mod merge;
 mod pieces;
 pub(crate) mod prefetch;
+pub(in crate::bpe) mod prepare;
 #[cfg(test)]
 pub(crate) mod random_texts;
 mod ranked;
+pub(crate) mod sampled;
 mod scan;
 mod special;
 pub(crate) mod split;

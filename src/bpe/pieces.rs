@@ -44,8 +44,8 @@ struct Cell {
     place: usize,
     /// The piece that it is in.
     piece: u16,
-    /// False if it is a piece that the second round looked up.
-    is_new: bool,
+    /// Whether it is less than the piece.
+    is_part: bool,
 }
 
 impl Cell {
@@ -55,8 +55,14 @@ impl Cell {
         end: 0,
         place: 0,
         piece: 0,
-        is_new: false,
+        is_part: false,
     };
+
+    /// False if it is a piece that the second round looked up.
+    #[inline(always)]
+    fn is_new(&self) -> bool {
+        self.is_part || self.end - self.start > SHORT_BYTES
+    }
 
     /// Its key, or that of no token if it is long.
     #[inline(always)]
@@ -65,14 +71,15 @@ impl Cell {
         Key::new(&bytes_at(text, self.start), length)
     }
 
-    /// Its rank, or [`NONE`].
+    /// True if it is one token.
     #[inline(always)]
-    fn rank(&self, vocabulary: &Vocabulary, text: &[u8]) -> u32 {
-        if self.end - self.start > SHORT_BYTES {
+    fn is_token(&self, vocabulary: &Vocabulary, text: &[u8]) -> bool {
+        let rank = if self.end - self.start > SHORT_BYTES {
             vocabulary.rank(text, self.start, self.end)
         } else {
             vocabulary.rank_at(self.place, self.key(text))
-        }
+        };
+        rank != NONE && (!self.is_part || vocabulary.is_merged(rank))
     }
 }
 
@@ -80,6 +87,8 @@ impl Cell {
 pub(super) struct Counting<'a> {
     vocabulary: &'a Vocabulary<'a>,
     memo: Memo,
+    /// Of cells that are less than their piece.
+    memo_of_parts: Memo,
     text: &'a [u8],
     /// Its long cells that are being read.
     long_cells: LongCellBatch<'a>,
@@ -88,9 +97,15 @@ pub(super) struct Counting<'a> {
 impl<'a> Counting<'a> {
     #[inline(always)]
     pub(super) fn new(vocabulary: &'a Vocabulary<'a>, memo: Memo, text: &'a [u8]) -> Counting<'a> {
+        // A token that only a whole piece is counts more as a part.
+        let memo_of_parts = match vocabulary.has_wholes() {
+            true => memo.apart(),
+            false => memo,
+        };
         Counting {
             vocabulary,
             memo,
+            memo_of_parts,
             text,
             long_cells: LongCellBatch::new(),
         }
@@ -276,7 +291,7 @@ impl Pieces {
                 let hash = if is_whole {
                     whole
                 } else {
-                    let hash = memo.hash(text, at, to);
+                    let hash = of.memo_of_parts.hash(text, at, to);
                     memo.prefetch(hash);
                     hash
                 };
@@ -286,7 +301,7 @@ impl Pieces {
                     end: to,
                     place: 0,
                     piece,
-                    is_new: !is_whole || to - at > SHORT_BYTES,
+                    is_part: !is_whole,
                 };
                 cells += 1;
                 at = to;
@@ -321,7 +336,7 @@ impl Pieces {
             if count == 0 {
                 unknown[left % CELLS] = at as u8;
                 left += 1;
-                if cell.is_new {
+                if cell.is_new() {
                     let place = vocabulary.place(cell.key(text));
                     self.cells[at % CELLS].place = place;
                     prefetch(vocabulary.word(place));
@@ -341,7 +356,7 @@ impl Pieces {
             hash, start, end, ..
         } = cell;
         let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
-        let count = if cell.is_new && cell.rank(vocabulary, text) != NONE {
+        let count = if cell.is_new() && cell.is_token(vocabulary, text) {
             1
         } else if end - start > PARTED_BYTES {
             L::count_long(vocabulary, &text[start..end])

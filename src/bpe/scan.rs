@@ -19,24 +19,12 @@ use crate::bpe::split::block::{BLOCK, Block, Lanes, padded};
 use crate::bpe::split::simd::Avx2;
 use crate::bpe::split::{Base, Rule};
 use crate::bpe::table::Vocabulary;
-use crate::bpe::table::memo::{self, Memo, MemoKey};
+use crate::bpe::table::memo::{Memo, MemoKey};
 use crate::interrupt;
 
 thread_local!(static PIECES: RefCell<Pieces> = const { RefCell::new(Pieces::new()) });
 
-/// Tokens of `text`, or any number above `limit` if that is where it leads.
-pub(super) fn count<R: Rule>(
-    vocabulary: &Vocabulary,
-    key: MemoKey,
-    text: &[u8],
-    limit: u64,
-) -> u64 {
-    memo::remembered(vocabulary.number, key, text, limit, || {
-        count_part::<R>(vocabulary, key, text, limit)
-    })
-}
-
-/// The same, of a part of a text that is remembered as a whole.
+/// Tokens of `text`, or any number above `limit` if that is where it leads; only its pieces are remembered.
 pub(super) fn count_part<R: Rule>(
     vocabulary: &Vocabulary,
     key: MemoKey,
@@ -185,6 +173,7 @@ mod tests {
     use crate::bpe::random_texts::random_texts;
     use crate::bpe::split::deepseek::DeepSeek;
     use crate::bpe::split::{Cl100k, Gemma, Kimi, Llama3, O200k, Qwen, R50k, Tekken};
+    use crate::bpe::table::ranks::tests::ODD;
     use crate::bpe::table::{CL100K, GEMMA, O200K, P50K, R50K, packed};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -386,6 +375,8 @@ mod tests {
             check::<Kimi>(packed::QWEN2.vocabulary(), &text);
             check::<Qwen>(packed::QWEN2.vocabulary(), &text);
             check::<Tekken>(packed::MISTRAL_V3.vocabulary(), &text);
+            check::<O200k>(&ODD, &text);
+            check::<R50k>(&ODD, &text);
         }
     }
 
@@ -425,6 +416,9 @@ mod tests {
                 b'o' => levels::<O200k>(&O200K, &text),
                 b'c' => levels::<Cl100k>(&CL100K, &text),
                 b'p' => levels::<R50k>(&P50K, &text),
+                b'd' => levels::<DeepSeek>(packed::DEEPSEEK_V3.vocabulary(), &text),
+                b'm' => levels::<Tekken>(packed::MISTRAL_V3.vocabulary(), &text),
+                b'q' => levels::<Qwen>(packed::QWEN2.vocabulary(), &text),
                 _ => levels::<R50k>(&R50K, &text),
             };
             assert!(

@@ -206,16 +206,21 @@ impl PyEncoding {
     #[staticmethod]
     #[pyo3(signature = (path, *, name = None))]
     fn from_tokenizer_json(path: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<PyEncoding> {
-        let loaded = path
-            .py()
-            .import("tokenctx._estimate.vocabularies")?
-            .call_method1("load_tokenizer_json", (path, name))?;
-        let (tokenizer, name, fingerprint) = loaded.extract()?;
-        Ok(PyEncoding::from_file(
-            name,
-            fingerprint,
-            Kind::Tokenizer(tokenizer),
-        ))
+        let vocabularies = path.py().import("tokenctx._estimate.vocabularies")?;
+        let (content, name, fingerprint): (Bound<'_, PyBytes>, String, String) = vocabularies
+            .call_method1("read_file", (path, name))?
+            .extract()?;
+        let bytes = content.as_bytes();
+        let read = || Ranked::read_tokenizer(name.clone(), bytes);
+        let ranked = guard(|| Ok(detached(path.py(), bytes.len(), read)))?;
+        let kind = match ranked {
+            Some(ranked) => Kind::Core(Encoding::Ranked(Arc::new(ranked))),
+            None => {
+                let loaded = vocabularies.call_method1("load_tokenizer_json", (&content, &name))?;
+                Kind::Tokenizer(loaded.unbind())
+            }
+        };
+        Ok(PyEncoding::from_file(name, fingerprint, kind))
     }
 
     #[getter]
@@ -226,6 +231,14 @@ impl PyEncoding {
     #[getter]
     fn fingerprint(&self) -> Option<&str> {
         self.fingerprint.as_deref()
+    }
+
+    #[getter]
+    fn counted_by(&self) -> &'static str {
+        match self.kind {
+            Kind::Core(_) => "core",
+            Kind::Tokenizer(_) => "tokenizers",
+        }
     }
 
     fn count(&self, text: &Bound<'_, PyAny>) -> PyResult<u64> {

@@ -1,8 +1,8 @@
 //! Vocabularies that the user brings: an `Encoding`, or any object with `count(text)`.
 use super::encoding::{Kind, PyEncoding};
 use super::errors::end_by;
-use crate::bpe::MemoKey;
 use crate::bpe::table::memo;
+use crate::bpe::{MemoKey, sampled};
 use crate::count::{TextCounter, Vocabularies};
 use crate::interrupt;
 use pyo3::prelude::*;
@@ -65,10 +65,14 @@ impl TextCounter for PyCounter {
         };
         let mut has_failed = false;
         let tokens = memo::remembered(number, key, text.as_bytes(), u64::MAX, || {
-            let tokens = self.count(text);
+            let tokens = sampled::count(text, |part| self.count(part));
             has_failed = tokens.is_none();
             tokens.unwrap_or(0)
         });
         (!has_failed).then_some(tokens)
+    }
+
+    fn has_sampled(&self, text: &str) -> bool {
+        self.number.is_some() && sampled::has_long_stretch(text)
     }
 }

@@ -42,13 +42,10 @@ def read_file(path: str | os.PathLike[str], name: str | None) -> tuple[bytes, st
     return content, path.name if name is None else name, hashlib.sha256(content).hexdigest()
 
 
-def load_tokenizer_json(
-    path: str | os.PathLike[str], name: str | None
-) -> tuple[Tokenizer, str, str]:
-    """The tokenizer in a `tokenizer.json`, its name and the SHA-256 of the file."""
-    content, name, fingerprint = read_file(path, name)
+def load_tokenizer_json(content: bytes, name: str) -> Tokenizer:
+    """The tokenizer in a `tokenizer.json` that the core does not count by itself."""
     _check_tokenizer(content, name)
-    return Tokenizer(content, name), name, fingerprint
+    return Tokenizer(content, name)
 
 
 def _check_tokenizer(content: bytes, name: str) -> None:

@@ -16,9 +16,12 @@ use crate::interrupt::Steps;
 #[inline(always)]
 pub(in crate::bpe) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u64 {
     let (mut from, mut count) = (start, 0);
+    if vocabulary.rank(text, start, end) != NONE {
+        return 1;
+    }
     while from < end {
         let to = cell_end(vocabulary, text, from, end, 0);
-        count += if vocabulary.rank(text, from, to) != NONE {
+        count += if merged_rank(vocabulary, text, from, to) != NONE {
             1
         } else if to - from <= MERGE_BYTES {
             cell::starts(vocabulary, text, from, to).count_ones().into()
@@ -30,7 +33,16 @@ pub(in crate::bpe) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, 
     count
 }
 
-/// Appends the tokens of the piece `text[start..end]`.
+/// Rank of a part of a piece that is one token, or [`NONE`].
+#[inline(always)]
+fn merged_rank(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u32 {
+    match vocabulary.rank(text, start, end) {
+        rank if rank != NONE && vocabulary.is_merged(rank) => rank,
+        _ => NONE,
+    }
+}
+
+/// Appends the tokens of the piece `text[start..end]`, which is no token.
 pub(in crate::bpe) fn encode(
     vocabulary: &Vocabulary,
     text: &[u8],
@@ -42,7 +54,7 @@ pub(in crate::bpe) fn encode(
     while from < end {
         steps.step();
         let to = cell_end(vocabulary, text, from, end, 0);
-        match vocabulary.rank(text, from, to) {
+        match merged_rank(vocabulary, text, from, to) {
             NONE if to - from > MERGE_BYTES => {
                 tokens.extend(long::encode::<OneByOne>(vocabulary, &text[from..to]));
             }

@@ -203,8 +203,11 @@ impl<const PLACES: usize> MergeWindow<PLACES> {
             return true;
         }
         let (mut last, mut after) = (first, self.after(first));
-        // In a run, the next pair is the same; its new pairs are too.
-        while self.words[after] >> PLACE_BITS == token.cast_signed()
+        // In a run, the next pair is the same, and no pair that this makes comes before it; its new pairs
+        // are the same too.
+        let is_ordered = !vocabulary.is_unordered(token);
+        while is_ordered
+            && self.words[after] >> PLACE_BITS == token.cast_signed()
             && self.join(vocabulary, after, token)
         {
             (last, after) = (after, self.after(after));

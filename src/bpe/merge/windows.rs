@@ -450,9 +450,12 @@ fn run_after(cell: &[u8], end: usize) -> usize {
 ///
 /// Goes backwards through the spans on both sides of the border, from the whole tokens to single
 /// bytes, the one that was joined last first. At some time in the merge, each of these two spans
-/// were neighbours. They were joined then, if their join has a lower rank than the joins that made
-/// them parts of larger spans; of equal ranks the leftmost pair is joined first.
+/// them parts of larger spans; of equal ranks the leftmost pair is joined first. That a larger span is
+/// made later holds where the joins inside of both tokens ascend; else their text is merged.
 pub(in crate::bpe) fn stay_apart(vocabulary: &Vocabulary, mut left: u32, mut right: u32) -> bool {
+    if vocabulary.is_unordered(left) || vocabulary.is_unordered(right) {
+        return are_merged_apart(vocabulary, left, right);
+    }
     let (mut left_until, mut right_until) = (NONE, NONE);
     loop {
         // Would these two spans have been joined before either became part of a larger one?
@@ -467,4 +470,13 @@ pub(in crate::bpe) fn stay_apart(vocabulary: &Vocabulary, mut left: u32, mut rig
             (_, Some(join)) => (right_until, right) = (right, join.left()),
         }
     }
+}
+
+/// The same, by the merge of their text.
+#[cold]
+fn are_merged_apart(vocabulary: &Vocabulary, left: u32, right: u32) -> bool {
+    let texts = [left, right].map(|token| vocabulary.token(token).unwrap_or_default());
+    let mut spans = Vec::new();
+    tree_window::merge(vocabulary, &texts.concat(), &mut spans);
+    spans == [(0, left), (texts[0].len(), right)]
 }

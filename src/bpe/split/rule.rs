@@ -4,7 +4,7 @@ use crate::bpe::scan;
 use crate::bpe::split::deepseek::DeepSeek;
 use crate::bpe::split::{Cl100k, Kimi, Llama3, O200k, Qwen, R50k, Rule, Tekken};
 use crate::bpe::table::Vocabulary;
-use crate::bpe::table::memo::MemoKey;
+use crate::bpe::table::memo::{self, MemoKey};
 
 /// How a text is cut into pieces.
 ///
@@ -146,6 +146,14 @@ impl SplitRule {
         patterns.first().copied()
     }
 
+    /// The rule that a `tokenizer.json` states as one regular expression. There `$` is the end of a line, so that
+    /// the expressions that have it are other ones.
+    pub(in crate::bpe) fn of_pattern(pattern: &str) -> Option<SplitRule> {
+        let mut rules = RULES.iter();
+        let is_known = |it: &&(_, _, &[&str])| it.2.contains(&pattern) && !pattern.contains('$');
+        rules.find(is_known).map(|(rule, ..)| *rule)
+    }
+
     /// Tokens of `text` in that vocabulary, remembered under `key`, or any number above `limit` if that is
     /// where it leads.
     pub(in crate::bpe) fn count(
@@ -155,15 +163,28 @@ impl SplitRule {
         text: &[u8],
         limit: u64,
     ) -> u64 {
+        memo::remembered(vocabulary.number, key, text, limit, || {
+            self.count_part(vocabulary, key, text, limit)
+        })
+    }
+
+    /// The same, of a part of a text that is remembered as a whole.
+    pub(in crate::bpe) fn count_part(
+        self,
+        vocabulary: &Vocabulary<'_>,
+        key: MemoKey,
+        text: &[u8],
+        limit: u64,
+    ) -> u64 {
         match self {
-            SplitRule::O200k => scan::count::<O200k>(vocabulary, key, text, limit),
-            SplitRule::Cl100k => scan::count::<Cl100k>(vocabulary, key, text, limit),
-            SplitRule::R50k => scan::count::<R50k>(vocabulary, key, text, limit),
-            SplitRule::Llama3 => scan::count::<Llama3>(vocabulary, key, text, limit),
-            SplitRule::Qwen => scan::count::<Qwen>(vocabulary, key, text, limit),
-            SplitRule::Tekken => scan::count::<Tekken>(vocabulary, key, text, limit),
-            SplitRule::Kimi => scan::count::<Kimi>(vocabulary, key, text, limit),
-            SplitRule::DeepSeek => scan::count::<DeepSeek>(vocabulary, key, text, limit),
+            SplitRule::O200k => scan::count_part::<O200k>(vocabulary, key, text, limit),
+            SplitRule::Cl100k => scan::count_part::<Cl100k>(vocabulary, key, text, limit),
+            SplitRule::R50k => scan::count_part::<R50k>(vocabulary, key, text, limit),
+            SplitRule::Llama3 => scan::count_part::<Llama3>(vocabulary, key, text, limit),
+            SplitRule::Qwen => scan::count_part::<Qwen>(vocabulary, key, text, limit),
+            SplitRule::Tekken => scan::count_part::<Tekken>(vocabulary, key, text, limit),
+            SplitRule::Kimi => scan::count_part::<Kimi>(vocabulary, key, text, limit),
+            SplitRule::DeepSeek => scan::count_part::<DeepSeek>(vocabulary, key, text, limit),
         }
     }
 

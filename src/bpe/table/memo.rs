@@ -124,6 +124,12 @@ impl Memo {
         }
     }
 
+    /// The same for parts of pieces, where these may have other counts than a whole piece of their text.
+    pub(in crate::bpe) fn apart(mut self) -> Memo {
+        self.secret[1] ^= 0xD6E8_FEB8_6659_FD93;
+        self
+    }
+
     /// Hash of `text[start..end]`, which is not empty.
     #[inline(always)]
     pub(crate) fn hash(self, text: &[u8], start: usize, end: usize) -> Hash {

@@ -28,11 +28,14 @@ pub(in crate::bpe) mod made;
 pub(crate) mod memo;
 pub(in crate::bpe) mod packed;
 pub(in crate::bpe) mod rank_file;
+pub(in crate::bpe) mod ranks;
+pub(in crate::bpe) mod tokenizer_file;
 
 use std::hint::select_unpredictable;
 
 use crate::bpe::prefetch::prefetch;
 use crate::bpe::split::unicode::character_at;
+use crate::bpe::table::joins::{Exceptions, NO_EXCEPTIONS};
 use crate::bpe::table::key::{Bucket, Join, Key, Token};
 use crate::bpe::table::made::Tables;
 
@@ -79,6 +82,7 @@ pub(crate) struct Vocabulary<'v> {
     /// The rank of each long token, marked by its hash.
     long: &'v [[u8; 4]],
     long_pilots: &'v [[u8; 2]],
+    exceptions: &'v Exceptions,
 }
 
 macro_rules! vocabulary {
@@ -104,6 +108,7 @@ macro_rules! vocabulary {
             short_buckets: &table!($name, ".short_buckets").as_chunks().0[0],
             long: table!($name, ".long"),
             long_pilots: table!($name, ".long_pilots"),
+            exceptions: &NO_EXCEPTIONS,
         }
     };
 }
@@ -135,7 +140,11 @@ pub(in crate::bpe) static GEMMA: Vocabulary = vocabulary!("gemma", 15);
 
 impl<'v> Vocabulary<'v> {
     /// The vocabulary of tables that were made at run time.
-    pub(in crate::bpe) fn of(number: u64, tables: &'v Tables) -> Vocabulary<'v> {
+    pub(in crate::bpe) fn of(
+        number: u64,
+        tables: &'v Tables,
+        exceptions: &'v Exceptions,
+    ) -> Vocabulary<'v> {
         let whole = "tables of the sizes that they are made with";
         Vocabulary {
             number,
@@ -153,6 +162,7 @@ impl<'v> Vocabulary<'v> {
             short_buckets: tables.short_buckets.first_chunk().expect(whole),
             long: &tables.long,
             long_pilots: &tables.long_pilots,
+            exceptions,
         }
     }
 
@@ -311,7 +321,27 @@ impl<'v> Vocabulary<'v> {
         self.known(rank).map_or(0, Token::length)
     }
 
-    /// The two tokens whose join is the token `rank`; nothing for a single byte.
+    /// True if some tokens are none but as a whole piece.
+    #[inline(always)]
+    pub(in crate::bpe) fn has_wholes(&self) -> bool {
+        self.exceptions.has_wholes
+    }
+
+    /// True if merges make the token `rank`, or it is a single byte: not one that only a whole piece is.
+    #[inline(always)]
+    pub(in crate::bpe) fn is_merged(&self, rank: u32) -> bool {
+        !self.exceptions.has_wholes || self.join(rank).is_some() || self.length(rank) == 1
+    }
+
+    /// See [`Exceptions::unordered`].
+    #[inline(always)]
+    pub(in crate::bpe) fn is_unordered(&self, rank: u32) -> bool {
+        let word = self.exceptions.unordered.get(rank as usize / 64);
+        word.is_some_and(|word| word >> (rank % 64) & 1 != 0)
+    }
+
+    /// The two tokens whose join is the token `rank`; nothing for a single byte, and for a token that no
+    /// merge makes.
     #[inline(always)]
     pub(in crate::bpe) fn join(&self, rank: u32) -> Option<Join> {
         let join = self.known(rank)?.join();

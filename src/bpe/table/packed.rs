@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use hashbrown::HashTable;
 
+use crate::bpe::table::joins::NO_EXCEPTIONS;
 use crate::bpe::table::key::{Join, Key, SHORT_BYTES, hash_long};
 use crate::bpe::table::made::Tables;
 use crate::bpe::table::{Vocabulary, bytes_at};
@@ -61,7 +62,7 @@ impl Packed {
             Some(vocabulary) => vocabulary,
             None => {
                 let made = Box::new(self.make());
-                let keep = || Vocabulary::of(self.number, Box::leak(made));
+                let keep = || Vocabulary::of(self.number, Box::leak(made), &NO_EXCEPTIONS);
                 self.tables.get_or_init(keep)
             }
         }
