@@ -125,7 +125,11 @@ fn a_tenant_knows_nothing_of_another() {
 
 #[test]
 fn what_one_process_recorded_another_takes_over() {
-    let (here, there, call) = (engine(), engine(), Call::default());
+    let (here, there) = (engine(), engine());
+    let call = Call {
+        wants_entries: true,
+        ..Call::default()
+    };
     let first = body(&[&user("Why is the sky blue?")]);
     let recorded = record(&here, &first, &call).expect("it was billed");
     let next = body(&[&user("Why is the sky blue?"), REPLY, &user("And at noon?")]);
@@ -145,7 +149,11 @@ fn what_one_process_recorded_another_takes_over() {
 
 #[test]
 fn an_export_is_known_to_another_engine() {
-    let (here, there, call) = (engine(), engine(), Call::default());
+    let (here, there) = (engine(), engine());
+    let call = Call {
+        wants_entries: true,
+        ..Call::default()
+    };
     let first = body(&[&user("Why is the sky blue?")]);
     assert!(record(&here, &first, &call).is_some());
     let imported = there.import::<Alone>(&here.export::<Alone>(0.0), 0.0);

@@ -192,6 +192,37 @@ fn strings_of_a_built_document_together_are_limited() {
         builder.string("6").expect_err("11 bytes").code(),
         "too_large"
     );
+    let held = builder.held_string(Box::new("6".to_owned()));
+    assert_eq!(held.expect_err("11 bytes").code(), "too_large");
+}
+
+#[test]
+fn held_strings_read_as_copied_ones() -> Result<(), Error> {
+    let mut builder = Builder::new(&Limits::default());
+    builder.begin_object()?;
+    for (key, text) in [("a", "long"), ("b", ""), ("a", "last")] {
+        builder.key(key)?;
+        builder.held_string(Box::new(text.to_owned()))?;
+    }
+    builder.end();
+    let document = builder.finish();
+    assert_eq!(compact(document.root()), r#"{"a":"last","b":""}"#);
+    assert_eq!(document.byte_count(), "aba".len() + "longlast".len());
+    Ok(())
+}
+
+#[test]
+fn copies_are_equal() -> Result<(), Error> {
+    let text = r#"{"a":[1,-2.5,"\u00e9",[],{}],"b":{"c":null,"d":[true,{"e":"f"}]},"a2":""}"#;
+    let document = parse(text.as_bytes())?;
+    let mut builder = Builder::new(&Limits::default());
+    builder.begin_array()?;
+    builder.copy_of(document.root())?;
+    builder.copy_of(document.root())?;
+    builder.end();
+    let root = compact(document.root());
+    assert_eq!(compact(builder.finish().root()), format!("[{root},{root}]"));
+    Ok(())
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import copy
 import json
+import random
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -389,3 +392,20 @@ def test_other_options_are_counted_on_top_of_the_known(
     estimator.record(forced, 2000)
     assert estimator.estimate(forced).source == "exact"
     assert estimator.estimate(plain).tokens == 2000 - more
+
+
+@pytest.mark.parametrize("end", ["", "=", "\n", "!", " !"])
+def test_a_long_image_is_the_same_whether_it_was_met_before_or_not(end: str) -> None:
+    letters = base64.b64encode(random.Random(end).randbytes(60_000)).decode()
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{letters}{end}"}}
+    body: Any = {"model": "gpt-4o", "messages": [{"role": "user", "content": [image]}]}
+    spaced = copy.deepcopy(body)
+    spaced["messages"][0]["content"][0]["image_url"]["url"] += " "
+    is_broken = "!" in end
+    for sent in (body, json.dumps(body).encode(), body):
+        estimate = tokenctx.HybridTokenEstimator(secret=b"the same one").estimate(sent)
+        assert ("malformed_base64" in estimate.assumptions) is is_broken
+    made = tokenctx.HybridTokenEstimator(secret=b"the same one")
+    assert made.record(body, 1000)
+    assert made.estimate(json.dumps(body).encode()).source == "exact"
+    assert (made.estimate(spaced).source == "exact") is not is_broken

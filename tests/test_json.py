@@ -105,6 +105,14 @@ class TestText:
         assert _json_canonical(json.dumps([value]).encode()) == f"[{expected}]"
         assert _json_canonical([value]) == f"[{expected}]"
 
+    @pytest.mark.parametrize("end", ["", "\u00e9", "\U0001f600", "\ud83d\ude00", "\ud83d"])
+    def test_long_texts_of_objects_are_read_and_let_go(self, end: str) -> None:
+        text = "a" * 5000 + end
+        value = [{"a": text, "b": [text, text[1:]]}, text]
+        before = sys.getrefcount(text)
+        assert _json_compact(value) == _json_compact(json.dumps(value)) == dumps(repaired(value))
+        assert sys.getrefcount(text) == before
+
     @given(VALUES)
     def test_anomalies_of_bytes_and_objects_are_equal(self, value: Any) -> None:
         assert _json_anomalies(json.dumps([value]).encode()) == _json_anomalies([value])

@@ -20,6 +20,7 @@ from tokenctx import (
     TrimPlan,
 )
 from tokenctx._context.outline import outline
+from tokenctx._context.parts import PartCounts
 from tokenctx._context.plans import prune_plan, retention_plan, trim_plan
 from tokenctx._evaluation.four_characters import four_character_tokens
 
@@ -54,7 +55,7 @@ def check_the_laws(request: dict[str, Any], context: ContextWindow, budget: int)
     threshold = usage.threshold.tokens or 0
     is_over = usage.total_tokens > threshold >= usage.fixed_tokens
     assert context.should_compact(request) == usage.should_compact == is_over
-    pairs = measured.outline.pairs()
+    pairs = outline(request).pairs()
     check_trim(trim_plan(measured, budget), request, budget, usage.total_tokens, pairs)
     kept = retention_plan(measured, budget)
     assert kept.kept_tokens <= budget
@@ -113,6 +114,48 @@ def test_the_newest_message_of_the_user_stays_while_it_fits() -> None:
         plan = context.trim(request, budget)
         assert plan.kept == (0, 3)
         assert plan.fits == (budget >= least)
+
+
+def check_the_outline(body: str) -> None:
+    """What the core counts is what plans are applied to: messages, parts, pairs and tools."""
+    names: dict[str, Any] = dict.fromkeys(("model", "dialect", "provider", "tenant"))
+    counted = HybridTokenEstimator()._count_parts(
+        body, wants_categories=True, placeholder=PLACEHOLDER, **names
+    )
+    parts, read = PartCounts._make(counted[2]), outline(body)
+    said = read.messages
+    assert list(parts.is_system) == [message.speaker == "system" for message in said]
+    assert list(parts.is_turn) == [message.is_turn for message in said]
+    pairs, count = read.pairs(), len(said)
+    parted = [
+        0 < at < count
+        and bool(said[at - 1].parts)
+        and all(part.kind == "reasoning" for part in said[at - 1].parts)
+        for at in range(count + 1)
+    ]
+    assert list(parts.is_safe) == [
+        not parted[at] and not any(call < at <= result for call, result in pairs)
+        for at in range(count + 1)
+    ]
+    tools: dict[str | None, str] = {}
+    results: list[tuple[int, int, str]] = []
+    for index, message in enumerate(said):
+        for at, part in enumerate(message.parts):
+            if part.kind == "call" and part.call_id is not None:
+                tools[part.call_id] = part.name
+            elif part.kind == "result":
+                found = tools.get(part.call_id, "") if part.call_id is not None else ""
+                results.append((index, at, part.name or found))
+    assert [tuple(result[:3]) for result in parts.results] == results
+    assert parts.head is not None
+    assert [name for name, *_ in parts.head[3]] == [name for name, _ in read.tools]
+    assert len(parts.message_tokens) == count
+    assert not said or sum(parts.message_tokens) == sum(counted[0].message_tokens)
+
+
+@given(strategies.requests() | st.builds(conversation, st.integers(0, 10**6)))
+def test_the_core_has_the_same_outline(request: Any) -> None:
+    check_the_outline(json.dumps(request))
 
 
 @given(strategies.requests(), st.booleans(), st.integers(0, 500))

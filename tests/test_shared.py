@@ -106,9 +106,8 @@ REPLY_TOKENS = 2 + 4
 
 @pytest.mark.parametrize("count", [0, 3, 20])
 def test_what_is_shared_is_the_total_sealed_under_the_digest_of_the_prefix(count: int) -> None:
-    told = engine().record(
-        turn(count), None, None, None, b"t", 50, 2, 0, REPLY, 0.0, NOW_UNIX_SECONDS
-    )
+    call = (turn(count), None, None, None, b"t", 50, 2, 0, REPLY, 0.0, NOW_UNIX_SECONDS)
+    told = engine().record(*call, wants_entries=True)
     assert told is not None
     digests = prefix_digests(KEY, "gpt-4o", one_view(turn(count)))
     (reply,) = one_view([REPLY])["messages"]

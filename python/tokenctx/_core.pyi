@@ -26,6 +26,7 @@ __all__ = [
     "Scale",
     "Tracker",
     "__version__",
+    "_apportioned",
     "_choose_vector_level",
     "_convert_plain",
     "_converted_dialect",
@@ -133,6 +134,7 @@ class Engine:
         unix_seconds: int,
         *,
         wants_cache_points: Literal[False] = False,
+        wants_entries: bool = False,
     ) -> (
         tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]], _Told | None] | None
     ): ...
@@ -152,6 +154,7 @@ class Engine:
         unix_seconds: int,
         *,
         wants_cache_points: Literal[True],
+        wants_entries: bool = False,
     ) -> (
         tuple[
             Estimate,
@@ -194,6 +197,19 @@ class Engine:
         tenant: bytes | None,
         now_seconds: float,
     ) -> tuple[RequestCount, Estimate]: ...
+    def count_parts(
+        self,
+        body: object,
+        model: str | None,
+        dialect: str | None,
+        provider: str | None,
+        tenant: bytes | None,
+        now_seconds: float,
+        *,
+        wants_estimate: bool,
+        wants_categories: bool,
+        placeholder: str | None = None,
+    ) -> tuple[RequestCount, Estimate | None, tuple[Any, ...]]: ...
     def seal_cached(
         self,
         digest: bytes,
@@ -511,6 +527,7 @@ def vector_level() -> str:
 def vector_levels() -> list[str]:
     """The vector levels that this machine has, the lowest first."""
 
+def _apportioned(total: int, weights: Sequence[int]) -> list[int]: ...
 def _choose_vector_level(name: str) -> None: ...
 def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
     """Input tokens of an image of `width_px` by `height_px` under the rule of this name.

@@ -12,6 +12,7 @@ use memchr::{memchr, memchr2, memchr3};
 use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc, is_nfc_quick};
 
+use crate::bpe::split::unicode::character_at;
 use crate::interrupt::Steps;
 
 /// A token beside those of the model.
@@ -24,7 +25,7 @@ pub(in crate::bpe) struct Added {
 
 /// What a text is made of.
 pub(in crate::bpe) enum Part<'t> {
-    Text(&'t [u8]),
+    Text(&'t str),
     Token(u32),
 }
 
@@ -51,12 +52,16 @@ impl Preparation {
         })
     }
 
+    /// True if every text is one part, as it came.
+    pub(in crate::bpe) fn does_nothing(&self) -> bool {
+        let has_none = |it: &AddedTokens| it.tokens.is_empty();
+        self.plain.is_none() && has_none(&self.before) && has_none(&self.after)
+    }
+
     /// Gives the parts of `text` to `take` until it answers false. Linear, but n log n in a run of marks.
     pub(in crate::bpe) fn each(&self, text: &str, mut take: impl FnMut(Part<'_>) -> bool) {
         self.before.each(text, &mut |part| match part {
             Part::Text(text) => {
-                // A part ends where a token starts, so it is UTF-8.
-                let text = std::str::from_utf8(text).unwrap_or_default();
                 let (normal, mut more) = (self.normal(text), true);
                 self.after.each(&normal, &mut |part| {
                     more = take(part);
@@ -68,21 +73,56 @@ impl Preparation {
         });
     }
 
-    /// The normal form of `text`.
+    /// The normal form of `text`. A plain character depends on none before it: what is looked at are those that are
+    /// not plain, from the plain one before them on.
     fn normal<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(plain) = &self.plain else {
             return Cow::Borrowed(text);
         };
-        let is_plain = |it: char| {
-            let (word, bit) = (u32::from(it) as usize / 64, u32::from(it) % 64);
-            plain.get(word).is_some_and(|word| word >> bit & 1 != 0)
-        };
+        let (mut normal, mut done, mut at) = (String::new(), 0, 0);
         let mut steps = Steps::default();
-        if text.is_ascii() || text.chars().all(is_plain) {
+        while let Some(odd) = next_odd(plain, text.as_bytes(), at) {
+            steps.step();
+            let before = text[at..odd].chars().next_back();
+            let start = odd - before.map_or(0, char::len_utf8);
+            let end = text[odd..].find(|it: char| is_plain(plain, it.into()));
+            at = end.map_or(text.len(), |end| odd + end);
+            let stretch = &text[start..at];
+            if !is_nfc(stretch) {
+                normal.push_str(&text[done..start]);
+                normal.extend(stretch.nfc().inspect(|_| steps.step()));
+                done = at;
+            }
+        }
+        if done == 0 {
             return Cow::Borrowed(text);
         }
-        Cow::Owned(text.nfc().inspect(|_| steps.step()).collect())
+        normal.push_str(&text[done..]);
+        Cow::Owned(normal)
     }
+}
+
+#[inline(always)]
+fn is_plain(plain: &[u64], code: u32) -> bool {
+    let word = plain.get(code as usize / 64);
+    word.is_some_and(|word| word >> (code % 64) & 1 != 0)
+}
+
+/// The first character from `at` on that is not plain.
+fn next_odd(plain: &[u64], text: &[u8], mut at: usize) -> Option<usize> {
+    while let Some(byte) = text.get(at) {
+        if byte.is_ascii() {
+            let chunk = text[at..].first_chunk::<16>();
+            at += chunk.filter(|it| it.is_ascii()).map_or(1, |it| it.len());
+        } else {
+            let (code, length) = character_at(text, at);
+            if !is_plain(plain, code) {
+                return Some(at);
+            }
+            at += length;
+        }
+    }
+    None
 }
 
 /// Bit set of the characters of the first two planes whose texts are all in normal form: they are no marks, and
@@ -123,10 +163,10 @@ impl AddedTokens {
     }
 
     fn each(&self, text: &str, take: &mut dyn FnMut(Part<'_>) -> bool) {
-        let (text, mut done, mut from, mut steps) = (text.as_bytes(), 0, 0, Steps::default());
-        while let Some(start) = self.next_first(&text[from..]).map(|at| from + at) {
+        let (bytes, mut done, mut from, mut steps) = (text.as_bytes(), 0, 0, Steps::default());
+        while let Some(start) = self.next_first(&bytes[from..]).map(|at| from + at) {
             steps.step();
-            let Some(token) = self.longest(&text[start..]) else {
+            let Some(token) = self.longest(&bytes[start..]) else {
                 from = start + 1;
                 continue;
             };

@@ -76,7 +76,7 @@ impl Ranked {
             rule: file.rule,
             made: Some(file.made),
             ranks: file.ranks,
-            preparation: Some(file.preparation),
+            preparation: Some(file.preparation).filter(|it| !it.does_nothing()),
             named: file.named,
         })
     }
@@ -133,7 +133,7 @@ impl Ranked {
             None => self.encode_into(text.as_bytes(), &mut tokens),
             Some(preparation) => preparation.each(text, |part| {
                 match part {
-                    Part::Text(text) => self.encode_into(text, &mut tokens),
+                    Part::Text(text) => self.encode_into(text.as_bytes(), &mut tokens),
                     Part::Token(token) => tokens.push(token),
                 }
                 true
@@ -199,6 +199,7 @@ impl Ranked {
                     preparation.each(text, |part| {
                         tokens += match part {
                             Part::Text(text) => {
+                                let text = text.as_bytes();
                                 self.rule.count_part(&vocabulary, key, text, limit - tokens)
                             }
                             Part::Token(_) => 1,

@@ -45,8 +45,8 @@ fn sampled(stretch: &str, count: &mut impl FnMut(&str) -> Option<u64>) -> Option
     let step = (stretch.len() - SAMPLE_BYTES) / (SAMPLES - 1);
     let (mut tokens, mut bytes) = (0, 0);
     for start in (0..SAMPLES).map(|nth| nth * step) {
-        let ends = [start, start + SAMPLE_BYTES].map(|at| stretch.floor_char_boundary(at));
-        let sample = &stretch[ends[0]..ends[1]];
+        let border = |at: usize| (0..=at).rev().find(|&at| stretch.is_char_boundary(at));
+        let sample = &stretch[border(start)?..border(start + SAMPLE_BYTES)?];
         tokens += count(sample)?;
         bytes += sample.len() as u64;
     }

@@ -104,7 +104,7 @@ fn timed(media: &Media<'_>, second_tokens: u64) -> Option<u64> {
     }
     let bytes = content_bytes(&media.content);
     let byte_count = match &media.content {
-        Content::Base64(text) => media::base64_decoded_len(text),
+        Content::Base64(text, _) => media::base64_decoded_len(text),
         _ => bytes.len() as u64,
     };
     let milliseconds = media::duration_ms(&bytes, byte_count)?;
@@ -115,7 +115,7 @@ fn timed(media: &Media<'_>, second_tokens: u64) -> Option<u64> {
 fn content_bytes<'d>(content: &Content<'d>) -> Cow<'d, [u8]> {
     match content {
         Content::Bytes(bytes) => bytes[..bytes.len().min(MAX_FILE_BYTES)].into(),
-        Content::Base64(text) | Content::Malformed(text) => {
+        Content::Base64(text, _) | Content::Malformed(text) => {
             media::decode_base64_head(text, MAX_FILE_BYTES).into()
         }
         Content::Percent(text) => media::percent_decode_head(text, MAX_FILE_BYTES).into(),
@@ -127,7 +127,7 @@ fn content_bytes<'d>(content: &Content<'d>) -> Cow<'d, [u8]> {
 fn content_head<'d>(content: &Content<'d>) -> Cow<'d, [u8]> {
     match content {
         Content::Bytes(bytes) => bytes[..bytes.len().min(media::HEAD_BYTES)].into(),
-        Content::Base64(text) | Content::Malformed(text) => {
+        Content::Base64(text, _) | Content::Malformed(text) => {
             media::decode_base64_head(text, media::HEAD_BYTES).into()
         }
         Content::Percent(text) => media::percent_decode_head(text, media::HEAD_BYTES).into(),

@@ -82,6 +82,8 @@ pub struct Call<'c> {
     pub unix_seconds: u64,
     /// Whether the estimate is to say what the provider may have cached: [`super::CachePoints`].
     pub wants_cache_points: bool,
+    /// Whether a record is to have what other processes may take over: [`super::SharedEntry`].
+    pub wants_entries: bool,
 }
 
 /// What runs an engine.

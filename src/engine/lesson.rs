@@ -324,7 +324,7 @@ impl Engine {
                     learners.reopen(&drift.profile, tenants);
                 }
                 let learner = learners.learn(&lesson);
-                let is_shared = learner.is_to_be_shared();
+                let is_shared = call.wants_entries && learner.is_to_be_shared();
                 is_shared.then(|| self.learned_entry(&lesson.model, learner))
             })
         });

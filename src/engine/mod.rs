@@ -22,6 +22,8 @@ pub mod learn;
 mod lesson;
 mod lookup;
 mod note;
+#[cfg(feature = "python")]
+mod parts;
 mod reading;
 mod resume;
 mod rounds;
@@ -38,6 +40,8 @@ pub use drift::Drift;
 pub use estimate::{About, Estimate, RequestCount, Source};
 pub use input::{Alone, Body, Call, Host};
 pub use lesson::Billed;
+#[cfg(feature = "python")]
+pub(crate) use parts::{CountedParts, WantedParts, apportioned};
 pub use settings::{Method, Settings};
 pub use shared::{SharedEntry, Wanted};
 pub use statistics::{Statistics, UNRECORDED};
@@ -144,7 +148,7 @@ pub struct Record {
     pub expected: Estimate,
     /// Why its reply is not known with it, if one was given.
     pub reply_fault: Option<ReplyFault>,
-    /// What other processes may take over.
+    /// What other processes may take over, if the call wants it.
     pub entries: Vec<SharedEntry>,
     /// The change of the provider that its bill has shown, if it was the one to do so.
     pub drift: Option<Drift>,
@@ -295,7 +299,10 @@ impl Engine {
             })
         })?;
         let is_known = !lesson.boundaries.is_empty();
-        let mut entries = self.shared_entries(root, &lesson.boundaries, call.unix_seconds);
+        let mut entries = match call.wants_entries {
+            true => self.shared_entries(root, &lesson.boundaries, call.unix_seconds),
+            false => Vec::new(),
+        };
         // 5. What makes later requests quicker to read, and their counts nearer to the bills.
         let mut drift = None;
         H::locked(|| {
@@ -352,10 +359,16 @@ impl Engine {
     ) -> Learned {
         let now = call.now_seconds;
         // 3. What it would have been estimated at.
-        let known = H::locked(|| self.peek_known(reading, now));
+        let look = || {
+            (
+                self.peek_known(reading, now),
+                self.known_before(reading, now),
+            )
+        };
+        let (known, known_before) = H::locked(look);
         let mut expected = self.told(reading, &known, call);
         // 4. What the call tells beyond what was known before.
-        let known = H::locked(|| self.known_before(reading, now));
+        let known = known_before;
         let lesson = self.lesson_of(reading, &known, billed, reply);
         if let (Some(points), [_, reply]) = (&mut expected.cache_points, &lesson.boundaries[..]) {
             points.reply = Some(self.reply_point(reading, points, reply.digest));

@@ -11,7 +11,7 @@ use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;
 use crate::profile::table::Table;
 use crate::profile::{ModelLimits, Profile};
-use crate::request::{CacheOptions, Request, read_cache_options, read_request};
+use crate::request::{CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -58,7 +58,7 @@ impl Engine {
         call: &Call<'d>,
         tenant: &Tenant,
     ) -> Result<Reading<'d>, Error> {
-        let request = read_request(document, call.model, call.dialect)?;
+        let request = request_in(document, call, tenant)?;
         Ok(self.read_known(document, request, call, tenant, (0, |_| None), None))
     }
 
@@ -74,7 +74,7 @@ impl Engine {
     ) -> Result<Reading<'d>, Error> {
         let known = begun.map_or(&[][..], |it| it.digests(ranges));
         let digest = |index: usize| Some(known.get(index)?.digest);
-        let request = read_request(document, call.model, call.dialect)?;
+        let request = request_in(document, call, tenant)?;
         let known = (ranges.len(), digest);
         Ok(self.read_known(document, request, call, tenant, known, None))
     }
@@ -87,7 +87,7 @@ impl Engine {
         tenant: &Tenant,
         stand_ins: &StandIns,
     ) -> Option<Reading<'d>> {
-        let mut request = read_request(document, call.model, call.dialect).ok()?;
+        let mut request = request_in(document, call, tenant).ok()?;
         request.messages = stand_ins.between(request.messages);
         let known = (stand_ins.len(), |index| stand_ins.digest(index));
         let tools = stand_ins.tools();
@@ -165,7 +165,7 @@ impl Engine {
         prefix: &BodyPrefix,
         tools: Option<&KnownTools>,
     ) -> Option<Reading<'d>> {
-        let request = read_request(document, call.model, call.dialect).ok()?;
+        let request = request_in(document, call, tenant).ok()?;
         let mut reading = self.read_known(document, request, call, tenant, (0, |_| None), tools);
         if tools.is_some() && reading.known_context.is_none() {
             return None;
@@ -236,6 +236,17 @@ impl Engine {
         }
         family
     }
+}
+
+/// The request in `document`, whose long media are hashed by what `tenant` knows.
+fn request_in<'d>(
+    document: &'d Document<'_>,
+    call: &Call<'d>,
+    tenant: &Tenant,
+) -> Result<Request<'d>, Error> {
+    let has_long_texts = document.byte_count() >= MIN_HASHED_BYTES;
+    let hasher = has_long_texts.then(|| tenant.digester.media_hasher());
+    read_hashed(document, call.model, call.dialect, hasher)
 }
 
 impl Reading<'_> {

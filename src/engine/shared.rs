@@ -41,7 +41,8 @@ pub struct Wanted {
 /// # use tokenctx::{Alone, Billed, Body, Call, Engine, Settings};
 /// let [one, other] = [(); 2].map(|()| Engine::new(b"a secret of 16 bytes or more", Settings::default()));
 /// # let body = Body::Bytes(br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "hi"}]}"#);
-/// let (call, billed) = (Call::default(), Billed { input_tokens: 9, ..Billed::default() });
+/// let billed = Billed { input_tokens: 9, ..Billed::default() };
+/// let call = Call { wants_entries: true, ..Call::default() };
 /// let record = one.record(&body, billed, None, &call, &Alone)?.expect("input was billed");
 /// for entry in record.entries {
 ///     assert!(other.insert(None, entry.prefix, &entry.sealed, 0.0, 0));

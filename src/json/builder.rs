@@ -1,7 +1,7 @@
 //! Makes a document, value by value.
-use super::document::Document;
+use super::document::{Document, Kind, Value};
 use super::number::write_float;
-use super::tape::{Node, Span, Tape};
+use super::tape::{HeldText, Node, Span, Tape};
 use super::{Anomalies, Limits};
 use crate::Error;
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ const FEW_KEYS: usize = 16;
 /// Room from the start, so that a small document does not grow step by step.
 const FIRST_NODES: usize = 64;
 
-/// Makes a [`Document`] from calls in document order; strings are copied into it.
+/// Makes a [`Document`] from calls in document order; strings are copied into it, unless they are held.
 ///
 /// Each call costs what it copies; [`end`](Builder::end) also compares the keys of its object
 /// and lets the last of equal keys win at the place of the first. A call fails only by a limit;
@@ -49,6 +49,13 @@ struct Open {
     node: u32,
     len: u32,
     is_object: bool,
+}
+
+/// What is still to be copied of another document.
+enum Copied<'d> {
+    Value(Value<'d>),
+    Member(&'d str, Value<'d>),
+    End,
 }
 
 impl Builder<'static> {
@@ -145,10 +152,21 @@ impl<'t> Builder<'t> {
         self.string_span(span)
     }
 
+    /// Adds a string that is not copied: the document keeps `text` as long as it lives. The text that `text`
+    /// gives must always be the same.
+    pub fn held_string(&mut self, text: HeldText) -> Result<(), Error> {
+        let len = (*text).as_ref().len();
+        self.check_bytes(len)?;
+        self.tape.held_bytes += len;
+        let span = Span::held(self.tape.held.len(), len);
+        self.tape.held.push(text);
+        self.string_span(span)
+    }
+
     /// Adds bytes, which JSON has not; they are written as a base64 string.
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let start = self.tape.blobs.len();
-        self.check_bytes(self.tape.arena.len() + start + bytes.len())?;
+        self.check_bytes(bytes.len())?;
         self.tape.blobs.extend_from_slice(bytes);
         self.value(Node::Bytes(Span::new(start, bytes.len())))
     }
@@ -161,6 +179,43 @@ impl<'t> Builder<'t> {
     /// Begins an object.
     pub fn begin_object(&mut self) -> Result<(), Error> {
         self.begin(Node::Object { len: 0, end: 0 }, true)
+    }
+
+    /// Adds a value of another document, with all that it contains. No recursion.
+    pub fn copy_of(&mut self, value: Value<'_>) -> Result<(), Error> {
+        let mut pending = vec![Copied::Value(value)];
+        while let Some(next) = pending.pop() {
+            let value = match next {
+                Copied::End => {
+                    self.end();
+                    continue;
+                }
+                Copied::Member(key, value) => {
+                    self.key(key)?;
+                    value
+                }
+                Copied::Value(value) => value,
+            };
+            match value.kind() {
+                Kind::Null => self.null()?,
+                Kind::Bool => self.bool(value.as_bool() == Some(true))?,
+                Kind::Number => self.number(value.as_number_text().unwrap_or_default())?,
+                Kind::String => self.string(value.as_str().unwrap_or_default())?,
+                Kind::Bytes => self.bytes(value.as_bytes().unwrap_or_default())?,
+                Kind::Array | Kind::Object => {
+                    match value.kind() {
+                        Kind::Array => self.begin_array()?,
+                        _ => self.begin_object()?,
+                    }
+                    pending.push(Copied::End);
+                    let start = pending.len();
+                    pending.extend(value.items().map(Copied::Value));
+                    pending.extend(value.members().map(|(key, it)| Copied::Member(key, it)));
+                    pending[start..].reverse();
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Adds a key, whose value is what is added next.
@@ -208,19 +263,20 @@ impl<'t> Builder<'t> {
 
     /// What was appended to the arena from `start` on.
     pub(super) fn copied_since(&self, start: usize) -> Result<Span, Error> {
-        self.check_bytes(self.tape.arena.len() + self.tape.blobs.len())?;
+        self.check_bytes(0)?;
         Ok(Span::in_arena(start, self.tape.arena.len() - start))
     }
 
     fn copy(&mut self, text: &str) -> Result<Span, Error> {
         let start = self.tape.arena.len();
-        self.check_bytes(start + self.tape.blobs.len() + text.len())?;
+        self.check_bytes(text.len())?;
         self.tape.arena.push_str(text);
         Ok(Span::in_arena(start, text.len()))
     }
 
-    fn check_bytes(&self, bytes: usize) -> Result<(), Error> {
-        let limit = self.limits.max_bytes;
+    /// Fails if there are too many bytes with so many `more`.
+    fn check_bytes(&self, more: usize) -> Result<(), Error> {
+        let (bytes, limit) = (self.tape.byte_count() + more, self.limits.max_bytes);
         match bytes > limit {
             true => Err(Error::TooLarge { bytes, limit }),
             false => Ok(()),

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// A JSON value with all that it contains, as 16 bytes for each value and key.
 ///
-/// Strings without escapes are borrowed from the body, all others share one buffer.
+/// Strings without escapes are borrowed from the body, held texts stay where they are, all others share one buffer.
 pub struct Document<'a> {
     text: Cow<'a, str>,
     tape: Tape,
@@ -37,9 +37,9 @@ impl<'a> Document<'a> {
         self.tape.nodes.len()
     }
 
-    /// Bytes of text to read: the body, and what was unescaped or copied out of objects.
+    /// Bytes of text to read: the body, and what was unescaped, or copied or held of objects.
     pub fn byte_count(&self) -> usize {
-        self.text.len() + self.tape.arena.len() + self.tape.blobs.len()
+        self.text.len() + self.tape.byte_count()
     }
 
     fn value(&self, index: u32) -> Value<'_> {
@@ -98,6 +98,11 @@ impl<'d> Value<'d> {
             Node::Array { .. } => Kind::Array,
             Node::Object { .. } => Kind::Object,
         }
+    }
+
+    /// Whether it is an object.
+    pub fn is_object(self) -> bool {
+        self.kind() == Kind::Object
     }
 
     /// Whether it is null.

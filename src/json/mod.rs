@@ -36,13 +36,14 @@ pub use document::{Document, Items, Kind, Members, Value};
 pub(crate) use elements::more_elements;
 pub use elements::{array_elements, array_items, object_members};
 pub use number::write_float;
+pub use tape::HeldText;
 pub(crate) use write::write_string;
 
 /// What a document may cost. A body beyond a limit is refused with that limit in the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of the body, or of all strings in the objects; 2 GiB at most.
+    /// Bytes of the body, or of all strings in the objects; 1 GiB at most.
     pub max_bytes: usize,
     /// Levels of arrays and objects.
     pub max_depth: usize,

@@ -5,12 +5,18 @@
 use super::Anomalies;
 use std::ops::Range;
 
+/// A text that stays as it is while this lives, so that a document needs no copy of it.
+pub type HeldText = Box<dyn AsRef<str> + Send + Sync>;
+
 /// All of a document but the text that spans outside of the arena point into.
 #[derive(Default)]
 pub(super) struct Tape {
     pub(super) nodes: Vec<Node>,
     /// Strings that are not a piece of the text.
     pub(super) arena: String,
+    /// Strings that are not copied, and the bytes of all of them.
+    pub(super) held: Vec<HeldText>,
+    pub(super) held_bytes: usize,
     pub(super) blobs: Vec<u8>,
     pub(super) anomalies: Anomalies,
 }
@@ -44,7 +50,8 @@ const _: () = assert!(size_of::<Node>() == 16);
 /// the first node is never behind a key.
 const DROPPED: u32 = 0;
 
-/// A piece of the text or, with the highest bit of `start` set, of the arena.
+/// A piece of the text; with the highest bit of `start` set, of the arena; with the next one set, a held text
+/// by its place.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     start: u32,
@@ -52,11 +59,13 @@ pub(super) struct Span {
 }
 
 const IN_ARENA: u32 = 1 << 31;
+const IS_HELD: u32 = 1 << 30;
+const ELSEWHERE: u32 = IN_ARENA | IS_HELD;
 
 #[expect(clippy::cast_possible_truncation)] // nothing is longer than `Span::MAX`
 impl Span {
     /// Length of the longest text that spans can point into.
-    pub(super) const MAX: usize = IN_ARENA as usize - 1;
+    pub(super) const MAX: usize = IS_HELD as usize - 1;
 
     pub(super) fn new(start: usize, len: usize) -> Span {
         debug_assert!(start + len <= Span::MAX);
@@ -74,24 +83,39 @@ impl Span {
         }
     }
 
+    /// The held text at `index`.
+    pub(super) fn held(index: usize, len: usize) -> Span {
+        let span = Span::new(index, len);
+        Span {
+            start: span.start | IS_HELD,
+            ..span
+        }
+    }
+
     /// Its place in the text, if that is where it is.
     pub(super) fn range_in_text(self) -> Option<Range<usize>> {
-        (self.start & IN_ARENA == 0).then(|| self.range())
+        (self.start & ELSEWHERE == 0).then(|| self.range())
     }
 
     pub(super) fn range(self) -> Range<usize> {
-        let start = (self.start & !IN_ARENA) as usize;
+        let start = (self.start & !ELSEWHERE) as usize;
         start..start + self.len as usize
     }
 }
 
 impl Tape {
     pub(super) fn text<'t>(&'t self, text: &'t str, span: Span) -> &'t str {
-        let source = match span.start & IN_ARENA {
+        let source = match span.start & ELSEWHERE {
             0 => text,
-            _ => &self.arena,
+            IN_ARENA => &self.arena,
+            _ => return self.held[span.range().start].as_ref().as_ref(),
         };
         &source[span.range()]
+    }
+
+    /// Bytes of text that are not a piece of the text.
+    pub(super) fn byte_count(&self) -> usize {
+        self.arena.len() + self.held_bytes + self.blobs.len()
     }
 
     /// The node at `index`, null if there is none.

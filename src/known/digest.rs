@@ -14,7 +14,7 @@ pub use crate::known::identity::Digest;
 use crate::known::key::Key;
 use crate::known::memo::{remember, remembered};
 use crate::media;
-use crate::request::{Content, Data, Media, Message, Part, Request, Tool, ToolChoice};
+use crate::request::{Content, Data, Media, MediaHasher, Message, Part, Request, Tool, ToolChoice};
 
 /// BLAKE3 key derivation context; it changes with every change of the canonical form.
 const CONTEXT: &str = "tokenctx 2026-11-21 message and prefix digests";
@@ -197,30 +197,52 @@ impl Digester {
         BytesDigester(blake3::Hasher::new_keyed(self.key.bytes()))
     }
 
+    /// Hashes media on reading: what is remembered is base64, and is neither looked at nor decoded again.
+    pub(crate) fn media_hasher(&self) -> MediaHasher {
+        let digester = self.clone();
+        MediaHasher(Box::new(move |text| {
+            let fingerprints = digester.media_fingerprints(text);
+            remembered_hash(fingerprints)
+                .or_else(|| media::is_base64(text).then(|| decoded_hash(text, fingerprints)))
+        }))
+    }
+
     /// BLAKE3 of the bytes in `text`, which are not decoded if it is remembered.
     fn base64_hash(&self, text: &str) -> [u8; 32] {
+        let fingerprints = self.media_fingerprints(text);
+        remembered_hash(fingerprints).unwrap_or_else(|| decoded_hash(text, fingerprints))
+    }
+
+    fn media_fingerprints(&self, text: &str) -> [Digest; 2] {
         let head = self.fingerprint(Kind::MediaHead, text.as_bytes());
-        let fingerprints = [head, self.fingerprint(Kind::MediaTail, &head.0)];
-        if let [Some((head, _)), Some((tail, _))] = fingerprints.map(remembered) {
-            let mut hash = [0; 32];
-            hash[..16].copy_from_slice(&head.0);
-            hash[16..].copy_from_slice(&tail.0);
-            return hash;
-        }
-        let mut hasher = blake3::Hasher::new();
-        media::decode_base64_chunks(text, |chunk| {
-            hasher.update(chunk);
-        });
-        let hash = *hasher.finalize().as_bytes();
-        for (fingerprint, half) in fingerprints.into_iter().zip(hash.as_chunks().0) {
-            remember(fingerprint, Digest(*half), 0);
-        }
-        hash
+        [head, self.fingerprint(Kind::MediaTail, &head.0)]
     }
 
     fn digest(&self, content: &[u8]) -> Digest {
         Digest::of(&blake3::keyed_hash(self.key.bytes(), content))
     }
+}
+
+/// BLAKE3 that is remembered in two halves.
+fn remembered_hash(fingerprints: [Digest; 2]) -> Option<[u8; 32]> {
+    let [head, tail] = fingerprints.map(remembered);
+    let mut hash = [0; 32];
+    hash[..16].copy_from_slice(&head?.0.0);
+    hash[16..].copy_from_slice(&tail?.0.0);
+    Some(hash)
+}
+
+/// BLAKE3 of the bytes in base64 `text`, which is remembered from now on.
+fn decoded_hash(text: &str, fingerprints: [Digest; 2]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    media::decode_base64_chunks(text, |chunk| {
+        hasher.update(chunk);
+    });
+    let hash = *hasher.finalize().as_bytes();
+    for (fingerprint, half) in fingerprints.into_iter().zip(hash.as_chunks().0) {
+        remember(fingerprint, Digest(*half), 0);
+    }
+    hash
 }
 
 /// See [`Digester::bytes_in_pieces`].
@@ -363,7 +385,8 @@ impl<'k> Form<'k> {
             Content::Bytes(bytes) => {
                 hasher.update(bytes);
             }
-            Content::Base64(text) => {
+            Content::Base64(_, Some(hash)) => return self.field(b'h', **hash),
+            Content::Base64(text, None) => {
                 let hash = self.digester.base64_hash(text);
                 return self.field(b'h', hash);
             }

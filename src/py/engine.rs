@@ -8,8 +8,8 @@ use super::profile::table;
 use super::request;
 use super::vocabulary::vocabularies;
 use crate::engine::{
-    self, About, Answer, Billed, CachePoints, CachedPrefix, Call, Drift, Engine, Estimate, Method,
-    Record, ReplyFault, RequestCount, Settings, Wanted, learn,
+    self, About, Answer, Billed, CachePoints, CachedPrefix, Call, CountedParts, Drift, Engine,
+    Estimate, Method, Record, ReplyFault, RequestCount, Settings, Wanted, WantedParts, learn,
 };
 use crate::known::digest::Digest;
 use learn::Learner;
@@ -109,6 +109,7 @@ impl PyEngine {
             now_seconds,
             unix_seconds: 0,
             wants_cache_points,
+            ..Call::default()
         };
         let answer = guard(|| {
             body.with(|body| Ok(self.0.estimate(body, &call, wanted, &Interpreter(py))?))
@@ -139,7 +140,7 @@ impl PyEngine {
 
     /// The estimate before this call, and more; `None` if it was not recorded.
     #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (body, model, dialect, provider, tenant, input_tokens, output_tokens, reasoning_tokens, reply, now_seconds, unix_seconds, *, wants_cache_points=false))]
+    #[pyo3(signature = (body, model, dialect, provider, tenant, input_tokens, output_tokens, reasoning_tokens, reply, now_seconds, unix_seconds, *, wants_cache_points=false, wants_entries=false))]
     fn record<'py>(
         &self,
         py: Python<'py>,
@@ -155,6 +156,7 @@ impl PyEngine {
         now_seconds: f64,
         unix_seconds: u64,
         wants_cache_points: bool,
+        wants_entries: bool,
     ) -> PyResult<Option<Event<'py>>> {
         let call = Call {
             tenant,
@@ -164,6 +166,7 @@ impl PyEngine {
             now_seconds,
             unix_seconds,
             wants_cache_points,
+            wants_entries,
         };
         let billed = Billed {
             input_tokens,
@@ -363,6 +366,89 @@ impl PyEngine {
         let (count, estimate) = both?;
         Ok((request_count(py, count)?, self::estimate(py, estimate)?))
     }
+
+    /// The count, the estimate if it is wanted, and the parts, by one reading.
+    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (body, model, dialect, provider, tenant, now_seconds, *, wants_estimate, wants_categories, placeholder=None))]
+    fn count_parts<'py>(
+        &self,
+        py: Python<'py>,
+        body: Body<'py>,
+        model: Option<Name>,
+        dialect: Option<&str>,
+        provider: Option<Name>,
+        tenant: Option<&[u8]>,
+        now_seconds: f64,
+        wants_estimate: bool,
+        wants_categories: bool,
+        placeholder: Option<&str>,
+    ) -> PyResult<Parts<'py>> {
+        let call = Call {
+            tenant,
+            model: text(&model),
+            dialect: request::dialect(dialect)?,
+            provider: text(&provider),
+            now_seconds,
+            ..Call::default()
+        };
+        let wanted = WantedParts {
+            estimate: wants_estimate,
+            categories: wants_categories,
+            placeholder,
+        };
+        let host = Interpreter(py);
+        let all = guard(|| body.with(|body| Ok(self.0.count_parts(body, &call, wanted, &host)?)));
+        let (count, estimate, parts) = all?;
+        let estimate = estimate.map(|it| self::estimate(py, it)).transpose()?;
+        Ok((
+            request_count(py, count)?,
+            estimate,
+            counted_parts(py, parts)?,
+        ))
+    }
+}
+
+/// The count, the estimate, and the fields of `PartCounts`.
+type Parts<'py> = (
+    Bound<'py, PyAny>,
+    Option<Bound<'py, PyAny>>,
+    Bound<'py, PyTuple>,
+);
+
+fn counted_parts(py: Python<'_>, parts: CountedParts) -> PyResult<Bound<'_, PyTuple>> {
+    let flags = |flags: Vec<bool>| {
+        let flags: Vec<u8> = flags.into_iter().map(u8::from).collect();
+        PyBytes::new(py, &flags)
+    };
+    let results = parts.results.into_iter();
+    let results = results.map(|it| (it.message, it.part, it.tool, it.tokens, it.saved_tokens));
+    let head = parts.head.map(|head| {
+        let tools = head.tools.into_iter();
+        let tools = tools.map(|it| (it.name, it.tokens, it.server, it.is_deferred));
+        let tools: Vec<_> = tools.collect();
+        (
+            head.system_tokens,
+            head.tools_tokens,
+            head.framing_tokens,
+            tools,
+        )
+    });
+    let fields = (
+        models::numbers(py, &parts.message_tokens)?,
+        flags(parts.is_system),
+        flags(parts.is_turn),
+        flags(parts.is_safe),
+        parts.categories,
+        results.collect::<Vec<_>>(),
+        head,
+    );
+    fields.into_pyobject(py)
+}
+
+/// Whole numbers in the proportions of `weights` that sum to `total`, by largest remainder.
+#[pyfunction(name = "_apportioned")]
+pub(super) fn apportioned(total: u64, weights: Vec<u64>) -> Vec<u64> {
+    engine::apportioned(total, &weights)
 }
 
 fn request_count(py: Python<'_>, count: RequestCount) -> PyResult<Bound<'_, PyAny>> {

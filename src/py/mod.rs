@@ -47,7 +47,7 @@ mod _core {
         split_pattern, vector_level, vector_levels,
     };
     #[pymodule_export]
-    use engine::PyEngine;
+    use engine::{PyEngine, apportioned};
     #[pymodule_export]
     use errors::panic;
     #[pymodule_export]

@@ -16,6 +16,20 @@ pub const MAX_PARTS: usize = 200_000;
 /// Tool definitions of a request, deferred ones too. OpenAI takes 128, a tool search 10,000.
 pub const MAX_TOOLS: usize = 10_000;
 
+/// Shorter texts are looked at letter by letter, and hashed only for who asks for their identity.
+pub(crate) const MIN_HASHED_BYTES: usize = 64 << 10;
+
+/// BLAKE3 of what base64 text stands for, by who may know it; `None` if the text is no base64.
+pub(crate) struct MediaHasher(pub(crate) Box<HashOf>);
+
+type HashOf = dyn Fn(&str) -> Option<[u8; 32]>;
+
+impl std::fmt::Debug for MediaHasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MediaHasher(..)")
+    }
+}
+
 /// Fails if there are more than `limit`.
 fn at_most(limit: usize, what: Items, count: usize) -> Result<(), Error> {
     match count <= limit {
@@ -40,14 +54,17 @@ pub(super) fn check_tools(count: usize) -> Result<(), Error> {
 pub(super) struct Notes {
     /// What was odd or had to be guessed.
     pub(super) assumptions: Assumptions,
+    /// Hashes media on reading, if their identity will be asked for.
+    pub(super) media_hasher: Option<MediaHasher>,
     /// Parts that were read.
     part_count: usize,
 }
 
 impl Notes {
-    pub(super) fn new(assumptions: Assumptions) -> Notes {
+    pub(super) fn new(assumptions: Assumptions, media_hasher: Option<MediaHasher>) -> Notes {
         Notes {
             assumptions,
+            media_hasher,
             part_count: 0,
         }
     }

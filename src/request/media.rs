@@ -1,4 +1,5 @@
 //! Images, files, audio and video: where their bytes are and what a block says of them.
+use super::bound::{MIN_HASHED_BYTES, Notes};
 use super::content::Reader;
 use super::data::Data;
 use super::field::{array, first, has, is_truthy, object, present, string};
@@ -191,9 +192,9 @@ impl<'d> Reader<'_, 'd> {
             (Some(text), _) => match parse_data_url(text) {
                 Some(url) => {
                     about.mime = plain_mime(&url.mime, about.kind).into_owned().into();
-                    content_of_url(&url)
+                    content_of_url(&url, self.assumptions)
                 }
-                None => content_of_text(text),
+                None => content_of_text(text, self.assumptions),
             },
             (None, Some(bytes)) => Content::Bytes(bytes),
             (None, None) => return self.remote(value, about),
@@ -294,16 +295,24 @@ fn looks_remote(part: &PartType, text: &str) -> bool {
     is_reference && parse_data_url(text).is_none()
 }
 
-fn content_of_url<'d>(url: &DataUrl<'d>) -> Content<'d> {
+fn content_of_url<'d>(url: &DataUrl<'d>, notes: &Notes) -> Content<'d> {
     match url.is_base64 {
-        true => content_of_text(url.data),
+        true => content_of_text(url.data, notes),
         false => Content::Percent(url.data),
     }
 }
 
-fn content_of_text(text: &str) -> Content<'_> {
+/// A long text that was met before is known to be base64, without a look at each letter.
+fn content_of_text<'d>(text: &'d str, notes: &Notes) -> Content<'d> {
+    let hasher = notes.media_hasher.as_ref();
+    if let Some(hasher) = hasher.filter(|_| text.len() >= MIN_HASHED_BYTES) {
+        return match (hasher.0)(text) {
+            Some(hash) => Content::Base64(text, Some(Box::new(hash))),
+            None => Content::Malformed(text),
+        };
+    }
     match is_base64(text) {
-        true => Content::Base64(text),
+        true => Content::Base64(text, None),
         false => Content::Malformed(text),
     }
 }
@@ -321,7 +330,7 @@ fn text_of(content: Content<'_>) -> Cow<'_, str> {
         Content::Bytes(bytes) => return String::from_utf8_lossy(bytes),
         Content::Malformed(text) => return Cow::Borrowed(text),
         Content::Remote(place) => return place,
-        Content::Base64(text) => decode_base64_head(text, usize::MAX),
+        Content::Base64(text, _) => decode_base64_head(text, usize::MAX),
         Content::Percent(text) => percent_decode_head(text, text.len()),
     };
     Cow::Owned(match String::from_utf8(decoded) {

@@ -30,6 +30,8 @@ mod media;
 mod message;
 mod model;
 mod option;
+#[cfg(feature = "python")]
+mod outline;
 mod part;
 mod shape;
 mod signature;
@@ -37,6 +39,7 @@ mod tool;
 mod view;
 
 pub use bound::{MAX_MESSAGES, MAX_PARTS, MAX_TOOLS};
+pub(crate) use bound::{MIN_HASHED_BYTES, MediaHasher};
 pub use cache::{CacheMark, CacheOptions, read_cache_options};
 pub use clearing::{clear_thinking, tool_uses};
 pub use content::MAX_NESTING;
@@ -51,7 +54,9 @@ pub use model::{
     ToolChoice, ToolResult,
 };
 #[cfg(feature = "python")]
-pub(crate) use part::{PartKind, converted_kind};
+pub(crate) use outline::{MessageOutline, Outline, OutlinePart, Speaker, ToolOutline};
+#[cfg(feature = "python")]
+pub(crate) use part::{OutlineKind, PartKind, converted_kind};
 pub use signature::Signature;
 pub use view::{reply_view, request_view};
 
@@ -70,13 +75,23 @@ pub fn read_request<'d>(
     model: Option<&'d str>,
     dialect: Option<Dialect>,
 ) -> Result<Request<'d>, Error> {
+    read_hashed(document, model, dialect, None)
+}
+
+/// As [`read_request`]; `media_hasher` hashes what is long and base64.
+pub(crate) fn read_hashed<'d>(
+    document: &'d Document<'_>,
+    model: Option<&'d str>,
+    dialect: Option<Dialect>,
+    media_hasher: Option<MediaHasher>,
+) -> Result<Request<'d>, Error> {
     let body = document.root();
     let fields = request_fields(body);
     let messages = message_value(body, fields);
     bound::check_messages(messages)?;
     bound::check_messages(fields.get("chat_history"))?;
     bound::check_tools(tool::definition_count(tool_list(fields)) + tool::added_count(messages))?;
-    let mut assumptions = Notes::new(document.anomalies().names().collect());
+    let mut assumptions = Notes::new(document.anomalies().names().collect(), media_hasher);
     if option::has_server_state(fields) {
         assumptions.insert("server_state");
     }
@@ -143,6 +158,13 @@ pub fn read_reply<'d>(document: &'d Document<'_>) -> Result<Vec<Message<'d>>, Er
         .collect();
     assumptions.finish()?;
     Ok(messages)
+}
+
+/// The tools in `list`, or in what stands in place of one, of which none is deferred.
+#[cfg(feature = "python")]
+pub(crate) fn read_tools(list: Option<Value<'_>>) -> Vec<Tool<'_>> {
+    let read = |list| tool::read_tools(Some(list), list, &mut Notes::default());
+    list.map(read).unwrap_or_default()
 }
 
 /// The object that holds the fields of the request; of a body that is none, a value without any.

@@ -278,8 +278,8 @@ pub struct Media<'d> {
 pub enum Content<'d> {
     /// Raw bytes of a caller's object.
     Bytes(&'d [u8]),
-    /// Base64 text, well-formed to its end.
-    Base64(&'d str),
+    /// Base64 text, well-formed to its end, and BLAKE3 of its bytes, if that was asked for on reading.
+    Base64(&'d str, Option<Box<[u8; 32]>>),
     /// Text that stands for the bytes but is not base64 to its end: the bytes that can be
     /// decoded tell the size of a picture at most, the text is the identity.
     Malformed(&'d str),

@@ -1,6 +1,8 @@
 //! What a type of part is: `parts.json`, shared with the Python package.
 use super::kind::{Dialect, MediaKind};
 use crate::json::{Document, Limits, Value};
+#[cfg(feature = "python")]
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 pub(super) const TABLE: &str = include_str!("../../python/tokenctx/data/parts.json");
@@ -38,6 +40,31 @@ impl PartKind {
     pub(super) fn named(name: &str) -> PartKind {
         let kind = KINDS.iter().find(|(known, _)| *known == name);
         kind.map_or(PartKind::Other, |(_, kind)| *kind)
+    }
+}
+
+/// What a part is for an outline.
+#[cfg(feature = "python")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutlineKind {
+    Text,
+    Call,
+    Result,
+    Reasoning,
+    File,
+}
+
+#[cfg(feature = "python")]
+impl OutlineKind {
+    /// None of what is text there, whatever else it is.
+    fn of(kind: PartKind) -> Option<OutlineKind> {
+        match kind {
+            PartKind::Call => Some(OutlineKind::Call),
+            PartKind::Result => Some(OutlineKind::Result),
+            PartKind::Reasoning => Some(OutlineKind::Reasoning),
+            PartKind::Media(_) => Some(OutlineKind::File),
+            _ => None,
+        }
     }
 }
 
@@ -287,6 +314,11 @@ pub(super) struct Parts {
     pub(super) named: Place,
     ids: Fields,
     #[cfg(feature = "python")]
+    outline: HashMap<&'static str, Option<OutlineKind>>,
+    /// Fields of `tool_calls` that hold a call of OpenAI's.
+    #[cfg(feature = "python")]
+    call_fields: Vec<&'static str>,
+    #[cfg(feature = "python")]
     converted: Vec<Converted>,
 }
 
@@ -317,6 +349,26 @@ pub(crate) fn converted_kind(dialect: &str, name: &str) -> Option<PartKind> {
     let mut rows = parts().converted.iter();
     let found = rows.find(|row| row.name == name && row.dialect == dialect);
     found.map(|row| row.kind)
+}
+
+/// What an outline takes a part of this type, or in a field of this name, for; none if for text.
+#[cfg(feature = "python")]
+#[inline]
+pub(super) fn outline_kind(name: &str) -> Option<OutlineKind> {
+    parts().outline.get(name).copied().flatten()
+}
+
+/// Fields that hold what a call of OpenAI's says, in the order of the table.
+#[cfg(feature = "python")]
+pub(super) fn call_fields() -> &'static [&'static str] {
+    &parts().call_fields
+}
+
+/// Every field that can have the id of a call but `id`, in the order of the table.
+#[cfg(feature = "python")]
+pub(super) fn id_fields() -> impl Iterator<Item = &'static str> {
+    let all = parts().ids.names.iter().map(|name| name.text);
+    all.filter(|name| *name != "id")
 }
 
 impl Parts {
@@ -351,6 +403,10 @@ impl Parts {
                 kind,
             });
         }
+        #[cfg(feature = "python")]
+        if !is_unread("outline") {
+            self.add_to_outline(dialect, row, kind);
+        }
         let place = match text(row, "place") {
             Some("part") => &mut self.typed,
             Some("item") => &mut self.items,
@@ -374,6 +430,21 @@ impl Parts {
             rank: place.names.types.len(),
         };
         place.add(row, part);
+    }
+}
+
+#[cfg(feature = "python")]
+impl Parts {
+    fn add_to_outline(&mut self, dialect: &str, row: Value<'static>, kind: PartKind) {
+        let names = ["type", "also"].into_iter().filter_map(|it| text(row, it));
+        match text(row, "place") {
+            Some("part" | "item" | "field") => {
+                let kind = OutlineKind::of(kind);
+                self.outline.extend(names.map(|name| (name, kind)));
+            }
+            Some("call") if dialect == "openai-chat" => self.call_fields.extend(names),
+            _ => {}
+        }
     }
 }
 

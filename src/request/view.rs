@@ -163,7 +163,7 @@ fn content_hash(content: &Content<'_>) -> String {
         Content::Percent(text) => {
             hasher.update(&percent_decode_head(text, text.len()));
         }
-        Content::Base64(text) | Content::Malformed(text) => {
+        Content::Base64(text, _) | Content::Malformed(text) => {
             decode_base64_chunks(text, |chunk| {
                 hasher.update(chunk);
             });

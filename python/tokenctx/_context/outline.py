@@ -1,7 +1,8 @@
 """The outline of a request of any dialect: who says what, and which result answers which call.
 
 It is read by the shape of a part, not by dialect, since gateways mix them. Nothing is converted and
-nothing is lost: every message of the caller has one outline, at its own place.
+nothing is lost: every message of the caller has one outline, at its own place. Here it is for who
+changes messages; the core counts by the same outline, `src/request/outline.rs`.
 """
 
 from __future__ import annotations
@@ -50,12 +51,6 @@ UNTEXTUAL: Final = frozenset(
     "providerOptions encrypted_content mimeType mime_type media_type mediaType bytes".split()
 ).union(IDS)
 """Fields whose text is not counted as text."""
-
-
-SAID_BESIDE: Final = frozenset(
-    "reasoning_content reasoning thinking tool_calls function_call".split()
-)
-"""Where a message says something beside its content."""
 
 
 @dataclass(slots=True)
@@ -113,14 +108,11 @@ class Outline:
     """A request as the caller has it: plain JSON values.
 
     Attributes:
-        list_field: The field that `messages` is in.
-        body: As the caller has it.
-        fields: The same as JSON values.
+        fields: The body, less what stands around it.
+        raw_messages: As they stand in it.
     """
 
-    body: object
     fields: dict[str, Any]
-    list_field: str
     raw_messages: Sequence[Any]
     messages: tuple[MessageOutline, ...]
 
@@ -130,16 +122,6 @@ class Outline:
         configs = (self.fields.get(name) for name in ("toolConfig", "tool_config"))
         config = next((it for it in configs if isinstance(it, dict)), {})
         return list(_tools(self.fields.get("tools") or config.get("tools")))
-
-    @property
-    def loaded_tools(self) -> set[str]:
-        """Names of tools that a message refers to, so that they are sent though deferred."""
-        found = (part.get("tool_name") for part in _dicts(self.raw_messages) if _is_reference(part))
-        return {name for name in found if isinstance(name, str)}
-
-    def with_messages(self, messages: Sequence[Any]) -> dict[str, Any]:
-        """The body with other messages."""
-        return {**self.fields, self.list_field: list(messages)}
 
     def pairs(self) -> list[tuple[int, int]]:
         """The places of calls and of the results that answer them, as (call, result)."""
@@ -151,17 +133,22 @@ def outline(body: object) -> Outline:
 
     Linear in the body, no copy of a dict. Raises RequestError for text that is not JSON.
     """
-    is_text = isinstance(body, str | bytes | bytearray | memoryview)
-    value = plain(_json_compact(body) if is_text else body)  # what the core repairs is repaired
-    fields = value if isinstance(value, dict) else {"messages": value}
-    inner = fields.get("generateContentRequest")
-    fields = inner if isinstance(inner, dict) else fields
+    fields = fields_of(body)
     list_field = next((name for name in MESSAGE_LISTS if fields.get(name)), "messages")
     messages = fields.get(list_field)
     if isinstance(messages, str | dict):
         messages = [messages]
     raw = messages if isinstance(messages, list) else []
-    return Outline(body, fields, list_field, raw, tuple(_message(message) for message in raw))
+    return Outline(fields, raw, tuple(_message(message) for message in raw))
+
+
+def fields_of(body: object) -> dict[str, Any]:
+    """The fields of `body` as JSON values; of a list, `messages` alone. Raises as `outline`."""
+    is_text = isinstance(body, str | bytes | bytearray | memoryview)
+    value = plain(_json_compact(body) if is_text else body)  # what the core repairs is repaired
+    fields = value if isinstance(value, dict) else {"messages": value}
+    inner = fields.get("generateContentRequest")
+    return inner if isinstance(inner, dict) else fields
 
 
 def _message(message: Any) -> MessageOutline:
@@ -169,13 +156,6 @@ def _message(message: Any) -> MessageOutline:
         return MessageOutline("user", (Part("text", message),))
     role = message.get("role")
     speaker = ROLES.get(role) if isinstance(role, str | int) else None
-    content = message.get("content")
-    if speaker is not None and type(content) is str and SAID_BESIDE.isdisjoint(message):
-        if speaker != "tool":
-            return MessageOutline(speaker, (Part("text", content),))
-        tool = message.get("name")
-        named = tool if isinstance(tool, str) else ""
-        return MessageOutline(speaker, (Part("result", content, _id(message), named),))
     kind = message.get("type")
     if isinstance(kind, str) and speaker is None and kind != "message":
         part = _item(kind, message)
@@ -253,10 +233,6 @@ def _id(about: dict[str, Any]) -> str | None:
         if isinstance(found, str):
             return found
     return None
-
-
-def _is_reference(part: dict[str, Any]) -> bool:
-    return part.get("type") == "tool_reference"
 
 
 def _dicts(value: Any) -> Iterator[dict[str, Any]]:

@@ -8,10 +8,9 @@ parted from what it led to.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._context.parts import text_tokens
+from tokenctx._context.parts import ResultCount
 from tokenctx._context.placeholders import PLACEHOLDER, cleared
 from tokenctx._context.usage import apportioned
 from tokenctx._results import Result
@@ -19,8 +18,7 @@ from tokenctx._results import Result
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
-    from tokenctx._context.outline import Outline
-    from tokenctx._context.parts import CountedParts
+    from tokenctx._context.parts import PartCounts
     from tokenctx._context.usage import ContextUsage
 
 SEAM_TOKENS: Final = 16
@@ -29,25 +27,19 @@ SEAM_TOKENS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A request whose parts were counted."""
+    """A request whose parts were counted; `counted_tokens` are those of its messages by count."""
 
     usage: ContextUsage
-    outline: Outline
-    parts: CountedParts
+    parts: PartCounts
+    counted_tokens: int
 
-    def result_tokens(self, index: int, at: int) -> tuple[int, int]:
+    def result_tokens(self, result: ResultCount) -> tuple[int, int]:
         """Tokens of what a tool has said, and what a placeholder in its place would save."""
-        part, tokens = self.outline.messages[index].parts[at], self.parts.part_tokens[index][at]
-        texts, encoding = part.texts(), self.parts.count.encoding
-        if not part.has_file:
-            tokens = min(tokens, text_tokens(texts, encoding))
-        saved = tokens - text_tokens([PLACEHOLDER], encoding)
-        saved = 0 if PLACEHOLDER in texts else max(0, saved)
-        return self._in_measure(tokens), self._in_measure(saved)
+        return self._in_measure(result.tokens), self._in_measure(result.saved_tokens)
 
     def _in_measure(self, tokens: int) -> int:
         """Counted tokens of a message as the usage has them, which knows what was billed."""
-        counted = sum(part.tokens for part in self.parts.messages)
+        counted = self.counted_tokens
         return tokens * self.usage.message_tokens // counted if counted else tokens
 
     def message_tokens(self) -> list[int]:
@@ -55,12 +47,11 @@ class Measured:
 
         Messages of the system count as they are, for the usage has them among what is fixed.
         """
-        messages = self.outline.messages
-        counted = self.parts.message_tokens
-        said = [0 if it.speaker == "system" else n for it, n in zip(messages, counted, strict=True)]
+        counted, is_system = self.parts.message_tokens, self.parts.is_system
+        said = [0 if is_fixed else n for n, is_fixed in zip(counted, is_system, strict=True)]
         shares = apportioned(self.usage.message_tokens, said) if any(said) else said
-        pairs = zip(messages, counted, shares, strict=True)
-        return [count if it.speaker == "system" else share for it, count, share in pairs]
+        pairs = zip(counted, shares, is_system, strict=True)
+        return [count if is_fixed else share for count, share, is_fixed in pairs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +146,8 @@ class PrunePlan(Result):
 def retention_plan(measured: Measured, budget: int) -> RetentionPlan:
     """The longest end of whole turns whose messages take at most `budget` tokens."""
     tokens = measured.message_tokens()
-    cut, splits_turn = _cut(measured.outline, tokens, budget)
-    is_system = [message.speaker == "system" for message in measured.outline.messages]
+    cut, splits_turn = _cut(measured.parts, tokens, budget)
+    is_system = measured.parts.is_system
     old = tuple(index for index in range(cut) if not is_system[index])
     kept = tuple(index for index in range(len(tokens)) if index >= cut or is_system[index])
     saved = sum(tokens[index] for index in old)
@@ -178,16 +169,15 @@ def trim_plan(measured: Measured, budget: int) -> TrimPlan:
     if total <= budget:
         return TrimPlan(tuple(range(count)), (), 0, total, splits_turn=False, fits=True)
     around = total - measured.usage.message_tokens
-    messages = measured.outline.messages
-    is_safe = safe_cuts(measured.outline)
-    newest = max((index for index, it in enumerate(messages) if it.is_turn), default=-1)
-    stays = [it.speaker == "system" for it in messages]
+    is_safe = measured.parts.is_safe
+    newest = measured.parts.is_turn.rfind(1)
+    stays = list(measured.parts.is_system)
     others = list(tokens)
     if newest >= 0 and is_safe[newest] and is_safe[newest + 1]:
-        stays[newest] = True
+        stays[newest] = 1
         around += tokens[newest]
         others[newest] = 0
-    cut, _ = _cut(measured.outline, others, budget - around - SEAM_TOKENS)
+    cut, _ = _cut(measured.parts, others, budget - around - SEAM_TOKENS)
     dropped = tuple(index for index in range(cut) if not stays[index])
     kept = tuple(index for index in range(count) if index >= cut or stays[index])
     saved = sum(tokens[index] for index in dropped)
@@ -210,27 +200,23 @@ def prune_plan(
     protect_tools: Set[str],
 ) -> PrunePlan:
     """The results to clear, from the newest one back that is not protected any more."""
-    messages = measured.outline.messages
-    turns = [index for index, message in enumerate(messages) if message.is_turn]
-    end = turns[-protect_turns] if 0 < protect_turns <= len(turns) else len(messages)
+    is_turn = measured.parts.is_turn
+    turns = [index for index, begins in enumerate(is_turn) if begins]
+    end = turns[-protect_turns] if 0 < protect_turns <= len(turns) else len(is_turn)
     if protect_turns > len(turns):
         end = 0
-    names = _tool_names(measured.outline)
     found: list[PrunedResult] = []
     seen = 0
     protected = 0
-    for index in range(len(messages) - 1, -1, -1):
-        for at in range(len(messages[index].parts) - 1, -1, -1):
-            part = messages[index].parts[at]
-            if part.kind != "result":
-                continue
-            tokens, saved = measured.result_tokens(index, at)
-            name = part.name or names.get((index, at), "")
-            seen += tokens
-            if seen <= protect_tokens or index >= end or name in protect_tools or saved <= 0:
-                protected += tokens
-            else:
-                found.append(PrunedResult(index, at, name, saved))
+    for fields in reversed(measured.parts.results):
+        result = ResultCount._make(fields)
+        tokens, saved = measured.result_tokens(result)
+        index, name = result.message, result.tool
+        seen += tokens
+        if seen <= protect_tokens or index >= end or name in protect_tools or saved <= 0:
+            protected += tokens
+        else:
+            found.append(PrunedResult(index, result.part, name, saved))
     saved_tokens = sum(result.saved_tokens for result in found)
     total = measured.usage.total_tokens
     if saved_tokens <= minimum_tokens:
@@ -238,54 +224,25 @@ def prune_plan(
     return PrunePlan(tuple(reversed(found)), saved_tokens, protected, total - saved_tokens)
 
 
-def safe_cuts(outline: Outline) -> list[bool]:
-    """For each place before a message, and the end: whether a conversation may be cut there."""
-    count = len(outline.messages)
-    changes = [0] * (count + 1)
-    for call, result in outline.pairs():
-        if call < result:  # no cut behind the call up to the result
-            changes[call + 1] += 1
-            changes[result + 1] -= 1
-    is_safe = [open_pairs == 0 for open_pairs in accumulate(changes)]
-    for index, message in enumerate(outline.messages):
-        if message.parts and all(part.kind == "reasoning" for part in message.parts):
-            is_safe[index + 1] = index + 1 == count
-    return is_safe
-
-
-def _cut(outline: Outline, tokens: Sequence[int], budget: int) -> tuple[int, bool]:
+def _cut(parts: PartCounts, tokens: Sequence[int], budget: int) -> tuple[int, bool]:
     """The first place where a turn begins and the messages from there on take at most `budget`.
 
     If no turn fits, the first safe place at all, and True; the end is always one. System prompts
     take nothing: they stay anyway.
     """
-    messages = outline.messages
-    is_safe = safe_cuts(outline)
-    behind, turn, anywhere = 0, None, len(messages)
-    for index in range(len(messages) - 1, -1, -1):
-        if messages[index].speaker != "system":
+    count = len(tokens)
+    behind, turn, anywhere = 0, None, count
+    for index in range(count - 1, -1, -1):
+        if not parts.is_system[index]:
             behind += tokens[index]
         if behind > budget:
             break
-        if is_safe[index]:
+        if parts.is_safe[index]:
             anywhere = index
-            if messages[index].is_turn:
+            if parts.is_turn[index]:
                 turn = index
     else:
         return 0, False
     if turn is not None:
         return turn, False
-    return anywhere, anywhere < len(messages)
-
-
-def _tool_names(outline: Outline) -> dict[tuple[int, int], str]:
-    """The tools of results that do not say it, by message and part."""
-    names: dict[str, str] = {}
-    found: dict[tuple[int, int], str] = {}
-    for index, message in enumerate(outline.messages):
-        for at, part in enumerate(message.parts):
-            if part.kind == "call" and part.call_id is not None:
-                names[part.call_id] = part.name
-            elif part.kind == "result" and part.call_id in names:
-                found[index, at] = names[part.call_id]
-    return found
+    return anywhere, anywhere < count

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._context.thresholds import Threshold, usable_tokens
+from tokenctx._core import _apportioned
 from tokenctx._results import Result
 
 if TYPE_CHECKING:
@@ -273,7 +274,10 @@ def scaled(parts: Iterable[ContextCategory], total: int) -> tuple[ContextCategor
 
 
 def _scaled_items(items: tuple[ContextItem, ...], total: int) -> tuple[ContextItem, ...]:
-    shares = apportioned(total, [item.tokens for item in items])
+    tokens = [item.tokens for item in items]
+    shares = apportioned(total, tokens)
+    if shares == tokens:
+        return items
     return tuple(
         ContextItem(item.name, tokens, item.group)
         for item, tokens in zip(items, shares, strict=True)
@@ -285,17 +289,7 @@ def apportioned(total: int, weights: Sequence[int]) -> list[int]:
 
     Without any weight the first one takes all. Weights that sum to `total` come back as they are.
     """
-    whole = sum(weights)
-    if whole == total:
-        return list(weights)
-    if whole <= 0:
-        return [total if index == 0 else 0 for index in range(len(weights))]
-    shares = [total * weight // whole for weight in weights]
-    left = total - sum(shares)
-    by_remainder = sorted(range(len(weights)), key=lambda at: (-(total * weights[at] % whole), at))
-    for at in by_remainder[:left]:
-        shares[at] += 1
-    return shares
+    return _apportioned(total, weights)
 
 
 def categories(counts: Mapping[CategoryName, int]) -> tuple[ContextCategory, ...]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._context.compaction import Compaction, is_stalled
 from tokenctx._context.last_call import LastCall
 from tokenctx._context.limits import UNKNOWN_LIMITS, model_limits
-from tokenctx._context.outline import Outline, outline
+from tokenctx._context.outline import fields_of
 from tokenctx._context.overflow import parse_overflow
-from tokenctx._context.parts import Names, count_briefly, count_parts
+from tokenctx._context.parts import Names, PartCounts, all_categories, brief_categories
+from tokenctx._context.placeholders import PLACEHOLDER
 from tokenctx._context.plans import Measured, prune_plan, retention_plan, trim_plan
 from tokenctx._context.thresholds import (
     check_threshold,
@@ -299,7 +300,7 @@ class ContextWindow:
         The newest `protect_tokens` of results stay, and so do those of the last `protect_turns`
         turns and of `protect_tools`. Nothing is done unless more than `minimum_tokens` are freed.
         """
-        measured = self._measured(body, is_brief=True, with_part_tokens=True)
+        measured = self._measured(body, is_brief=True, with_results=True)
         protected = (protect_tokens, minimum_tokens, protect_turns, set(protect_tools))
         return prune_plan(measured, *protected)
 
@@ -319,26 +320,29 @@ class ContextWindow:
         marked: Mapping[str, Mapping[str, str]] | None = None,
         *,
         is_brief: bool = False,
-        with_part_tokens: bool = False,
+        with_results: bool = False,
     ) -> Measured:
-        """The usage with `body` as the next request, and the tokens of its messages and parts.
+        """The usage with `body` as the next request, and the tokens of its messages.
 
-        `is_brief` leaves out what only a display needs, and the parts of messages unless wanted.
+        `is_brief` leaves out what only a display needs; results of tools are there if wanted.
         """
-        read, names = outline(body), self._names()
-        count, estimate = self.estimator.count_and_estimate(body, **self._known_names())
+        count, estimate, fields = self.estimator._count_parts(  # noqa: SLF001
+            body,
+            wants_categories=not is_brief,
+            placeholder=PLACEHOLDER if with_results else None,
+            **self._known_names(),
+        )
+        parts = PartCounts._make(fields)
         if is_brief:
-            parts = count_briefly(count, read, with_part_tokens=with_part_tokens)
+            found = brief_categories(count, parts)
         else:
-            parts = count_parts(
-                self.estimator, count, read, names, marked=marked, server_of=self._server_of
-            )
+            found = all_categories(count, parts, marked=marked, server_of=self._server_of)
         counts = ContextCounts(
-            parts.fixed, parts.messages, parts.deferred, estimated_tokens=estimate.tokens
+            found.fixed, found.messages, found.deferred, estimated_tokens=estimate.tokens
         )
         model = self._model or estimate.model
         usage = self._usage(self._last.known(counts, estimate), model)
-        return Measured(usage, read, parts)
+        return Measured(usage, parts, sum(part.tokens for part in found.messages))
 
     def _usage(self, counts: ContextCounts, model: str) -> ContextUsage:
         limits = self._limits_as(model)
@@ -387,8 +391,8 @@ class ContextWindow:
         """The model of this window, or the one that the request names."""
         if self._model is not None:
             return self._model
-        read = body if isinstance(body, Outline) else outline(body)
-        named = read.fields.get("model") or read.fields.get("modelId")
+        fields = fields_of(body)
+        named = fields.get("model") or fields.get("modelId")
         return named if isinstance(named, str) else ""
 
 

@@ -48,6 +48,7 @@ RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0
 LEARNED_VERSION: Final = 1
 WANTED_PREFIXES: Final = 16
 """Asked of a shared store at once: the borders of the last eight answers."""
+_NO_NAMES: Final = (None, None, None)
 
 
 class HybridTokenEstimator:
@@ -173,6 +174,10 @@ class HybridTokenEstimator:
             rows,
             is_learning=learning,
         )
+        self._record_core = self._engine.record
+        if caching or shared is not None:
+            wanted = {"wants_cache_points": caching, "wants_entries": shared is not None}
+            self._record_core = functools.partial(self._record_core, **wanted)
         self.accuracy_log = AccuracyLog(on_accuracy)
         _ALIVE[id(self)] = self
         self._calibration = Calibration()
@@ -262,8 +267,8 @@ class HybridTokenEstimator:
         tenant: str | bytes | None = None,
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on; see `record_event`."""
-        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
-        return bool(self.record_event(body, usage, reply=reply, tenant=tenant, **names))
+        names = (model, dialect, provider)
+        return bool(self._put(*self._recorded(body, usage, reply, names, tenant)))
 
     def record_event(
         self,
@@ -288,8 +293,13 @@ class HybridTokenEstimator:
         the partial usage of a stream that was cut, a scaled one, or one of 2 ** 40 tokens: then it
         is a false `NotRecorded` with the reason, and `stats` counts it. Raises as `estimate`.
         """
-        require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
-        event, entries = self._recorded(body, usage, reply, (model, dialect, provider), tenant)
+        names = (model, dialect, provider)
+        return self._put(*self._recorded(body, usage, reply, names, tenant))
+
+    def _put(
+        self, event: AccuracyEvent | NotRecorded, entries: list[Any]
+    ) -> AccuracyEvent | NotRecorded:
+        """`event`, with what there is for a shared store on the way to it."""
         if self._shared is not None and entries:
             self._shared.put(entries)
         return event
@@ -303,6 +313,9 @@ class HybridTokenEstimator:
         tenant: str | bytes | None,
     ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
         """The event, which is counted, and what is to be written to a shared store."""
+        if names != _NO_NAMES or tenant is not None:
+            model, dialect, provider = names
+            require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
         if self.metrics is None:
             return self._learned_of(body, usage, reply, names, tenant)
         began = time.perf_counter()
@@ -319,17 +332,28 @@ class HybridTokenEstimator:
         tenant: str | bytes | None,
     ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
         answered, make_event, Drift, NotRecorded = _answers()  # noqa: N806
-        answer = answered(usage, reply, names[1])
+        model, dialect, provider = names
+        answer = answered(usage, reply, dialect)
         billed = answer.usage
         if billed is None:
             return self._refused(NotRecorded(answer.reason)), []
-        tokens = (billed.input_tokens, billed.output_tokens, billed.reasoning_tokens)
-        call, now = (*names, tenant_bytes(tenant)), self._clock()
-        wanted = {"wants_cache_points": True} if self._cache is not None else {}
+        input_tokens = billed.input_tokens
         unix = int(time.time())
-        recorded = self._engine.record(body, *call, *tokens, answer.reply, now, unix, **wanted)
+        recorded = self._record_core(
+            body,
+            model,
+            dialect,
+            provider,
+            tenant_bytes(tenant),
+            input_tokens,
+            billed.output_tokens,
+            billed.reasoning_tokens,
+            answer.reply,
+            self._clock(),
+            unix,
+        )
         if recorded is None:
-            why: Reason = "no_messages" if billed.input_tokens else "no_input"
+            why: Reason = "no_messages" if input_tokens else "no_input"
             return self._refused(NotRecorded(why)), []
         estimate, reply_fault, entries, drift, *told = recorded
         if self._cache is not None:
@@ -343,7 +367,7 @@ class HybridTokenEstimator:
             estimate.profile,
             estimate.source,
             estimate.tokens,
-            billed.input_tokens,
+            input_tokens,
             estimate,
             billed,
             tenant,
@@ -395,10 +419,7 @@ class HybridTokenEstimator:
         is_long = self._is_large(body, tenant) or is_large(usage) or is_large(reply)
         run = _in_thread if is_long else _here
         names = (model, dialect, provider)
-        event, entries = await run(self._recorded, body, usage, reply, names, tenant)
-        if self._shared is not None and entries:
-            self._shared.put(entries)
-        return event
+        return self._put(*await run(self._recorded, body, usage, reply, names, tenant))
 
     def flush(self, timeout_seconds: float = 1.0) -> bool:
         """Whether all that was recorded is in the shared store now; waits for it, on shutdown.
@@ -488,6 +509,27 @@ class HybridTokenEstimator:
         call = (model, dialect, provider, tenant_bytes(tenant), self._clock())
         count, estimate = self._engine.count_and_estimate(body, *call)
         return count, self._answer(estimate, began)
+
+    def _count_parts(
+        self,
+        body: object,
+        *,
+        model: str | None,
+        dialect: Dialect | None,
+        provider: str | None,
+        tenant: str | bytes | None,
+        **wanted: Any,
+    ) -> tuple[RequestCount, Estimate, tuple[Any, ...]]:
+        """What `count_and_estimate` says of `body`, and its parts as the core has counted them."""
+        names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
+        require_names(tenant=tenant, **names)
+        call = (model, dialect, provider, tenant_bytes(tenant), self._clock())
+        wanted["wants_estimate"] = self._shared is None and self._cache is None
+        began = 0.0 if self.metrics is None else time.perf_counter()
+        count, estimate, parts = self._engine.count_parts(body, *call, **wanted)
+        if estimate is None:
+            return count, self.estimate(body, tenant=tenant, **names), parts
+        return count, self._answer(estimate, began), parts
 
     def _count_lines(
         self,

@@ -53,13 +53,14 @@ def answered(usage: object, reply: object | None, dialect: Dialect | None) -> An
         answer = _of_usage(usage, dialect)
     except _UnreadError as error:
         return Answer(reason=error.reason)
-    if answer.usage is None:
+    billed = answer.usage
+    if billed is None:
         return answer
-    tokens = (answer.usage.input_tokens, answer.usage.output_tokens)
-    if answer.usage.is_scaled or answer.usage.is_partial or max(tokens) >= MAX_TOKENS:
-        if answer.usage.is_scaled:
+    most = max(billed.input_tokens, billed.output_tokens)
+    if billed.is_scaled or billed.is_partial or most >= MAX_TOKENS:
+        if billed.is_scaled:
             answer.reason = "scaled"
-        elif not answer.usage.is_partial:
+        elif not billed.is_partial:
             answer.reason = "out_of_range"
         answer.usage = None
     elif reply is not None:
@@ -68,6 +69,8 @@ def answered(usage: object, reply: object | None, dialect: Dialect | None) -> An
 
 
 def _of_usage(usage: object, dialect: Dialect | None) -> Answer:
+    if type(usage) is dict:
+        return _of_object(usage, dialect)
     if isinstance(usage, UsageReader):
         return _of_reader(usage)
     own = normal_usage_of(usage)

@@ -174,6 +174,9 @@ class SessionUsage(Result):
         return sum(usage.total_tokens for usage in self.messages.values())
 
 
+_make_usage: Final = maker(Usage)
+
+
 def normalize_usage(obj: object, dialect: Dialect | None = None) -> Usage | None:
     """The usage in `obj`: a usage object, a response or event that has one, or input tokens.
 
@@ -197,7 +200,7 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
         return own, obj
     elif isinstance(obj, (int, float)):
         number = number_of(obj)
-        return (None if number is None else maker(Usage)(uncached_input_tokens=number)), obj
+        return (None if number is None else _make_usage(uncached_input_tokens=number)), obj
     numbers = numbers_in(obj)
     if numbers is None:
         return None, obj
@@ -208,7 +211,7 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     if not numbers.lists and counts.keys() <= _PLAIN:
         if place is obj and type(obj) is dict:
             _remember_names(obj, numbers)
-        usage = maker(Usage)(
+        usage = _make_usage(
             uncached_input_tokens=counts.get("input", 0),
             output_tokens=counts.get("output", 0),
             reported_total_tokens=counts.get("total"),
@@ -244,7 +247,7 @@ def _plain_usage(obj: dict[str, Any]) -> Usage | None:
         if type(number) is not int or not 0 <= number <= MAX_TOKENS:
             return None
     first, output, total = names
-    usage: Usage = maker(Usage)(
+    usage: Usage = _make_usage(
         uncached_input_tokens=obj[first],
         output_tokens=obj[output] if output else 0,
         reported_total_tokens=obj[total] if total else None,
@@ -277,7 +280,7 @@ def _normal(reading: Reading) -> Usage:
     for name, tokens in parts.items():
         if name.startswith("cache_write_"):
             parts[name] = min(tokens, cache_write)
-    usage: Usage = maker(Usage)(
+    usage: Usage = _make_usage(
         uncached_input_tokens=input_tokens - cache_read - cache_write,
         cache_read_tokens=cache_read,
         cache_write_tokens=cache_write,
