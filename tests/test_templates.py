@@ -161,7 +161,7 @@ def test_the_prompt_of_the_largest_effort_is_the_default(
         ("nvidia.nemotron-nano-9b-v2", "nemotron"),
         ("nvidia/llama-3.3-nemotron-super-49b", "llama"),
         ("baidu/ernie-4.5-300b-a47b", "ernie"),
-        ("nousresearch/hermes-4-405b", "hermes"),
+        ("nousresearch/hermes-4-405b", "llama-3"),
         ("stepfun/step-3.5-flash", "chatml"),
         ("arcee-ai/trinity-mini", "chatml"),
         ("inclusionai/ling-1t", "ling"),
