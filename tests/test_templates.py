@@ -47,7 +47,7 @@ def called(*arguments: str) -> dict[str, Any]:
     return {"messages": [{"role": "assistant", "content": None, "tool_calls": calls}]}
 
 
-def test_deepseek_r1_on_ollama_has_one_marker_a_message_and_no_frame_around_a_system_prompt() -> None:
+def test_deepseek_r1_on_ollama_has_one_marker_a_message_and_none_for_the_system() -> None:
     def counted(*roles: str) -> int:
         messages = [{**HELLO, "role": role} for role in roles]
         estimator = HybridTokenEstimator(learning=False)
