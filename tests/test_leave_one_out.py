@@ -18,12 +18,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROWS = held_out.bundled_rows()
+FALLBACKS = json.loads(leave_one_out.TABLE.read_text("utf-8"))["fallbacks"]
 PUBLIC = re.compile(
     r"\b(docs|guide|cookbook|model pages|table|templates?|encoding of|mistral-common|harmony|SDK"
     r"|strategy)\b"
 )
 """Words of a source that anyone can read."""
-LEAST_PROJECTS = 3
+TOLD = re.compile(r"\b(\d+) projects?\b")
+"""How many projects a source tells of."""
+LEAST_PROJECTS = leave_one_out.LEAST_PROJECTS
+MOST_CONSTANTS = 2
+"""That a row of one project has of its own, if it is no vendor's fallback."""
 WELL_KNOWN = (75, 88, 92)
 """Least shares of the calls to OpenAI, Claude and Gemini that are exact / within 2 % / 5 %."""
 
@@ -61,6 +66,32 @@ def test_a_profile_falls_to_one_that_it_is_like(profile: str) -> None:
     resolved, is_known = profile_of_model(model, "openai-chat")
     assert resolved != profile or not ROWS.rows[profile]["models"]
     assert is_known == (model != held_out.NO_MODEL)
+
+
+# Few projects
+
+
+@pytest.mark.parametrize("row", ROWS.rows.values(), ids=lambda row: str(row["name"]))
+def test_what_few_projects_tell_is_no_more_than_guessed(row: dict[str, Any]) -> None:
+    if row["confidence"] == "fitted":
+        told = [int(number) for number in TOLD.findall(row["source"])]
+        assert max(told, default=0) >= LEAST_PROJECTS, row["source"]
+
+
+@pytest.mark.parametrize("row", ROWS.rows.values(), ids=lambda row: str(row["name"]))
+def test_what_one_project_tells_is_little(row: dict[str, Any]) -> None:
+    if TOLD.findall(row["source"]) == ["1"] and row["name"] not in FALLBACKS.values():
+        assert row["confidence"] == "guessed"
+        assert len(ROWS.own(row["name"])) <= MOST_CONSTANTS, "what makes it another in kind"
+
+
+def test_a_fitted_row_that_few_projects_call_fails_the_study(tmp_path: Path) -> None:
+    calls = [("a", "nova", 12), ("b", "nova", 12), *((name, "kimi-k2.5", 12) for name in "abc")]
+    held = held_out.held_out([saved(tmp_path, *calls)])
+    names = leave_one_out.unsupported(ROWS, held)
+    assert "nova" in names
+    assert "kimi-k2.5" not in names
+    assert "gpt-4o" not in names, "it is verified"
 
 
 # Fits
@@ -156,7 +187,9 @@ def test_other_projects_support_the_rules(shared_data: Path) -> None:
         share = leave_one_out.EXACT_SHARE
         projects = sum(sum(hits) >= share * len(hits) for hits in exact[name].values())
         is_public = PUBLIC.search(row["source"]) is not None
-        assert row["confidence"] != "verified" or is_public or projects >= LEAST_PROJECTS, name
+        is_called = bool(row["models"])  # a row of no models is held by those that are like it
+        has_support = is_public or projects >= LEAST_PROJECTS or not is_called
+        assert row["confidence"] != "verified" or has_support, name
     found = held_out.figures([one for one in held if one.vendor != "other"], is_without=True)
     assert all(
         map(float.__ge__, (found.exact, found.within_2, found.within_5), map(float, WELL_KNOWN))

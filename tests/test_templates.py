@@ -47,6 +47,19 @@ def called(*arguments: str) -> dict[str, Any]:
     return {"messages": [{"role": "assistant", "content": None, "tool_calls": calls}]}
 
 
+def test_deepseek_r1_on_ollama_has_one_marker_a_message_and_none_for_the_system() -> None:
+    def counted(*roles: str) -> int:
+        messages = [{**HELLO, "role": role} for role in roles]
+        estimator = HybridTokenEstimator(learning=False)
+        body = {"messages": messages}
+        return estimator.count_request(body, model="deepseek-r1:8b", provider="local").tokens
+
+    text = count_tokens(HELLO["content"], encoding="qwen2")
+    assert counted("user") == text + 2, "and that of the answer"
+    assert counted("system", "user") == 2 * text + 2
+    assert counted("user", "assistant", "user") == 3 * text + 5, "an answer has an end too"
+
+
 @pytest.mark.parametrize("case", MISTRAL["cases"], ids=lambda case: case["name"])
 def test_mistral_counts_as_its_own_templates(case: dict[str, Any]) -> None:
     def counted(model: str) -> int:
@@ -161,7 +174,7 @@ def test_the_prompt_of_the_largest_effort_is_the_default(
         ("nvidia.nemotron-nano-9b-v2", "nemotron"),
         ("nvidia/llama-3.3-nemotron-super-49b", "llama"),
         ("baidu/ernie-4.5-300b-a47b", "ernie"),
-        ("nousresearch/hermes-4-405b", "hermes"),
+        ("nousresearch/hermes-4-405b", "llama-3"),
         ("stepfun/step-3.5-flash", "chatml"),
         ("arcee-ai/trinity-mini", "chatml"),
         ("inclusionai/ling-1t", "ling"),

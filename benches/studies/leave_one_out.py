@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from collections import defaultdict
 from contextlib import contextmanager
 from multiprocessing import Pool
@@ -33,6 +34,8 @@ TABLE: Final = Path(__file__).parents[2] / "python/tokenctx/data/profiles.json"
 PROCESSES: Final = 2
 LEAST_CALLS: Final = 10
 """Fewest calls of a row that is shown."""
+LEAST_PROJECTS: Final = 3
+"""Fewest projects that a row which is `fitted` rests on."""
 EXACT_SHARE: Final = 0.75
 """Of a project's calls without media that are exact, where a row is exact on that project."""
 
@@ -67,6 +70,15 @@ def support(rows: Rows, held: list[Held]) -> Grid:
         lines.append((name, *cells))
     titles = ("profile", "confidence", "calls", "projects", "exact on")
     return Grid("What a profile rests on: calls without media", titles, 2, lines)
+
+
+def unsupported(rows: Rows, held: list[Held]) -> list[str]:
+    """The rows that are `fitted`, though fewer than `LEAST_PROJECTS` projects have called them."""
+    projects: dict[str, set[str]] = defaultdict(set)
+    for one in held:
+        projects[one.profile].add(one.project)
+    is_fitted = {name for name, row in rows.rows.items() if row["confidence"] == "fitted"}
+    return sorted(name for name in is_fitted if len(projects[name]) < LEAST_PROJECTS)
 
 
 def changes(rows: Rows, samples: list[Sample]) -> Grid:
@@ -123,6 +135,8 @@ def main() -> None:
         text = TABLE.read_text("utf-8")
         TABLE.write_text(with_constants(text, fitted(rows, samples)), "utf-8")
         print(f"written: {TABLE.name}")
+    if names := unsupported(rows, held):
+        sys.exit(f"fitted, but called by fewer than {LEAST_PROJECTS} projects: {', '.join(names)}")
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ POOLS: Final = (
     _pool("Anthropic: tools", (60, 88, 95), (75, 95, 98), **CLAUDE, strata=("tools",)),
     _pool("Gemini: all determined", (20, 50, 75), (45, 75, 90), vendor="gemini"),
     _pool(
-        "Gemini: text (promised with its vocabulary)",
+        "Gemini: text",
         (80, 90, 95),
         None,
         vendor="gemini",
