@@ -1,4 +1,4 @@
-"""A bundle of newer tables is used whole and before the first estimate; else nothing is."""
+"""A bundle of newer tables is used whole, before the first estimator; else nothing is."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_too_late_is_refused_and_changes_nothing(tmp_path: Path) -> None:
         str(path),
     )
     message, window = done.stdout.splitlines()
-    assert "in use already; load newer tables before the first estimate" in message
+    assert "in use already; load newer tables before the first estimator is made" in message
     assert window == "None"
 
 

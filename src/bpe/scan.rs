@@ -174,9 +174,7 @@ mod tests {
     use crate::bpe::split::deepseek::DeepSeek;
     use crate::bpe::split::{Cl100k, Gemma, Kimi, Llama3, O200k, Qwen, R50k, Tekken};
     use crate::bpe::table::ranks::tests::ODD;
-    use crate::bpe::table::{
-        CL100K, DEEPSEEK_V3, GEMMA, MISTRAL_V3, O200K, P50K, QWEN2, R50K,
-    };
+    use crate::bpe::table::{CL100K, DEEPSEEK_V3, GEMMA, MISTRAL_V3, O200K, P50K, QWEN2, R50K};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// What the algebra of blocks looks at: all classes, and the long runs that leave a block.

@@ -380,6 +380,11 @@ impl Rows {
 /// For each scope, for each stratum.
 type Row = [[Option<Bounds>; STRATA]; 4];
 
+/// Reads the table, once in a process.
+pub(super) fn read_table() {
+    rows();
+}
+
 fn rows() -> &'static HashMap<String, Row> {
     static ROWS: OnceLock<HashMap<String, Row>> = OnceLock::new();
     ROWS.get_or_init(|| {

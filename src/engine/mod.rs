@@ -192,6 +192,7 @@ impl ReplyFault {
 impl Engine {
     /// An engine that knows nothing; engines of equal `secret` make equal digests.
     pub fn new(secret: &[u8], settings: Settings) -> Engine {
+        tables::read_tables();
         let (ttl, shapes_bytes) = (settings.ttl_seconds, settings.shapes_bytes);
         Engine {
             digester: Digester::new(secret),

@@ -1,10 +1,19 @@
-//! Tables of profiles, limits and bounds that are newer than the release.
+//! Tables of facts: those of the release, or newer ones of profiles, limits and bounds.
 use super::bounds;
 use crate::profile::{limits, table};
+use crate::{media, request};
+
+/// Reads what an estimate looks into, once in a process: 1 ms that the first request need not wait for.
+pub(super) fn read_tables() {
+    limits::table();
+    bounds::read_table();
+    request::read_tables();
+    media::read_table();
+}
 
 /// Takes over newer tables, by name: `profiles`, `limits`, `bounds`; each as JSON. All of them or none.
 ///
-/// Fails for what is no such table, and after the first estimate, which has read those of the release. The
+/// Fails for what is no such table, and after the first engine, which has read those of the release. The
 /// message says what is wrong.
 ///
 /// ```
@@ -29,7 +38,7 @@ pub fn replace_tables(newer: &[(&str, &str)]) -> Result<(), String> {
         }
         if !table.is_open() {
             return Err(format!(
-                "{name}: it is in use already; load newer tables before the first estimate"
+                "{name}: it is in use already; load newer tables before the first estimator is made"
             ));
         }
         checked.push((table, text));

@@ -26,6 +26,7 @@ pub use duration::duration_ms;
 pub use image::{ImageFormat, PixelSize, image_size};
 pub use pdf::{PdfLength, pdf_length};
 pub use rule::{Detail, ImageRule, RuleError};
+pub(crate) use table::read_table;
 pub use table::{image_rule, image_rule_names};
 
 /// How much of a file is looked at to find its size.

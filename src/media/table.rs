@@ -14,6 +14,11 @@ pub fn image_rule_names() -> impl Iterator<Item = &'static str> {
     rules().keys().map(String::as_str)
 }
 
+/// Reads the table, once in a process.
+pub(crate) fn read_table() {
+    rules();
+}
+
 fn rules() -> &'static BTreeMap<String, ImageRule> {
     static RULES: LazyLock<BTreeMap<String, ImageRule>> = LazyLock::new(read);
     &RULES

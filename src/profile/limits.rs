@@ -43,11 +43,10 @@ impl ModelLimits {
 
     /// The row of the longest name in the table that is `name` or goes on with a `-` in it.
     pub(crate) fn of(name: &ModelName) -> Option<ModelLimits> {
-        static ROWS: OnceLock<Vec<(String, ModelLimits)>> = OnceLock::new();
         if name.own.len() > MAX_NAME_BYTES {
             return None;
         }
-        let rows = ROWS.get_or_init(|| rows(DATA.text()));
+        let rows = table();
         let plain = name.plain();
         let mut rest = Some(plain.as_str());
         while let Some(start) = rest {
@@ -59,6 +58,12 @@ impl ModelLimits {
         }
         None
     }
+}
+
+/// Names and limits, by name; read on first use.
+pub(crate) fn table() -> &'static [(String, ModelLimits)] {
+    static ROWS: OnceLock<Vec<(String, ModelLimits)>> = OnceLock::new();
+    ROWS.get_or_init(|| rows(DATA.text()))
 }
 
 /// Why `text` is no table of limits; `None` if it is one.

@@ -389,6 +389,11 @@ fn weight_of(value: Value<'_>) -> i32 {
     text.parse().unwrap_or_default()
 }
 
+/// Reads the table, once in a process.
+pub(super) fn read_table() {
+    table();
+}
+
 /// The table, read on first use.
 fn table() -> &'static Table {
     static CELL: OnceLock<Table> = OnceLock::new();

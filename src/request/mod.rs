@@ -67,6 +67,12 @@ use content::Reader;
 use field::{array, first, has, is_truthy, object, present, string};
 use message::{read_message, read_user_content};
 
+/// Reads the tables of dialects and parts, once in a process.
+pub(crate) fn read_tables() {
+    dialect::read_table();
+    part::parts();
+}
+
 /// The neutral request in `document`: a body of any dialect, or its list of messages.
 ///
 /// `model` and `dialect` override what the body says. Fails only by a limit.
