@@ -44,7 +44,10 @@ fuzz_target!(|input: &[u8]| {
     let Some(body) = bodies.next() else { return };
     let next = bodies.next();
     let reply = bodies.next();
-    let call = Call::default();
+    let call = Call {
+        wants_entries: true,
+        ..Call::default()
+    };
     let billed = Billed {
         input_tokens: 1 + input.len() as u64,
         output_tokens: 20,
