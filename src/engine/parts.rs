@@ -12,6 +12,7 @@ use crate::profile::table::Table;
 use crate::request::{
     MessageOutline, Outline, OutlineKind, OutlinePart, Speaker, ToolOutline, read_tools,
 };
+use std::collections::HashSet;
 
 /// Fields with a system prompt outside of the messages.
 const SYSTEM_FIELDS: [&str; 4] = [
@@ -386,12 +387,14 @@ impl<'r> HeadCounter<'r> {
     }
 
     /// Names of tools that are not sent yet: any of that name is deferred, and no message refers to it.
-    fn deferred(&self, tools: &[(&'r str, ToolOutline<'r>)]) -> Vec<&'r str> {
+    fn deferred(&self, tools: &[(&'r str, ToolOutline<'r>)]) -> HashSet<&'r str> {
         let deferred = tools.iter().filter(|(_, tool)| tool.is_deferred());
-        let mut deferred: Vec<_> = deferred.map(|(name, _)| *name).collect();
+        let mut deferred: HashSet<_> = deferred.map(|(name, _)| *name).collect();
         if !deferred.is_empty() {
             let loaded = self.outline.loaded_tools();
-            deferred.retain(|name| !loaded.contains(name));
+            loaded.into_iter().for_each(|name| {
+                deferred.remove(name);
+            });
         }
         deferred
     }
