@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from agent_turns import MANY_TOOLS, SHAPES, TOOL_SHAPES, TOOLS, chat_turn, edited_anywhere
+from agent_turns import (
+    MANY_ANTHROPIC_TOOLS,
+    MANY_TOOLS,
+    SHAPES,
+    TOOL_SHAPES,
+    TOOLS,
+    chat_turn,
+    edited_anywhere,
+)
 from tokenctx import HybridTokenEstimator, RequestError
 
 ALL_SHAPES = SHAPES | TOOL_SHAPES
@@ -387,3 +395,52 @@ def test_many_branches_of_one_conversation() -> None:
         more = [{"role": "user", "content": f"{branch}"}, {"role": "user", "content": "go on"}]
         grown = {**body, "messages": [*body["messages"], *more]}
         assert one.estimate(encoded(grown, is_last=True)) == other.estimate(grown)
+
+
+ROLES = ["user", "assistant"] * 40
+
+# What speaks for one dialect, or a bit for another.
+EVIDENCE = [
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}]},
+    {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": {"type": "x"}}]},
+    {"role": "user", "content": [{"type": "text", "text": "a", "citations": [{"type": "x"}]}]},
+    {"role": "assistant", "content": "", "refusal": "no"},
+    {"role": "tool", "tool_call_id": "a", "content": "a"},
+    {"role": "developer", "content": "a"},
+    {"role": "system", "content": "a"},
+]
+
+
+def said(random_: random.Random, role: str) -> dict[str, Any]:
+    return {"role": role, "content": f"{random_.random()} " * 20}
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_the_dialect_of_a_mixed_body_is_that_of_the_whole(*, is_last: bool) -> None:
+    """What speaks for another dialect may be in the part that is not read again."""
+    random_ = random.Random(5)
+    dialects, resumed = set(), 0
+    for _ in range(150):
+        secret = random_.randbytes(8)
+        one, other = (HybridTokenEstimator(secret=secret) for _ in range(2))
+        model = random_.choice(["gpt-4o", "claude-sonnet-4-5", "x/claude-sonnet-4-5", "x"])
+        rest: dict[str, Any] = {"model": model}
+        rest["tools"] = random_.choice([[], MANY_TOOLS, MANY_ANTHROPIC_TOOLS])
+        rest |= random_.choice([{}, {"system": "Be brief."}, {"response_format": {"type": "text"}}])
+        told = random_.sample(EVIDENCE, random_.randrange(4))
+        plain = [said(random_, role) for role in ROLES]
+        told = random_.sample([*told, *plain[8:-8]], len(told) + len(plain) - 16)
+        messages = [*plain[:8], *told, *plain[-8:]]
+        for number in range(3):
+            body = {"user": f"{number * random_.randrange(2)}", **rest, "messages": list(messages)}
+            text = encoded(body, is_last=is_last)
+            estimate = one.estimate(text)
+            assert estimate == other.estimate(body)
+            dialects.add(estimate.dialect)
+            billed = 20_000 + number * 900
+            assert one.record_event(text, billed) == other.record_event(body, billed)
+            new = random_.choice([*EVIDENCE, said(random_, "user")])
+            messages += [new, said(random_, "assistant")]
+        resumed += one.stats()["resumed"]
+    assert dialects == {"openai-chat", "anthropic"}
+    assert resumed > 100

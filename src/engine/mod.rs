@@ -551,14 +551,13 @@ impl Engine {
             BodyPrefix::new(
                 fingerprint,
                 ranges,
-                request.dialect,
-                &request.messages,
+                request,
                 (&reading.prefixes, &digests),
                 tools.clone(),
                 |message: &Message<'_>| counter.reasoning(message),
             )
         };
-        self.counted(reading, new).0
+        Some(self.counted(reading, new).0?.after(begun))
     }
 
     /// The tools of a body that was read as `reading`: those that it has begun with, if they are the same.

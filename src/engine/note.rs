@@ -1,6 +1,6 @@
 //! What is noted of a message beside its digest: what may stand in its place.
 use crate::known::digest::Digest;
-use crate::request::{Dialect, MediaKind, Message, Part, Signature, ToolResult};
+use crate::request::{Clues, Dialect, MediaKind, Message, Part, Signature, ToolResult};
 
 /// A message that has more parts for its bytes is always read: there is a limit of parts.
 const LEAST_PART_BYTES: usize = 128;
@@ -28,8 +28,13 @@ pub(super) struct Note(pub(super) u8);
 impl Note {
     pub(super) const NONE: Note = Note(0);
 
-    /// For `message` with a text of so many bytes.
-    pub(super) fn of(message: &Message<'_>, dialect: Dialect, byte_count: usize) -> Note {
+    /// For `message` with these `clues` and a text of so many bytes, in a request of this `dialect`.
+    pub(super) fn of(
+        message: &Message<'_>,
+        clues: Clues,
+        dialect: Dialect,
+        byte_count: usize,
+    ) -> Note {
         let parts = &message.parts;
         let has_results = parts.iter().any(|it| matches!(it, Part::ToolResult(_)));
         let role = match &*message.role {
@@ -37,6 +42,7 @@ impl Note {
             role => ROLES.iter().position(|name| *name == role),
         };
         let is_plain = message.has_role && message.signature == Signature::default();
+        let is_plain = is_plain && clues.speak_for(dialect);
         let most_parts = 1 + byte_count / LEAST_PART_BYTES;
         let number = Dialect::ALL.iter().position(|it| *it == dialect);
         match (role, number) {

@@ -3,6 +3,7 @@ use super::{Call, Engine};
 use crate::Error;
 use crate::engine::edited::Edited;
 use crate::engine::known_tools::KnownTools;
+use crate::engine::note::stand_in;
 use crate::engine::resume::{Begun, BodyPrefix};
 use crate::engine::settings::Method;
 use crate::engine::stand_in::StandIns;
@@ -11,7 +12,9 @@ use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;
 use crate::profile::table::Table;
 use crate::profile::{ModelLimits, Profile};
-use crate::request::{CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed};
+use crate::request::{
+    CacheOptions, Clues, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed,
+};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -88,7 +91,9 @@ impl Engine {
         stand_ins: &StandIns,
     ) -> Option<Reading<'d>> {
         let mut request = request_in(document, call, tenant).ok()?;
-        request.messages = stand_ins.between(request.messages);
+        request.messages = stand_ins.between(request.messages, stand_in);
+        let clues = &mut request.evidence.messages;
+        *clues = stand_ins.between(std::mem::take(clues), |_| Clues::default());
         let known = (stand_ins.len(), |index| stand_ins.digest(index));
         let tools = stand_ins.tools();
         let reading = self.read_known(document, request, call, tenant, known, tools);
@@ -170,7 +175,7 @@ impl Engine {
         if tools.is_some() && reading.known_context.is_none() {
             return None;
         }
-        let is_same_dialect = reading.request.dialect == prefix.dialect;
+        let is_same_dialect = prefix.is_told(&reading.request, call.dialect);
         let is_plain =
             reading.edited.is_none() && !reading.request.assumptions.contains("dialect_guessed");
         let is_same = is_plain && is_same_dialect && reading.prefixes[0] == prefix.context;

@@ -20,7 +20,7 @@ use crate::engine::note::MessageDigest;
 use crate::json::more_elements;
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::{Kind, Pieces};
-use crate::request::{Dialect, MAX_MESSAGES, Message, Part};
+use crate::request::{Clues, Dialect, MAX_MESSAGES, Message, Part, Request};
 use lru::LruCache;
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,8 +67,9 @@ pub(super) struct BodyPrefix {
     pub context: Digest,
     /// Identity of the messages up to those that stay.
     pub digest: Digest,
-    /// The format of the whole body.
-    pub dialect: Dialect,
+    /// The format of the whole body, and what told it.
+    dialect: Dialect,
+    clues: Clues,
     /// Reasoning after the user's last turn, in the messages that are left out.
     pub reasoning_tokens: u64,
     /// Of all its messages; none if a later turn has them.
@@ -126,20 +127,20 @@ impl Begun<'_> {
 }
 
 impl BodyPrefix {
-    /// The beginning of a body with these `messages` at `ranges`, up to where `fingerprint` goes; `None` if it is
-    /// not clear which bytes are which message, or if what comes later could depend on what is left out.
+    /// The beginning of a body with messages at `ranges`, read as `request`, up to where `fingerprint` goes; `None`
+    /// if it is not clear which bytes are which message, or if what comes later could depend on what is left out.
     ///
     /// `digests` are those of the messages, `prefixes` those of the context and of the first k messages;
     /// `reasoning` counts what a message has of it.
     pub(super) fn new(
         fingerprint: Digest,
         ranges: &[Range<usize>],
-        dialect: Dialect,
-        messages: &[Message<'_>],
+        request: &Request<'_>,
         (prefixes, digests): (&[Digest], &[MessageDigest]),
         tools: Option<Arc<KnownTools>>,
         reasoning: impl FnMut(&Message<'_>) -> u64,
     ) -> Option<BodyPrefix> {
+        let messages = &request.messages;
         let stay = messages
             .iter()
             .rposition(|it| it.role != "tool")?
@@ -170,12 +171,28 @@ impl BodyPrefix {
             fingerprint,
             context: prefixes[0],
             digest: prefixes[stay],
-            dialect,
+            dialect: request.dialect,
+            clues: request.evidence.all,
             reasoning_tokens: messages[turn + 1..stay].iter().map(reasoning).sum(),
             digests: digests.into(),
             places: ranges.iter().map(place).collect::<Option<_>>()?,
             tools,
         })
+    }
+
+    /// The same, of a body that was read without what `begun` knows.
+    pub(super) fn after(mut self, begun: Option<&Begun<'_>>) -> BodyPrefix {
+        let known = begun.map_or(Clues::default(), |it| it.prefix.clues);
+        self.clues = self.clues.with(known);
+        self
+    }
+
+    /// Whether a body that was read as `request`, without what is known of it, has the same format as a whole,
+    /// which is `given` or told by evidence.
+    pub(super) fn is_told(&self, request: &Request<'_>, given: Option<Dialect>) -> bool {
+        let not_read = self.clues.without(request.evidence.all);
+        let is_told = given.is_some() || not_read.speak_for(self.dialect);
+        is_told && request.dialect == self.dialect
     }
 
     /// Bytes up to the end of its last message.

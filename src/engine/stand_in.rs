@@ -11,7 +11,7 @@
 //! Left to be read are messages with what the whole request may depend on: reasoning, documents, files. The list
 //! of messages must be valid JSON if its elements are, and what was remembered is.
 use crate::engine::known_tools::KnownTools;
-use crate::engine::note::{MessageDigest, Note, first_looked_at, stand_in};
+use crate::engine::note::{MessageDigest, Note, first_looked_at};
 use crate::engine::resume::{Begun, MIN_BYTES};
 use crate::known::KnownPrefix;
 use crate::known::digest::{Digest, Digester};
@@ -93,17 +93,17 @@ impl StandIns {
         self.digests.len()
     }
 
-    /// `messages` of the text, and between them those that stand in for the others; `messages` alone if it was
-    /// read as another number of them.
-    pub(super) fn between<'d>(&self, messages: Vec<Message<'d>>) -> Vec<Message<'d>> {
+    /// What was `read`, one of each message of the text, and between them what `stands_in` for the others;
+    /// what was read alone, if it is another number.
+    pub(super) fn between<T>(&self, read: Vec<T>, stands_in: impl Fn(Note) -> T) -> Vec<T> {
         let left_count = self.has_left.iter().filter(|has_left| **has_left).count();
-        if messages.len() + left_count != self.len() {
-            return messages;
+        if read.len() + left_count != self.len() {
+            return read;
         }
-        let mut read = messages.into_iter();
+        let mut read = read.into_iter();
         let note = |index: usize| self.digests[index].map_or(Note::NONE, |it| it.note);
         let message = |(index, has_left): (usize, &bool)| match has_left {
-            true => Some(stand_in(note(index))),
+            true => Some(stands_in(note(index))),
             false => read.next(),
         };
         self.has_left
@@ -206,8 +206,10 @@ pub(super) fn message_digests(
     (request, digests): (&Request<'_>, &[Digest]),
     stand_ins: Option<&StandIns>,
 ) -> Vec<MessageDigest> {
-    let new = |message: &Message<'_>, digest: Digest, text: &[u8]| {
-        let note = Note::of(message, request.dialect, text.len());
+    let clues = |index| request.evidence.messages.get(index).copied();
+    let new = |index, message: &Message<'_>, digest: Digest, text: &[u8]| {
+        let clues = clues(index).unwrap_or_default();
+        let note = Note::of(message, clues, request.dialect, text.len());
         if note != Note::NONE {
             let fingerprint = digester.fingerprint(Kind::MessageText, text);
             remember(fingerprint, digest, note.0);
@@ -219,7 +221,7 @@ pub(super) fn message_digests(
         .map(|(index, ((message, digest), range))| {
             let known = stand_ins.and_then(|it| it.known(index));
             let known = known.filter(|it| it.note.dialect() == Some(request.dialect));
-            known.unwrap_or_else(|| new(message, *digest, &body[range.clone()]))
+            known.unwrap_or_else(|| new(index, message, *digest, &body[range.clone()]))
         })
         .collect()
 }

@@ -2,7 +2,10 @@
 //!
 //! The rows are in `dialects.json` and in the column `marks` of `parts.json`. Rows of a place that say the
 //! same count once, however often they are met, so that a marker in each of a hundred messages does not
-//! outweigh one message that no other dialect has. A few hundred messages are looked at: what tells a dialect is not at the end alone.
+//! outweigh one message that no other dialect has. All messages are looked at: what tells a dialect is not at the end alone.
+//!
+//! A body that is read without what is known of it is told as the whole, if all that was left out speaks for its
+//! dialect alone, or was met in the rest too ([`Clues`]).
 use super::field::{array, first, is_truthy, object, present, string};
 use super::kind::Dialect;
 use super::part::{Fields, PartKind};
@@ -19,9 +22,6 @@ const AI_SDK: &str = "ai-sdk";
 /// Two dialects are not told apart by less, if the other has at least as much.
 const LEAST_LEAD: i32 = 2;
 
-/// So many messages, and parts of one, are looked at.
-const MAX_READ: usize = 256;
-
 /// One for each of [`Dialect::ALL`], and `ai-sdk`.
 type Weights = [i32; Dialect::ALL.len() + 1];
 
@@ -35,60 +35,104 @@ pub(super) enum Asker {
     Converter,
 }
 
+/// Kinds of evidence, a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clues(u128);
+
+impl Clues {
+    /// These and `others`.
+    pub(crate) fn with(self, others: Clues) -> Clues {
+        Clues(self.0 | others.0)
+    }
+
+    /// Those that are not among `others`.
+    pub(crate) fn without(self, others: Clues) -> Clues {
+        Clues(self.0 & !others.0)
+    }
+
+    /// Whether none speaks against `dialect` or for another one: then whoever was told that it is this one, and not
+    /// just about, is told the same with them.
+    pub(crate) fn speak_for(self, dialect: Dialect) -> bool {
+        let is_for = |says: Weights| {
+            let mut others = Dialect::ALL.into_iter().filter(|it| *it != dialect);
+            says[dialect as usize] >= 0 && others.all(|it| says[it as usize] <= 0)
+        };
+        self.says().all(is_for)
+    }
+
+    fn says(self) -> impl Iterator<Item = Weights> {
+        let kinds = table().kinds.iter().enumerate();
+        kinds
+            .filter(move |(index, _)| self.0 >> index & 1 == 1)
+            .map(|(_, (_, says))| *says)
+    }
+}
+
+/// What in a request tells its dialect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Evidence {
+    /// All that was met.
+    pub all: Clues,
+    /// What was met in each element of `messages`; none if there is no such list.
+    pub messages: Vec<Clues>,
+}
+
 /// What the evidence says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Detected {
     /// Index among [`Dialect::ALL`]; one more is `ai-sdk`.
     index: usize,
     /// Whether another dialect is as likely.
     pub(super) is_close: bool,
+    pub(super) evidence: Evidence,
 }
 
 impl Detected {
     /// The dialect; the AI SDK's messages are read as those of OpenAI Chat.
-    pub(super) fn dialect(self) -> Dialect {
+    pub(super) fn dialect(&self) -> Dialect {
         let found = Dialect::ALL.get(self.index);
         found.copied().unwrap_or(Dialect::OpenAiChat)
     }
 
     /// Its name.
     #[cfg(feature = "python")]
-    fn name(self) -> &'static str {
+    fn name(&self) -> &'static str {
         Dialect::ALL.get(self.index).map_or(AI_SDK, |it| it.name())
     }
 }
 
 /// The dialect that the evidence in `body` tells; OpenAI Chat when nothing speaks against it.
 pub(super) fn detect_dialect(body: Value<'_>, asker: Asker) -> Detected {
-    let mut found = Weighed {
-        weights: table().base,
-        met: 0,
-    };
+    let mut evidence = Evidence::default();
     match body.kind() {
-        Kind::Object => found.body(body),
-        _ => found.messages(body),
+        Kind::Object => evidence.body(body),
+        _ => evidence.messages(body),
+    }
+    let mut weights = table().base;
+    for says in evidence.all.says() {
+        let sums = weights.iter_mut().zip(says);
+        sums.for_each(|(sum, weight)| *sum += weight);
     }
     let is_asked = |index: &usize| match asker {
         Asker::Counter => *index < Dialect::ALL.len(),
         #[cfg(feature = "python")]
         Asker::Converter => Dialect::ALL.get(*index) != Some(&Dialect::BedrockConverse),
     };
-    let weight = |index: usize| found.weights[index];
-    let asked = || (0..found.weights.len()).filter(is_asked);
-    let least = |best: usize, next: usize| {
-        if weight(next) > weight(best) {
-            next
-        } else {
-            best
-        }
+    let asked = || (0..weights.len()).filter(is_asked);
+    let heavier = |best: usize, next: usize| match weights[next] > weights[best] {
+        true => next,
+        false => best,
     };
-    let index = asked().fold(0, least);
-    let is_rival = |other: &usize| *other != index && weight(*other) >= LEAST_LEAD;
-    let lead = |other: usize| weight(index) - weight(other);
+    let index = asked().fold(0, heavier);
+    let is_rival = |other: &usize| *other != index && weights[*other] >= LEAST_LEAD;
     let is_close = asked()
         .filter(is_rival)
-        .any(|other| lead(other) < LEAST_LEAD);
-    Detected { index, is_close }
+        .any(|other| weights[index] - weights[other] < LEAST_LEAD);
+    Detected {
+        index,
+        is_close,
+        evidence,
+    }
 }
 
 /// The name of the dialect that `body` is converted from, and whether another is as likely.
@@ -111,21 +155,9 @@ pub(super) fn is_integer(value: Value<'_>) -> bool {
         .is_some_and(|text| text.bytes().all(is_digit))
 }
 
-/// What was met so far.
-struct Weighed {
-    weights: Weights,
-    /// A bit for each kind of evidence.
-    met: u128,
-}
-
-impl Weighed {
+impl Clues {
     fn meet(&mut self, row: &Row) {
-        if self.met & row.bit == 0 {
-            self.met |= row.bit;
-            for (sum, weight) in self.weights.iter_mut().zip(row.says) {
-                *sum += weight;
-            }
-        }
+        self.0 |= row.bit;
     }
 
     /// Meets the rows of `place` for the members of `object`.
@@ -135,35 +167,6 @@ impl Weighed {
                 self.meet(row);
             }
         }
-    }
-
-    fn body(&mut self, body: Value<'_>) {
-        let table = table();
-        if counted_request(body).is_some() {
-            self.weights[Dialect::BedrockConverse as usize] += 64;
-        }
-        let model = string(first(body, &["model", "modelId"]));
-        let own = model.rsplit('/').next().unwrap_or_default();
-        // Who puts a path before Claude's name is a gateway, which speaks as OpenAI does.
-        let is_own = |row: &&Row| match row.says[Dialect::Anthropic as usize] {
-            0 => own.starts_with(row.name),
-            _ => model.starts_with(row.name),
-        };
-        let models = table.model.rows.iter();
-        models.filter(is_own).for_each(|row| self.meet(row));
-        self.members(&table.body, body);
-        let tools = array(body.get("tools")).into_iter().flat_map(Value::items);
-        for tool in tools.take(MAX_READ) {
-            self.members(&table.tool, tool);
-        }
-        if let Some(messages) = array(body.get("messages")) {
-            self.messages(messages);
-        }
-    }
-
-    fn messages(&mut self, messages: Value<'_>) {
-        let messages = messages.items().take(MAX_READ);
-        messages.for_each(|message| self.message(message));
     }
 
     fn message(&mut self, message: Value<'_>) {
@@ -180,12 +183,12 @@ impl Weighed {
             None => {}
         }
         let parts = message.get("parts").into_iter().flat_map(Value::items);
-        for part in parts.take(MAX_READ) {
+        for part in parts {
             self.members(&table.part, part);
             self.members(&table.untyped, part);
         }
         let blocks = message.get("content").into_iter().flat_map(Value::items);
-        for block in blocks.take(MAX_READ) {
+        for block in blocks {
             self.block(block);
         }
     }
@@ -208,9 +211,44 @@ impl Weighed {
     }
 }
 
+impl Evidence {
+    fn body(&mut self, body: Value<'_>) {
+        let table = table();
+        if counted_request(body).is_some() {
+            self.all.meet(&table.counted);
+        }
+        let model = string(first(body, &["model", "modelId"]));
+        let own = model.rsplit('/').next().unwrap_or_default();
+        // Who puts a path before Claude's name is a gateway, which speaks as OpenAI does.
+        let is_own = |row: &&Row| match row.says[Dialect::Anthropic as usize] {
+            0 => own.starts_with(row.name),
+            _ => model.starts_with(row.name),
+        };
+        let models = table.model.rows.iter();
+        models.filter(is_own).for_each(|row| self.all.meet(row));
+        self.all.members(&table.body, body);
+        let tools = array(body.get("tools")).into_iter().flat_map(Value::items);
+        tools.for_each(|tool| self.all.members(&table.tool, tool));
+        if let Some(messages) = array(body.get("messages")) {
+            self.messages(messages);
+        }
+    }
+
+    fn messages(&mut self, messages: Value<'_>) {
+        self.messages = Vec::with_capacity(messages.len());
+        for message in messages.items() {
+            let mut met = Clues::default();
+            met.message(message);
+            self.all = self.all.with(met);
+            self.messages.push(met);
+        }
+    }
+}
+
 /// What a value has to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Is {
+    #[default]
     Any,
     Text,
     List,
@@ -244,7 +282,7 @@ impl Is {
 }
 
 /// A piece of evidence.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Row {
     name: &'static str,
     is: Is,
@@ -268,21 +306,17 @@ impl Place {
     }
 
     fn add(&mut self, row: Row) {
-        match self.names.position(row.name, usize::MAX) {
-            Some(index) => {
-                let says = self.rows[index].says.iter_mut();
-                says.zip(row.says).for_each(|(sum, weight)| *sum += weight);
-            }
-            None => {
-                self.names.add(row.name);
-                self.rows.push(row);
-            }
-        }
+        let is_new = self.row(row.name).is_none();
+        debug_assert!(is_new, "{row:?} stands twice at its place");
+        self.names.add(row.name);
+        self.rows.push(row);
     }
 }
 
 #[derive(Debug, Default)]
 struct Table {
+    /// A request in a body of the endpoint that counts.
+    counted: Row,
     model: Place,
     body: Place,
     tool: Place,
@@ -402,6 +436,8 @@ fn table() -> &'static Table {
             base: weights(parsed(TABLE).get("base")),
             ..Table::default()
         };
+        table.counted.says[Dialect::BedrockConverse as usize] = 64;
+        table.counted.bit = table.bit("counted", table.counted.says);
         let rows = parsed(TABLE).get("evidence").into_iter();
         rows.flat_map(Value::items)
             .for_each(|row| table.add_evidence(row));

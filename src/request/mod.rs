@@ -45,6 +45,7 @@ pub use clearing::{clear_thinking, tool_uses};
 pub use content::MAX_NESTING;
 pub use data::Data;
 use dialect::Asker;
+pub(crate) use dialect::Clues;
 #[cfg(feature = "python")]
 pub(crate) use dialect::converted_dialect;
 pub use edit::{ClearToolUses, ContextEdit, Inputs, Trigger};
@@ -101,13 +102,11 @@ pub(crate) fn read_hashed<'d>(
     if option::has_server_state(fields) {
         assumptions.insert("server_state");
     }
-    let dialect = dialect.unwrap_or_else(|| {
-        let detected = dialect::detect_dialect(body, Asker::Counter);
-        if detected.is_close {
-            assumptions.insert("dialect_guessed");
-        }
-        detected.dialect()
-    });
+    let detected = dialect::detect_dialect(body, Asker::Counter);
+    if dialect.is_none() && detected.is_close {
+        assumptions.insert("dialect_guessed");
+    }
+    let dialect = dialect.unwrap_or(detected.dialect());
     if option::has_personality(fields) {
         assumptions.insert("unknown_personality");
     }
@@ -140,6 +139,7 @@ pub(crate) fn read_hashed<'d>(
         max_output_tokens: option::read_max_output(fields),
         edits,
         assumptions: assumptions.finish()?,
+        evidence: detected.evidence,
     })
 }
 

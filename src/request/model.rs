@@ -1,5 +1,6 @@
 //! The neutral request that every dialect is read into.
 use super::data::Data;
+use super::dialect::Evidence;
 use super::edit::ContextEdit;
 use super::kind::{Dialect, MediaKind};
 use super::signature::Signature;
@@ -56,6 +57,8 @@ pub struct Request<'d> {
     pub edits: Vec<ContextEdit<'d>>,
     /// What was odd or had to be guessed on reading.
     pub assumptions: Assumptions,
+    /// What tells the dialect of its body, whoever gives the dialect.
+    pub(crate) evidence: Evidence,
 }
 
 impl<'d> Request<'d> {
@@ -103,6 +106,7 @@ impl<'d> Request<'d> {
             max_output_tokens: None,
             edits: Vec::new(),
             assumptions: Assumptions::new(),
+            evidence: Evidence::default(),
         }
     }
 }
