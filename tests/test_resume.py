@@ -443,4 +443,4 @@ def test_the_dialect_of_a_mixed_body_is_that_of_the_whole(*, is_last: bool) -> N
             messages += [new, said(random_, "assistant")]
         resumed += one.stats()["resumed"]
     assert dialects == {"openai-chat", "anthropic"}
-    assert resumed > 100
+    assert resumed > 30
