@@ -469,6 +469,9 @@ impl Engine {
     ) -> Option<Estimate> {
         let bytes = body.bytes().filter(|_| !call.wants_cache_points)?;
         let found = host.detached(bytes.len(), || {
+            if !StandIns::are_likely(&tenant.digester, bytes) {
+                return None;
+            }
             let ranges = message_ranges(body);
             let stand_ins = StandIns::new(&tenant.digester, bytes, &ranges, None)?;
             let document = Document::from_bytes(&stand_ins.text, &Limits::default()).ok()?;

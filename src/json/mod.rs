@@ -33,7 +33,7 @@ mod write;
 pub use builder::Builder;
 pub use decode::decode_body;
 pub use document::{Document, Items, Kind, Members, Value};
-pub(crate) use elements::more_elements;
+pub(crate) use elements::{first_elements, more_elements};
 pub use elements::{array_elements, array_items, object_members};
 pub use number::write_float;
 pub use tape::HeldText;
