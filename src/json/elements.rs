@@ -19,7 +19,11 @@ pub fn array_elements(text: &[u8], names: &[&[u8]], most: usize) -> Option<Vec<R
 
 /// The first of these elements, at most so many: what stands behind them is not read, nor is it clear whether there
 /// is another such array.
-pub(crate) fn first_elements(text: &[u8], names: &[&[u8]], most: usize) -> Option<Vec<Range<usize>>> {
+pub(crate) fn first_elements(
+    text: &[u8],
+    names: &[&[u8]],
+    most: usize,
+) -> Option<Vec<Range<usize>>> {
     let mut scanner = Scanner::new(text);
     scanner.expect(b'{')?;
     while !names.contains(&scanner.key()?) {
@@ -244,7 +248,10 @@ mod tests {
         }
         assert_eq!(first(4), None);
         assert_eq!(first_elements(b"{\"a\":[]}", &[b"input"], 1), None);
-        assert_eq!(first_elements(b"{\"input\":[]", &[b"input"], 1), Some(Vec::new()));
+        assert_eq!(
+            first_elements(b"{\"input\":[]", &[b"input"], 1),
+            Some(Vec::new())
+        );
     }
 
     #[test]
