@@ -27,6 +27,7 @@ mod document;
 mod elements;
 mod number;
 mod parser;
+mod quotes;
 mod tape;
 mod write;
 

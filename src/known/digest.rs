@@ -434,3 +434,29 @@ impl<'k> Form<'k> {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_is_its_links_whatever_is_remembered_of_it() {
+        let digesters = [&b"links of one"[..], b"links of another"].map(Digester::new);
+        let digest = |number: u64| Digest::of(&blake3::hash(&number.to_le_bytes()));
+        let context = digest(0);
+        let all: Vec<_> = (1..=40).map(digest).collect();
+        let branch: Vec<_> = [&all[..10], &all[20..]].concat();
+        for digester in digesters.iter().chain(&digesters) {
+            for messages in [&all[..], &branch, &all[..12], &all[1..], &[]] {
+                let mut links = vec![context];
+                for message in messages {
+                    links.push(digester.link(links[links.len() - 1], *message));
+                }
+                let chain = || digester.chain(context, messages.iter().copied());
+                assert_eq!(chain(), links);
+                digester.remember_chain(&links, messages);
+                assert_eq!(chain(), links);
+            }
+        }
+    }
+}
