@@ -49,7 +49,7 @@ pub use tables::replace_tables;
 
 use crate::Error;
 use crate::count::{Counter, Vocabularies};
-use crate::json::{Document, Limits, array_elements};
+use crate::json::{Document, Limits};
 use crate::known::digest::{Digest, Digester};
 use crate::known::export::{self, ExportError};
 use crate::known::fingerprint::Kind;
@@ -57,7 +57,7 @@ use crate::known::sealed::Sealer;
 use crate::known::tenant::Tenant;
 use crate::known::{Boundary, PrefixStore};
 use crate::profile::table::Table;
-use crate::request::{MAX_MESSAGES, Message, read_reply};
+use crate::request::{Message, read_reply};
 use drift::Watch;
 use known_tools::KnownTools;
 use learn::{Learner, Learners};
@@ -67,7 +67,7 @@ use reading::Reading;
 use resume::{Begun, BodyPrefix, BodyPrefixes};
 use shape::Shapes;
 use shared::wanted_prefixes;
-use stand_in::{StandIns, message_digests};
+use stand_in::{StandIns, message_digests, message_ranges};
 use statistics::Counters;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -690,13 +690,6 @@ struct Learned {
     expected: Estimate,
     lesson: CallLesson,
     prefix: Option<BodyPrefix>,
-}
-
-/// Where the messages of a long body stand, which is valid JSON; none if that is not clear.
-fn message_ranges(body: &Body<'_>) -> Vec<Range<usize>> {
-    let bytes = body.bytes().filter(|it| it.len() >= resume::MIN_BYTES);
-    let ranges = bytes.and_then(|it| array_elements(it, &resume::LISTS, MAX_MESSAGES));
-    ranges.unwrap_or_default()
 }
 
 impl std::fmt::Debug for Engine {

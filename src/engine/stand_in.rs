@@ -10,15 +10,16 @@
 //!
 //! Left to be read are messages with what the whole request may depend on: reasoning, documents, files. The list
 //! of messages must be valid JSON if its elements are, and what was remembered is.
+use crate::engine::input::Body;
 use crate::engine::known_tools::KnownTools;
 use crate::engine::note::{MessageDigest, Note, first_looked_at, stand_in};
 use crate::engine::resume::{Begun, LISTS, MIN_BYTES};
-use crate::json::first_elements;
+use crate::json::{array_elements, first_elements};
 use crate::known::KnownPrefix;
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::Kind;
 use crate::known::memo::{remember, remembered};
-use crate::request::{Message, Request};
+use crate::request::{MAX_MESSAGES, Message, Request};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,6 +38,13 @@ const LEAST_MESSAGES: usize = 4;
 
 /// The bill of a shorter prefix may be looked at more closely.
 const LEAST_KNOWN_TOKENS: u64 = 1024;
+
+/// Where the messages of a long body stand, which is valid JSON; none if that is not clear.
+pub(super) fn message_ranges(body: &Body<'_>) -> Vec<Range<usize>> {
+    let bytes = body.bytes().filter(|it| it.len() >= MIN_BYTES);
+    let ranges = bytes.and_then(|it| array_elements(it, &LISTS, MAX_MESSAGES));
+    ranges.unwrap_or_default()
+}
 
 /// A body in which messages stand in for those that are known.
 pub(super) struct StandIns {
