@@ -49,7 +49,7 @@ pub use tables::replace_tables;
 
 use crate::Error;
 use crate::count::{Counter, Vocabularies};
-use crate::json::{Document, Limits, array_elements};
+use crate::json::{Document, Limits};
 use crate::known::digest::{Digest, Digester};
 use crate::known::export::{self, ExportError};
 use crate::known::fingerprint::Kind;
@@ -57,7 +57,7 @@ use crate::known::sealed::Sealer;
 use crate::known::tenant::Tenant;
 use crate::known::{Boundary, PrefixStore};
 use crate::profile::table::Table;
-use crate::request::{MAX_MESSAGES, Message, read_reply};
+use crate::request::{Message, read_reply};
 use drift::Watch;
 use known_tools::KnownTools;
 use learn::{Learner, Learners};
@@ -67,7 +67,7 @@ use reading::Reading;
 use resume::{Begun, BodyPrefix, BodyPrefixes};
 use shape::Shapes;
 use shared::wanted_prefixes;
-use stand_in::{StandIns, message_digests};
+use stand_in::{StandIns, message_digests, message_ranges};
 use statistics::Counters;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -374,6 +374,8 @@ impl Engine {
         if let (Some(points), [_, reply]) = (&mut expected.cache_points, &lesson.boundaries[..]) {
             points.reply = Some(self.reply_point(reading, points, reply.digest));
         }
+        let digester = &reading.tenant.digester;
+        digester.remember_chain(&reading.prefixes, &reading.digests);
         let prefix = self.body_prefix(source, stand_ins, reading);
         H::locked(|| self.keep(reading, &lesson.boundaries, now));
         Learned {
@@ -469,6 +471,9 @@ impl Engine {
     ) -> Option<Estimate> {
         let bytes = body.bytes().filter(|_| !call.wants_cache_points)?;
         let found = host.detached(bytes.len(), || {
+            if !StandIns::are_likely(&tenant.digester, bytes) {
+                return None;
+            }
             let ranges = message_ranges(body);
             let stand_ins = StandIns::new(&tenant.digester, bytes, &ranges, None)?;
             let document = Document::from_bytes(&stand_ins.text, &Limits::default()).ok()?;
@@ -684,13 +689,6 @@ struct Learned {
     expected: Estimate,
     lesson: CallLesson,
     prefix: Option<BodyPrefix>,
-}
-
-/// Where the messages of a long body stand, which is valid JSON; none if that is not clear.
-fn message_ranges(body: &Body<'_>) -> Vec<Range<usize>> {
-    let bytes = body.bytes().filter(|it| it.len() >= resume::MIN_BYTES);
-    let ranges = bytes.and_then(|it| array_elements(it, &resume::LISTS, MAX_MESSAGES));
-    ranges.unwrap_or_default()
 }
 
 impl std::fmt::Debug for Engine {

@@ -10,14 +10,16 @@
 //!
 //! Left to be read are messages with what the whole request may depend on: reasoning, documents, files. The list
 //! of messages must be valid JSON if its elements are, and what was remembered is.
+use crate::engine::input::Body;
 use crate::engine::known_tools::KnownTools;
 use crate::engine::note::{MessageDigest, Note, first_looked_at};
-use crate::engine::resume::{Begun, MIN_BYTES};
+use crate::engine::resume::{Begun, LISTS, MIN_BYTES};
+use crate::json::{array_elements, first_elements};
 use crate::known::KnownPrefix;
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::Kind;
 use crate::known::memo::{remember, remembered};
-use crate::request::{Message, Request};
+use crate::request::{MAX_MESSAGES, Message, Request};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,11 +29,22 @@ const MAX_BYTES: usize = 8 << 20;
 /// Likewise more parts.
 const MAX_STAND_INS: usize = 20_000;
 
-/// A body of which none of so many messages is remembered is read at once.
-const SAMPLES: usize = 4;
+/// A body of which none of the first messages is remembered is read at once. The very first does not tell: many
+/// conversations begin with the same system prompt.
+const SAMPLES: Range<usize> = 1..9;
+
+/// With fewer messages it is as well read.
+const LEAST_MESSAGES: usize = 4;
 
 /// The bill of a shorter prefix may be looked at more closely.
 const LEAST_KNOWN_TOKENS: u64 = 1024;
+
+/// Where the messages of a long body stand, which is valid JSON; none if that is not clear.
+pub(super) fn message_ranges(body: &Body<'_>) -> Vec<Range<usize>> {
+    let bytes = body.bytes().filter(|it| it.len() >= MIN_BYTES);
+    let ranges = bytes.and_then(|it| array_elements(it, &LISTS, MAX_MESSAGES));
+    ranges.unwrap_or_default()
+}
 
 /// A body in which messages stand in for those that are known.
 pub(super) struct StandIns {
@@ -54,15 +67,13 @@ impl StandIns {
         ranges: &[Range<usize>],
         begun: Option<&Begun<'_>>,
     ) -> Option<StandIns> {
-        let is_long = (MIN_BYTES..=MAX_BYTES).contains(&body.len());
-        if !is_long || !(SAMPLES..=MAX_STAND_INS).contains(&ranges.len()) {
+        if !is_long(body) || !(LEAST_MESSAGES..=MAX_STAND_INS).contains(&ranges.len()) {
             return None;
         }
         let find = |range: &Range<usize>| find(digester, &body[range.clone()]);
         let digests: Vec<_> = match begun.map_or(&[][..], |it| it.digests(ranges)) {
             [] => {
-                let samples = ranges.iter().step_by(ranges.len() / SAMPLES).skip(1);
-                samples.clone().find_map(find)?;
+                first_messages(ranges).iter().find_map(find)?;
                 ranges.iter().map(find).collect()
             }
             known => {
@@ -81,6 +92,14 @@ impl StandIns {
             has_left,
             tools: tools.map(|(tools, _)| Arc::clone(tools)),
         })
+    }
+
+    /// Whether one of the first messages of `body` is remembered, as far as a look at these tells.
+    pub(super) fn are_likely(digester: &Digester, body: &[u8]) -> bool {
+        let ranges = is_long(body).then(|| first_elements(body, &LISTS, SAMPLES.end));
+        let ranges = ranges.flatten().unwrap_or_default();
+        let mut texts = first_messages(&ranges).iter().map(|it| &body[it.clone()]);
+        texts.any(|text| find(digester, text).is_some())
     }
 
     /// Tools that were left out.
@@ -138,6 +157,14 @@ impl StandIns {
         let is_long = prefix.total.tokens >= LEAST_KNOWN_TOKENS;
         is_plain && is_read && is_long && self.has_left.iter().zip(&self.digests).all(is_same)
     }
+}
+
+fn is_long(body: &[u8]) -> bool {
+    (MIN_BYTES..=MAX_BYTES).contains(&body.len())
+}
+
+fn first_messages(ranges: &[Range<usize>]) -> &[Range<usize>] {
+    &ranges[SAMPLES.start.min(ranges.len())..SAMPLES.end.min(ranges.len())]
 }
 
 fn find(digester: &Digester, text: &[u8]) -> Option<MessageDigest> {

@@ -17,6 +17,30 @@ pub fn array_elements(text: &[u8], names: &[&[u8]], most: usize) -> Option<Vec<R
     scanner.only_array(names, None)
 }
 
+/// The first of these elements, at most so many: what stands behind them is not read, nor is it clear whether there
+/// is another such array.
+pub(crate) fn first_elements(
+    text: &[u8],
+    names: &[&[u8]],
+    most: usize,
+) -> Option<Vec<Range<usize>>> {
+    let mut scanner = Scanner::new(text);
+    scanner.expect(b'{')?;
+    while !names.contains(&scanner.key()?) {
+        scanner.expect(b':')?;
+        scanner.skip()?;
+        scanner.comma()?;
+    }
+    scanner.expect(b':')?;
+    scanner.expect(b'[')?;
+    let mut found = Vec::new();
+    while found.len() < most && scanner.peek()? != b']' {
+        found.push(scanner.element()?);
+        scanner.comma()?;
+    }
+    Some(found)
+}
+
 /// As [`array_elements`], if the first elements are `known`, and the array is the first such member.
 ///
 /// `is_known_end` tells of a place behind the last element whether from there on there is only what is known to
@@ -196,7 +220,7 @@ impl<'t> Scanner<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::{array_elements, more_elements, object_members};
+    use super::{array_elements, first_elements, more_elements, object_members};
 
     fn elements(text: &str) -> Option<Vec<&str>> {
         let names: [&[u8]; 2] = [b"messages", b"input"];
@@ -212,6 +236,25 @@ mod tests {
         assert_eq!(found, Some(expected));
         assert_eq!(elements(r#"{"input":[]}"#), Some(Vec::new()));
         assert_eq!(elements(r#"{"input":[1,2,3,4,5,6]}"#), None);
+    }
+
+    #[test]
+    fn finds_the_first_elements_and_reads_no_further() {
+        let text = r#"{"a":{"input":[7]}, "input" :[1, "]", {"x":[2]} ,"#;
+        let first = |most| {
+            let ranges = first_elements(text.as_bytes(), &[b"messages", b"input"], most)?;
+            Some(Vec::from_iter(ranges.into_iter().map(|it| &text[it])))
+        };
+        let all = ["1", r#""]""#, r#"{"x":[2]}"#];
+        for most in 0..=3 {
+            assert_eq!(first(most).as_deref(), Some(&all[..most]));
+        }
+        assert_eq!(first(4), None);
+        assert_eq!(first_elements(b"{\"a\":[]}", &[b"input"], 1), None);
+        assert_eq!(
+            first_elements(b"{\"input\":[]", &[b"input"], 1),
+            Some(Vec::new())
+        );
     }
 
     #[test]

@@ -27,14 +27,15 @@ mod document;
 mod elements;
 mod number;
 mod parser;
+mod quotes;
 mod tape;
 mod write;
 
 pub use builder::Builder;
 pub use decode::decode_body;
 pub use document::{Document, Items, Kind, Members, Value};
-pub(crate) use elements::more_elements;
 pub use elements::{array_elements, array_items, object_members};
+pub(crate) use elements::{first_elements, more_elements};
 pub use number::write_float;
 pub use tape::HeldText;
 pub(crate) use write::write_string;
