@@ -374,8 +374,6 @@ impl Engine {
         if let (Some(points), [_, reply]) = (&mut expected.cache_points, &lesson.boundaries[..]) {
             points.reply = Some(self.reply_point(reading, points, reply.digest));
         }
-        let digester = &reading.tenant.digester;
-        digester.remember_chain(&reading.prefixes, &reading.digests);
         let prefix = self.body_prefix(source, stand_ins, reading);
         H::locked(|| self.keep(reading, &lesson.boundaries, now));
         Learned {

@@ -29,9 +29,10 @@ const MAX_BYTES: usize = 8 << 20;
 /// Likewise more parts.
 const MAX_STAND_INS: usize = 20_000;
 
-/// A body of which none of the first messages is remembered is read at once. The very first does not tell: many
-/// conversations begin with the same system prompt.
+/// A body is read at once unless one in three of its first messages is remembered. The very first does not tell: many
+/// conversations begin with the same system prompt. One alone does not, for many have the same calls.
 const SAMPLES: Range<usize> = 1..9;
+const LEAST_SHARE: usize = 3;
 
 /// With fewer messages it is as well read.
 const LEAST_MESSAGES: usize = 4;
@@ -73,7 +74,9 @@ impl StandIns {
         let find = |range: &Range<usize>| find(digester, &body[range.clone()]);
         let digests: Vec<_> = match begun.map_or(&[][..], |it| it.digests(ranges)) {
             [] => {
-                first_messages(ranges).iter().find_map(find)?;
+                if !has_known(digester, body, ranges) {
+                    return None;
+                }
                 ranges.iter().map(find).collect()
             }
             known => {
@@ -94,12 +97,10 @@ impl StandIns {
         })
     }
 
-    /// Whether one of the first messages of `body` is remembered, as far as a look at these tells.
+    /// Whether the first messages of `body`, of which no more is read, say that it may be one.
     pub(super) fn are_likely(digester: &Digester, body: &[u8]) -> bool {
         let ranges = is_long(body).then(|| first_elements(body, &LISTS, SAMPLES.end));
-        let ranges = ranges.flatten().unwrap_or_default();
-        let mut texts = first_messages(&ranges).iter().map(|it| &body[it.clone()]);
-        texts.any(|text| find(digester, text).is_some())
+        has_known(digester, body, &ranges.flatten().unwrap_or_default())
     }
 
     /// Tools that were left out.
@@ -163,8 +164,12 @@ fn is_long(body: &[u8]) -> bool {
     (MIN_BYTES..=MAX_BYTES).contains(&body.len())
 }
 
-fn first_messages(ranges: &[Range<usize>]) -> &[Range<usize>] {
-    &ranges[SAMPLES.start.min(ranges.len())..SAMPLES.end.min(ranges.len())]
+/// Whether enough of the first messages of `body`, at `ranges`, are remembered.
+fn has_known(digester: &Digester, body: &[u8], ranges: &[Range<usize>]) -> bool {
+    let first = &ranges[SAMPLES.start.min(ranges.len())..SAMPLES.end.min(ranges.len())];
+    let texts = first.iter().map(|range| &body[range.clone()]);
+    let known = texts.filter(|text| find(digester, text).is_some()).count();
+    known > 0 && known * LEAST_SHARE >= first.len()
 }
 
 fn find(digester: &Digester, text: &[u8]) -> Option<MessageDigest> {

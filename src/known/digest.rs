@@ -26,9 +26,6 @@ const EXPORT_CONTEXT: &str = "tokenctx 2026-11-21 export of known prefixes";
 /// BLAKE3 of a shorter form takes no longer than its fingerprint.
 const MIN_REMEMBERED_BYTES: usize = 256;
 
-/// A conversation with more new messages in a row is new: how it goes on is remembered when it is recorded.
-const MOST_NEW_LINKS: usize = 4;
-
 /// In the tag of what is left as it stands.
 const UNREAD: u8 = 0x80;
 
@@ -167,7 +164,7 @@ impl Digester {
         )
     }
 
-    /// `prefix`, and `prefix` with one, two, ... of `messages` after it. Those that were met before are not hashed.
+    /// `prefix`, and `prefix` with one, two, ... of `messages` after it.
     pub fn chain(
         &self,
         mut prefix: Digest,
@@ -175,32 +172,11 @@ impl Digester {
     ) -> Vec<Digest> {
         let mut prefixes = Vec::with_capacity(messages.len() + 1);
         prefixes.push(prefix);
-        let mut new_links = 0;
         for message in messages {
-            let key = self.words.of_link(prefix, message);
-            let is_looked_for = new_links < MOST_NEW_LINKS;
-            let known = if is_looked_for { remembered(key) } else { None };
-            if let Some((known, _)) = known {
-                (prefix, new_links) = (known, 0);
-            } else {
-                prefix = self.link(prefix, message);
-                if is_looked_for {
-                    remember(key, prefix, 0);
-                    new_links += 1;
-                }
-            }
+            prefix = self.link(prefix, message);
             prefixes.push(prefix);
         }
         prefixes
-    }
-
-    /// Remembers how `prefixes` go on with each of `messages`, as [`Digester::chain`] made them, from the last one
-    /// that is remembered.
-    pub(crate) fn remember_chain(&self, prefixes: &[Digest], messages: &[Digest]) {
-        let links = prefixes.windows(2).zip(messages).rev();
-        let keyed = links.map(|(link, message)| (self.words.of_link(link[0], *message), link[1]));
-        let new = keyed.take_while(|(key, _)| remembered(*key).is_none());
-        new.for_each(|(key, prefix)| remember(key, prefix, 0));
     }
 
     /// Identity of `prefix` and the message after it.
@@ -432,31 +408,5 @@ impl<'k> Form<'k> {
             if tool.builtin.is_some() { b'b' } else { b't' },
             tool.canonical(),
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chain_is_its_links_whatever_is_remembered_of_it() {
-        let digesters = [&b"links of one"[..], b"links of another"].map(Digester::new);
-        let digest = |number: u64| Digest::of(&blake3::hash(&number.to_le_bytes()));
-        let context = digest(0);
-        let all: Vec<_> = (1..=40).map(digest).collect();
-        let branch: Vec<_> = [&all[..10], &all[20..]].concat();
-        for digester in digesters.iter().chain(&digesters) {
-            for messages in [&all[..], &branch, &all[..12], &all[1..], &[]] {
-                let mut links = vec![context];
-                for message in messages {
-                    links.push(digester.link(links[links.len() - 1], *message));
-                }
-                let chain = || digester.chain(context, messages.iter().copied());
-                assert_eq!(chain(), links);
-                digester.remember_chain(&links, messages);
-                assert_eq!(chain(), links);
-            }
-        }
     }
 }

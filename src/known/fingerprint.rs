@@ -39,9 +39,6 @@ const SUMS_BYTES: usize = 32;
 /// Sums of so many blocks are handed to BLAKE3 at once.
 const BATCH_BLOCKS: usize = 64;
 
-/// The sums of so many blocks are hashed at once.
-const FEW_BLOCKS: usize = 8;
-
 /// What is fingerprinted: equal bytes of another kind are others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -74,15 +71,6 @@ impl Words {
         Words(Arc::new(words))
     }
 
-    /// What finds the prefix that `message` makes of the `prefix` before it. Both are uniform, and so is this;
-    /// of one prefix or of one message, two are never the same.
-    pub(crate) fn of_link(&self, prefix: Digest, message: Digest) -> Digest {
-        let factor = u128::from(self.0[0]) << 64 | u128::from(self.0[1] | 1);
-        let [prefix, message] = [prefix, message].map(|it| u128::from_le_bytes(it.0));
-        let link = prefix.wrapping_mul(factor).wrapping_add(message);
-        Digest(link.to_le_bytes())
-    }
-
     /// The fingerprint of bytes that come in pieces, under the `key` of a tenant.
     pub(crate) fn in_pieces(&self, key: &Key, kind: Kind) -> Pieces<'_> {
         let mut sealed = blake3::Hasher::new_keyed(key.bytes());
@@ -97,27 +85,16 @@ impl Words {
 
     /// The fingerprint of `bytes`, under the `key` of a tenant.
     pub(crate) fn of(&self, key: &Key, kind: Kind, bytes: &[u8]) -> Digest {
-        let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-        if blocks.len() > FEW_BLOCKS {
+        if bytes.len() >= BLOCK_BYTES {
             let mut pieces = self.in_pieces(key, kind);
             pieces.push(bytes);
             return pieces.finish();
         }
-        let mut sealed = [0; 1 + (FEW_BLOCKS + 1) * SUMS_BYTES + WORD_BYTES];
+        let mut sealed = [0; 1 + SUMS_BYTES + WORD_BYTES];
         sealed[0] = kind as u8;
-        let sums = blocks.iter().map(|block| sums_of_block(&self.0, block));
-        let sums = sums.chain(std::iter::once_with(|| sums_of(&self.0, rest)));
-        let places = sealed[1..].as_chunks_mut::<SUMS_BYTES>().0;
-        places
-            .iter_mut()
-            .zip(sums)
-            .for_each(|(place, sums)| *place = sums);
-        let end = 1 + (blocks.len() + 1) * SUMS_BYTES;
-        sealed[end..end + WORD_BYTES].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
-        Digest::of(&blake3::keyed_hash(
-            key.bytes(),
-            &sealed[..end + WORD_BYTES],
-        ))
+        sealed[1..=SUMS_BYTES].copy_from_slice(&sums_of(&self.0, bytes));
+        sealed[1 + SUMS_BYTES..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+        Digest::of(&blake3::keyed_hash(key.bytes(), &sealed))
     }
 }
 
