@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     Work = Callable[[], object] | "Timed"
 
-LINES_BYTES = 20_000_000
 KNOWN_TOKENS = 200_000
 SECRET = b"benchmark"
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
@@ -391,9 +390,10 @@ def stalls() -> Iterator[Row]:
     yield Row(name, 2, 1, ours, theirs, most_rounds=8, unit_seconds=1e-3)
 
 
-def request_lines() -> list[bytes]:
+@functools.cache  # the texts take a second and a half a megabyte to find
+def request_lines(byte_count: int) -> list[bytes]:
     """Requests of one to three messages."""
-    random_, made, texts = random.Random(4), [], iter(take("messages", LINES_BYTES))
+    random_, made, texts = random.Random(4), [], iter(take("messages", byte_count))
     for text in texts:
         parts = [text, *itertools.islice(texts, random_.randrange(3))]
         messages = [{"role": "user", "content": part[:4000]} for part in parts]
@@ -401,9 +401,9 @@ def request_lines() -> list[bytes]:
     return made
 
 
-def lines() -> Iterator[Row]:
+def lines(byte_count: int = 20_000_000) -> Iterator[Row]:
     """The whole process, start and all."""
-    made, encode = request_lines(), tiktoken_encoding("o200k_base").encode_ordinary
+    made, encode = request_lines(byte_count), tiktoken_encoding("o200k_base").encode_ordinary
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "lines.jsonl")
         path.write_bytes(b"\n".join(made))
