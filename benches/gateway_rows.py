@@ -1,7 +1,7 @@
 """Rows of what gateways feel: two things to time in turns, and what the ratio must be.
 
-`studies/gateway_speed.py` measures all of them, `test_gateway_speed.py` holds them by floors: both by
-`seconds`. What other gates hold, the column "Floor" of README.md names.
+`studies/gateway_speed.py` measures all of them, `test_gateway_speed.py` holds them by floors: both
+by `seconds`. What other gates hold, the column "Floor" of README.md names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 from blake3 import blake3
@@ -42,7 +42,7 @@ from tokenctx import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Work = Callable[[], object] | "Timed"
+    Work: TypeAlias = Callable[[], object] | "Timed"
 
 KNOWN_TOKENS = 200_000
 SECRET = b"benchmark"
@@ -82,8 +82,8 @@ def seconds(work: Work, repeat: int = 1) -> float:
 class Row:
     """Two things to time in turns; `repeat` runs small ones often, `most_rounds` slow ones seldom.
 
-    `must` and `aim` are the highest ratio of ours to theirs; with `is_speed` the lowest of theirs to
-    ours; with `unit_seconds` the most that ours may take, in that unit.
+    `must` and `aim` are the highest ratio of ours to theirs; with `is_speed` the lowest of theirs
+    to ours; with `unit_seconds` the most that ours may take, in that unit.
     """
 
     name: str
@@ -289,7 +289,7 @@ def tools() -> Iterator[Row]:
     def spend() -> float:
         pairs = [[seconds(work, 50) for work in both] for _ in range(5)]
         many, none = (min(column) for column in zip(*pairs, strict=True))
-        return (many - none) / len(given)
+        return float(many - none) / len(given)
 
     parse = functools.partial(orjson.loads, encoded(given))
     theirs = Timed(lambda: seconds(parse, 20) / len(given))

@@ -1,4 +1,4 @@
-"""What gateways feel, beside parsing the same body: the rows of `gateway_rows.py`, by processor time.
+"""What gateways feel, beside parsing the same body: rows of `gateway_rows.py`, by processor time.
 
 `dev.py study gateway_speed` shows them as ratios; here they keep their floors.
 """

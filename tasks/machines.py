@@ -199,7 +199,8 @@ def arm_counter() -> tuple[str | Path, ...]:
     plugin = ROOT / "target/count_instructions.so"
     flags = ("-shared", "-fPIC", "-O2", "-o", plugin)
     run("the plugin", "cc", *flags, ROOT / "benches/count_instructions.c", quiet=True)
-    zig_cargo("count_file for aarch64", ARM, "build", "--release", flags=("--example", "count_file"))
+    example = ("--example", "count_file")
+    zig_cargo("count_file for aarch64", ARM, "build", "--release", flags=example)
     program = ROOT / "target" / ARM / "release/examples/count_file"
     return ("qemu-aarch64", "-L", arm_libraries(), "-plugin", plugin, program)
 

@@ -2,9 +2,9 @@
 
     python3 dev.py study arm_instructions
 
-`count_file.rs` runs under qemu-user with a plugin that counts. A row is what 2.2 MB take less what the
-first 1 MB of them take: start, tables and the first meeting of words are in both. This tells
-instructions, not time. The corpora differ between installations (see README.md).
+`count_file.rs` runs under qemu-user with a plugin that counts. A row is what 2.2 MB take less
+what the first 1 MB of them take: start, tables and the first meeting of words are in both. This
+tells instructions, not time. The corpora differ between installations (see README.md).
 """
 
 from __future__ import annotations
