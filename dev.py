@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tasks.environment import built_wheel, newest, setup
-from tasks.machines import lint_arm, same_again, wheels
+from tasks.machines import arm_counter, lint_arm, same_again, wheels
 from tasks.packages import crate, release, sdist, wheel
 from tasks.steps import (
     BIN,
@@ -54,6 +54,7 @@ CI_STEPS = (
 STUDIES = {  # what benches/studies holds, and the extras and groups that each needs
     "accuracy": ("cli",),
     "adversarial": (),
+    "arm_instructions": ("bench", "test"),  # whose packages have the text
     "bounds": ("cli", "test"),
     "budgets": ("redis",),
     "busy_loop": ("test",),
@@ -278,6 +279,8 @@ def study(options: argparse.Namespace) -> None:
     setup(*STUDIES[options.name])
     if options.newest:
         newest(*STUDIES[options.name])
+    if options.name == "arm_instructions":
+        options.words = ["--", *map(str, arm_counter())]
     script = ROOT / f"benches/studies/{options.name}.py"
     run(options.name, PYTHON, script, *options.words, imports=str(ROOT / "benches"))
 

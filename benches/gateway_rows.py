@@ -1,6 +1,7 @@
 """Rows of what gateways feel: two things to time in turns, and what the ratio must be.
 
-`studies/gateway_speed.py` measures all of them, `test_gateway_speed.py` holds some by floors.
+`studies/gateway_speed.py` measures all of them, `test_gateway_speed.py` holds them by floors: both
+by `seconds`. What other gates hold, the column "Floor" of README.md names.
 """
 
 from __future__ import annotations
@@ -8,16 +9,25 @@ from __future__ import annotations
 import base64
 import copy
 import functools
+import itertools
 import json
 import random
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 from blake3 import blake3
 
 from conversations import agent_conversation, encoded, prose, with_new_turn
+from corpora import take
+from counters import tiktoken_encoding
 from test_conversion import DIRECTIONS, conversation
 from test_reading import chunks
 from tokenctx import (
@@ -32,7 +42,7 @@ from tokenctx import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Work = Callable[[], object]
+    Work: TypeAlias = Callable[[], object] | "Timed"
 
 KNOWN_TOKENS = 200_000
 SECRET = b"benchmark"
@@ -40,8 +50,41 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
 
 @dataclass(frozen=True)
+class Timed:
+    """Work that tells the seconds that count; what it does besides is not meant."""
+
+    spend: Callable[[], float]
+
+
+def prepared(call: Callable[[Any], object], prepare: Callable[[], Any]) -> Timed:
+    """`call` on what `prepare` has made anew, which is not timed."""
+
+    def spend() -> float:
+        given = prepare()
+        began = time.thread_time()
+        call(given)
+        return time.thread_time() - began
+
+    return Timed(spend)
+
+
+def seconds(work: Work, repeat: int = 1) -> float:
+    """Processor time of one call, or what the work tells itself."""
+    if isinstance(work, Timed):
+        return work.spend()
+    began = time.thread_time()
+    for _ in range(repeat):
+        work()
+    return (time.thread_time() - began) / repeat
+
+
+@dataclass(frozen=True)
 class Row:
-    """Two things to time in turns; `per` divides the first, `repeat` runs small ones often."""
+    """Two things to time in turns; `repeat` runs small ones often, `most_rounds` slow ones seldom.
+
+    `must` and `aim` are the highest ratio of ours to theirs; with `is_speed` the lowest of theirs
+    to ours; with `unit_seconds` the most that ours may take, in that unit.
+    """
 
     name: str
     must: float
@@ -49,9 +92,9 @@ class Row:
     ours: Work
     theirs: Work
     repeat: int = 1
-    per: float = 1
+    most_rounds: int = 60
     is_speed: bool = False
-    unit: str = ""
+    unit_seconds: float = 0
 
 
 def big() -> dict[str, Any]:
@@ -132,18 +175,14 @@ def growing() -> Iterator[bytes]:
 def big_record() -> Iterator[Row]:
     made, turns = estimator(), growing()
     made.record(next(turns), KNOWN_TOKENS)
-    spent = 0.0
 
-    def record() -> None:
-        nonlocal spent
+    def estimated() -> bytes:
         turn = next(turns)
         made.estimate(turn)
-        began = time.thread_time()
-        made.record(turn, KNOWN_TOKENS)
-        spent = time.thread_time() - began
+        return turn
 
-    record.seconds = lambda: spent  # type: ignore[attr-defined]
-    yield Row("record of a 0.9 MB body just estimated", 0.4, 0.2, record, loads())
+    work = prepared(functools.partial(made.record, usage=KNOWN_TOKENS), estimated)
+    yield Row("record of a 0.9 MB body just estimated", 0.4, 0.2, work, loads())
 
 
 def next_turn() -> Iterator[Row]:
@@ -209,18 +248,53 @@ def unknown() -> Iterator[Row]:
                 message["content"] = f"{at} {random_.random()} {message['content']}"
         return encoded(new)
 
-    made, spent = estimator(), 0.0
+    made = estimator()
     made.estimate(fresh())
+    work = prepared(made.estimate, fresh)
+    yield Row("unknown body, new texts, warm tables", 2.5, 1.5, work, loads())
 
-    def count() -> None:
-        nonlocal spent
-        given = fresh()
-        began = time.thread_time()
-        made.estimate(given)
-        spent = time.thread_time() - began
 
-    count.seconds = lambda: spent  # type: ignore[attr-defined]
-    yield Row("unknown body, new texts, warm tables", 2.5, 1.5, count, loads())
+FIRST = """
+import sys, time, orjson
+from tokenctx import HybridTokenEstimator
+body = open(sys.argv[1], "rb").read()
+made = HybridTokenEstimator(secret=b"benchmark")
+for _ in range(5): orjson.loads(body)
+work = {"estimate": made.estimate, "loads": orjson.loads}[sys.argv[2]]
+began = time.thread_time(); work(body); print(time.thread_time() - began)
+"""
+
+
+def first() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "body.json")
+        path.write_bytes(encoded(with_new_turn(big())))
+
+        def process(work: str) -> float:
+            command = [sys.executable, "-c", FIRST, str(path), work]
+            return float(subprocess.run(command, capture_output=True, check=True).stdout)
+
+        ours, theirs = (Timed(functools.partial(process, it)) for it in ("estimate", "loads"))
+        yield Row("first estimate of a process", 6, 3, ours, theirs, most_rounds=10)
+
+
+def tools() -> Iterator[Row]:
+    """One tool: a body with many beside one without, nothing else new."""
+    body, given = agent_conversation(40, 60_000), big()["tools"]
+    bare = {name: value for name, value in body.items() if name != "tools"}
+    both = [
+        known(encoded(it), encoded(with_new_turn(it))) for it in ({**body, "tools": given}, bare)
+    ]
+
+    def spend() -> float:
+        pairs = [[seconds(work, 50) for work in both] for _ in range(5)]
+        many, none = (min(column) for column in zip(*pairs, strict=True))
+        return float(many - none) / len(given)
+
+    parse = functools.partial(orjson.loads, encoded(given))
+    theirs = Timed(lambda: seconds(parse, 20) / len(given))
+    name = "an unchanged tool on a known turn, us"
+    yield Row(name, 0.5, 0.1, Timed(spend), theirs, unit_seconds=1e-6)
 
 
 def image_bytes() -> bytes:
@@ -256,30 +330,98 @@ def windows() -> Iterator[Row]:
         yield Row(f"ContextWindow.{name} / estimate of the same dict", must, aim, work, estimate)
 
 
-class Transform:
-    """litellm's step on a copy of a body, without the time that the copy takes."""
-
-    def __init__(self, transform: Callable[[Any], Any], body: Any) -> None:
-        self._transform, self._body = transform, body
-        self._spent = 0.0
-
-    def __call__(self) -> None:
-        given = copy.deepcopy(self._body)
-        began = time.thread_time()
-        self._transform(given)
-        self._spent = time.thread_time() - began
-
-    def seconds(self) -> float:
-        return self._spent
-
-
 def conversions() -> Iterator[Row]:
     for group, (_, target, theirs) in DIRECTIONS.items():
         body = conversation(group)
         ours = functools.partial(converted, body, target)
-        other = Transform(theirs(), body)
+        other = prepared(theirs(), functools.partial(copy.deepcopy, body))
         yield Row(f"{group} / litellm's step", 2, 4, ours, other, is_speed=True)
 
 
 def converted(body: Any, target: Any) -> Any:
     return convert_messages(body, to=target).messages
+
+
+def held(call: Work) -> Timed:
+    """The longest processor time of a call in which another thread waits for the interpreter.
+
+    The least of three calls: where the system stops that thread, work that holds nothing counts.
+    """
+    clock = time.pthread_getcpuclockid(threading.get_ident())
+    longest, is_done = 0.0, False
+
+    def spin() -> None:
+        nonlocal longest
+        last = time.clock_gettime(clock)
+        while not is_done:
+            now = time.clock_gettime(clock)
+            longest = max(longest, now - last)
+            last = now
+
+    def stall() -> float:
+        nonlocal longest, is_done
+        longest, is_done = 0.0, False
+        other = threading.Thread(target=spin)
+        other.start()
+        time.sleep(0.002)
+        seconds(call)
+        is_done = True
+        other.join()
+        return longest
+
+    def spend() -> float:
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(0.0005)
+        try:
+            return min(stall() for _ in range(3))
+        finally:
+            sys.setswitchinterval(interval)
+
+    return Timed(spend)
+
+
+def stalls() -> Iterator[Row]:
+    """A parser holds the interpreter for all of its time."""
+    body = agent_conversation(4350, 10_000_000)
+    then = with_new_turn(body)
+    ours = held(known(body, then))
+    theirs = held(functools.partial(orjson.loads, encoded(then)))
+    name = "interpreter held by one call, 10 MB dict, ms"
+    yield Row(name, 2, 1, ours, theirs, most_rounds=8, unit_seconds=1e-3)
+
+
+@functools.cache  # the texts take a second and a half a megabyte to find
+def request_lines(byte_count: int) -> list[bytes]:
+    """Requests of one to three messages."""
+    random_, made, texts = random.Random(4), [], iter(take("messages", byte_count))
+    for text in texts:
+        parts = [text, *itertools.islice(texts, random_.randrange(3))]
+        messages = [{"role": "user", "content": part[:4000]} for part in parts]
+        made.append(encoded({"model": "gpt-4o", "messages": messages}))
+    return made
+
+
+def lines(byte_count: int = 20_000_000) -> Iterator[Row]:
+    """The whole process, start and all."""
+    made, encode = request_lines(byte_count), tiktoken_encoding("o200k_base").encode_ordinary
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "lines.jsonl")
+        path.write_bytes(b"\n".join(made))
+        command = [str(Path(sys.executable).with_name("tokenctx")), "count", "--json", str(path)]
+
+        def processor_seconds() -> float:
+            spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return spent.ru_utime + spent.ru_stime
+
+        def ours() -> float:
+            began = processor_seconds()
+            subprocess.run(command, capture_output=True, check=True)
+            return processor_seconds() - began
+
+        def theirs() -> None:
+            for line in made:
+                for message in orjson.loads(line)["messages"]:
+                    len(encode(message["content"]))
+
+        name = "count --json on lines, x as fast as orjson + tiktoken"
+        yield Row(name, 3, 4, Timed(ours), theirs, most_rounds=5, is_speed=True)

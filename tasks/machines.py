@@ -177,15 +177,32 @@ def exact_on_arm() -> None:
         inside(root, "exactness on aarch64", "env", "PYTHONPATH=tests", STABLE[1], *words)
 
 
+def arm_libraries() -> Path:
+    """A root for aarch64 with the C library: of an earlier stage, or a new one."""
+    root = ROOTS / f"{STABLE[0]}-arm64"
+    if (root / "lib/ld-linux-aarch64.so.1").exists():
+        return root
+    return unpacked(STABLE[0], "arm64", "libc6", "libgcc-s1")
+
+
 def rust_on_arm() -> None:
     """All Rust tests of the core pass on aarch64."""
     require("qemu-aarch64-static")
-    root = ROOTS / f"{STABLE[0]}-arm64"  # of the stage before, or a new one
-    if not (root / "lib/ld-linux-aarch64.so.1").exists():
-        root = unpacked(STABLE[0], "arm64", "libc6", "libgcc-s1")
-    runner = f"qemu-aarch64-static -L {root}"
+    runner = f"qemu-aarch64-static -L {arm_libraries()}"
     variables = {**SOON, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER": runner}
     zig_cargo("Rust tests on aarch64", ARM, "test", "--release", variables=variables)
+
+
+def arm_counter() -> tuple[str | Path, ...]:
+    """The command that runs `count_file` for aarch64 and tells the instructions of it."""
+    require("qemu-aarch64")
+    plugin = ROOT / "target/count_instructions.so"
+    flags = ("-shared", "-fPIC", "-O2", "-o", plugin)
+    run("the plugin", "cc", *flags, ROOT / "benches/count_instructions.c", quiet=True)
+    example = ("--example", "count_file")
+    zig_cargo("count_file for aarch64", ARM, "build", "--release", flags=example)
+    program = ROOT / "target" / ARM / "release/examples/count_file"
+    return ("qemu-aarch64", "-L", arm_libraries(), "-plugin", plugin, program)
 
 
 def on_musl() -> None:

@@ -14,6 +14,7 @@ BINFMT = Path("/proc/sys/fs/binfmt_misc")
 CALL = ("/usr/bin/env", "-C", "/work", "PIP_BREAK_SYSTEM_PACKAGES=1", "PYTHONDONTWRITEBYTECODE=1")
 TOOLS = {  # what a command is of, in Debian
     "debootstrap": "debootstrap",
+    "qemu-aarch64": "qemu-user",  # takes plugins, which the static one does not
     "qemu-aarch64-static": "qemu-user-static",
     "x86_64-w64-mingw32-gcc": "gcc-mingw-w64-x86-64",
 }

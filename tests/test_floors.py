@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import tomli
 
 SCRIPT = Path(__file__).parents[1] / "benches" / "check_floors.py"
 FLOOR = "[digest-chat]\nratio = 4.0\nhighest = 4.0\n"
@@ -82,3 +84,19 @@ def test_the_floor_file_of_the_repository_can_be_read(tmp_path: Path) -> None:
     done = check(tmp_path, (SCRIPT.parent / "floors.toml").read_text("utf-8"), 0.004)
     assert "FAIL" in done.stdout  # its groups are not in this measurement
     assert not done.stderr
+
+
+GATEWAY_ROWS = re.search(
+    r"^## What gateways feel$.*?^\| ---.*?\n(.*?)\n\n",
+    (SCRIPT.parent / "README.md").read_text("utf-8"),
+    re.MULTILINE | re.DOTALL,
+)[1].splitlines()  # type: ignore[index]  # without the table there is nothing to test
+
+
+@pytest.mark.parametrize("row", GATEWAY_ROWS, ids=lambda row: row.split("|")[1].strip())
+def test_every_row_of_what_gateways_feel_has_a_floor(row: str) -> None:
+    _, _, beside, *_, cell, _ = row.split("|")
+    floors = tomli.loads((SCRIPT.parent / "floors.toml").read_text("utf-8"))
+    groups = re.findall(r"`([\w-]+)`", cell)
+    assert groups or "gigatoken" in beside, "the row names no floor"
+    assert set(groups) <= floors.keys()

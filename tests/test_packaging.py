@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 LICENSES = ROOT / "licenses"
 MANIFEST = json.loads((LICENSES / "manifest.json").read_text("utf-8"))
 DATA_FOLDERS = ("benches", "python", "src", "tests")
-CODE = {".md", ".py", ".pyi", ".rs", ".toml", ".pyc", ".pyd", ".so", ".typed"}
+CODE = {".c", ".md", ".py", ".pyi", ".rs", ".toml", ".pyc", ".pyd", ".so", ".typed"}
 
 
 def cargo(*words: str) -> str:

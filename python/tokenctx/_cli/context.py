@@ -8,19 +8,19 @@ import zlib
 from collections import deque
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
 from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans
 from tokenctx._cli.context_view import screen, view
-from tokenctx._cli.help_texts import DIALECT, PRESET, PROVIDER
+from tokenctx._cli.help_texts import DIALECT, PROVIDER
 from tokenctx._cli.inputs import STANDARD_INPUT, is_request, priced, read_input
 from tokenctx._cli.money import cache_line, cost_lines, expected
 from tokenctx._cli.screen import complain, print_line
 from tokenctx._context.limits import model_limits
-from tokenctx._context.thresholds import PresetName  # noqa: TC001
+from tokenctx._context.thresholds import PresetName
 from tokenctx._context.window import ContextWindow
 from tokenctx._errors import Error
 from tokenctx._evaluation.recordings import RecordingError, recording_in
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tokenctx._models import Estimate
 
 UNREADABLE: Final = (Error, OSError, EOFError, zlib.error, RecordingError)
+PRESET: Final = f"Compact as this agent does: {', '.join(get_args(PresetName))}."
 MESSAGES: Final = "`messages`, `contents` or `input`"
 FAULTY: Final = (*UNREADABLE, AttributeError, KeyError, TypeError, ValueError)
 """What a file can do that has the right fields with the wrong things in them."""

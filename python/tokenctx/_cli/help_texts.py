@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from tokenctx._context.thresholds import PresetName
 from tokenctx._models import Dialect, EncodingName
 
 DIALECT: Final = f"{', '.join(get_args(Dialect))}. (default: detected)"
 ENCODING: Final = f"Count as text by {', '.join(get_args(EncodingName))}."
-PRESET: Final = f"Compact as this agent does: {', '.join(get_args(PresetName))}."
 PROVIDER: Final = "Who answers: vertex, bedrock, groq, ... (default: what the model says)"
 
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._core import count_tokens
-from tokenctx._cost.prices import default_prices
 from tokenctx._errors import Error, RequestError
 from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx._evaluation.recordings import read_json
+from tokenctx._tables import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -284,6 +283,8 @@ def priced(estimate: Estimate, provider: str | None) -> Cost | None:
     """What a call costs; None if nobody knows."""
     if not estimate.model:
         return None
+    from tokenctx._cost.prices import default_prices  # which a count alone does not need
+
     return default_prices().cost(estimate, provider=provider)
 
 

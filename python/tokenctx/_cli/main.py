@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from typer import Typer
 
 INSTALL = 'tokenctx: the command needs typer and rich; install them: pip install "tokenctx[cli]"'
 
+GARBAGE_OBJECTS: Final = 100_000
+"""What is imported stays: to look for garbage in it was a twentieth of the start."""
+
 
 def main() -> None:
     """Run the command and leave with its exit code: 0, 1 (a file failed) or 2 (bad usage)."""
+    gc.set_threshold(GARBAGE_OBJECTS)
     try:
         app = _application()  # typer and rich are optional
     except ModuleNotFoundError as error:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from tokenctx._errors import Error
-from tokenctx._evaluation.recordings import RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,6 +141,8 @@ def complain(name: str, error: BaseException) -> None:
 
 def reason(error: BaseException) -> str:
     """An exception as a sentence."""
+    from tokenctx._evaluation.recordings import RecordingError  # where something is wrong only
+
     if isinstance(error, OSError):
         return error.strerror or str(error)
     if isinstance(error, (Error, RecordingError, EOFError, zlib.error)):

@@ -27,10 +27,10 @@ from tokenctx._evaluation.recordings import (
     Json,
     RecordingError,
     message_list,
-    read_json,
     relation,
 )
 from tokenctx._evaluation.spans import span_call, spans_in
+from tokenctx._tables import read_json
 from tokenctx._usage.normal import normalize_usage
 
 if TYPE_CHECKING:

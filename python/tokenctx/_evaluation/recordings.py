@@ -24,7 +24,6 @@ stand-ins (`{"_image": {...}}`); they become bytes of the same identity and pict
 from __future__ import annotations
 
 import base64
-import codecs
 import functools
 import gzip
 import hashlib
@@ -33,6 +32,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from tokenctx._parts import ID_FIELDS
+from tokenctx._tables import read_json
 from tokenctx._usage.normal import Usage, normalize_usage
 
 if TYPE_CHECKING:
@@ -155,19 +155,6 @@ def recording_in(name: str, content: bytes) -> Recording:
 def _content(path: Path) -> bytes:
     with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
         return file.read()
-
-
-def read_json(content: bytes) -> tuple[Any, str]:
-    """The value in `content` and nothing, or None and the reason, with the byte of the fault."""
-    try:
-        text = content.removeprefix(codecs.BOM_UTF8).decode()
-        return json.loads(text), ""
-    except UnicodeDecodeError as error:
-        return None, f"not UTF-8 at byte {error.start}"
-    except json.JSONDecodeError as error:
-        return None, f"not JSON at byte {len(text[: error.pos].encode())}: {error.msg}"
-    except (ValueError, RecursionError) as error:  # digits or depth beyond what Python takes
-        return None, f"not JSON: {error}"
 
 
 def _line(number: int, text: bytes) -> Json:
