@@ -44,6 +44,7 @@ impl VectorLevel {
     }
 
     /// Whether this machine has it.
+    #[inline]
     pub fn is_available(self) -> bool {
         match self {
             VectorLevel::Base => true,
@@ -59,7 +60,7 @@ impl VectorLevel {
     /// The one that texts are counted with.
     pub fn used() -> VectorLevel {
         let mut all = VectorLevel::ALL.into_iter().rev();
-        let used = all.find(|level| level.is_admitted() && level.is_available());
+        let used = all.find(|level| level.is_used());
         used.unwrap_or(VectorLevel::Base)
     }
 
@@ -71,6 +72,12 @@ impl VectorLevel {
             HIGHEST.store(self as u8, Ordering::Relaxed);
         }
         is_available
+    }
+
+    /// Whether this machine has it, and no lower one was chosen.
+    #[inline]
+    pub(crate) fn is_used(self) -> bool {
+        self.is_admitted() && self.is_available()
     }
 
     /// Whether no lower one was chosen.

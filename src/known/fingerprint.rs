@@ -4,37 +4,30 @@
 //! long. So bytes are first compressed by NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz,
 //! Rogaway, 1999), 64 times, and BLAKE3 hashes what is left of them, together with their length.
 //!
-//! NH of a block is the sum of (a + k)(b + l) mod 2^128, over its pairs of words a, b and of key words k, l,
-//! which are added mod 2^64. Two blocks of one length that differ have the same sum under one key in 2^64;
-//! here it is made twice, the second time with the key moved on by a pair, and both sums are the same under
-//! one key in 2^128 (theorems 4.2 and 4.3 there). Texts of other lengths differ in what BLAKE3 hashes, those
-//! of one length in a block at least. So two texts share a fingerprint with a chance of 2^-128, and as much
+//! NH of a block is the sum of (a + k)(b + l) mod 2^64, over its pairs of words a, b of 32 bits and of key words
+//! k, l, which are added mod 2^32. Two blocks of one length that differ have the same sum under one key in 2^32
+//! (theorem 4.2 there). Here it is made four times, each time with the key moved on by a stripe of pairs: the
+//! last pair that differs meets key words that no pass before has added to a pair that differs, so that all four
+//! sums are the same under one key in 2^128 (as theorem 4.3). Texts of other lengths differ in what BLAKE3 hashes,
+//! those of one length in a block at least. So two texts share a fingerprint with a chance of 2^-128, and as much
 //! again for the 16 bytes that are kept of BLAKE3: no more than two digests, for whoever does not know the
 //! key. Nobody learns of it by what fingerprints do, since BLAKE3 is a keyed function of the sums.
 //!
 //! A fingerprint never leaves the process and says nothing by itself: it finds a digest, which is BLAKE3 of
 //! what a message means.
 //!
-//! Tried: one sum with a word of 2^-64, which is a third quicker and less than a digest promises; polynomials
-//! over a prime, which need a product for each word one after the other.
+//! Tried: two passes for 2^-64, which is quicker and less than a digest promises; polynomials over a prime, which
+//! need a product for each word one after the other.
 use crate::known::identity::Digest;
 use crate::known::key::Key;
+use crate::known::sums::{BLOCK_BYTES, KeyStripes, SUMS_BYTES, sums_of};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// BLAKE3 key derivation context.
-const CONTEXT: &str = "tokenctx 2026-11-24 words of fingerprints";
+const CONTEXT: &str = "tokenctx 2026-11-25 words of fingerprints";
 
-const WORD_BYTES: usize = 8;
-const PAIR_BYTES: usize = 2 * WORD_BYTES;
-
-/// Most messages are one block, so BLAKE3 compresses once.
-const BLOCK_BYTES: usize = 2048;
-const BLOCK_PAIRS: usize = BLOCK_BYTES / PAIR_BYTES;
-
-/// The words of one block, and a pair more for the second sum.
-const KEY_WORDS: usize = 2 * (BLOCK_PAIRS + 1);
-const SUMS_BYTES: usize = 32;
+const LENGTH_BYTES: usize = 8;
 
 /// Sums of so many blocks are handed to BLAKE3 at once.
 const BATCH_BLOCKS: usize = 64;
@@ -57,17 +50,13 @@ pub(crate) enum Kind {
 
 /// The words that NH adds, of one secret. Tenants share them: what BLAKE3 makes of the sums has a key of each.
 #[derive(Clone)]
-pub(crate) struct Words(Arc<Zeroizing<[u64; KEY_WORDS]>>);
+pub(crate) struct Words(Arc<Zeroizing<KeyStripes>>);
 
 impl Words {
     /// Words that are derived from `key`.
     pub(crate) fn new(key: &Key) -> Words {
-        let mut bytes = Zeroizing::new([0; KEY_WORDS * WORD_BYTES]);
-        key.derive(CONTEXT, &mut bytes[..]);
-        let mut words = Zeroizing::new([0; KEY_WORDS]);
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
+        let mut words = Zeroizing::new([[0; _]; _]);
+        key.derive(CONTEXT, words.as_flattened_mut());
         Words(Arc::new(words))
     }
 
@@ -90,7 +79,7 @@ impl Words {
             pieces.push(bytes);
             return pieces.finish();
         }
-        let mut sealed = [0; 1 + SUMS_BYTES + WORD_BYTES];
+        let mut sealed = [0; 1 + SUMS_BYTES + LENGTH_BYTES];
         sealed[0] = kind as u8;
         sealed[1..=SUMS_BYTES].copy_from_slice(&sums_of(&self.0, bytes));
         sealed[1 + SUMS_BYTES..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
@@ -101,7 +90,7 @@ impl Words {
 /// See [`Words::in_pieces`].
 #[derive(Clone)]
 pub(crate) struct Pieces<'k> {
-    words: &'k [u64; KEY_WORDS],
+    words: &'k KeyStripes,
     sealed: blake3::Hasher,
     /// What is no whole block yet.
     rest: Vec<u8>,
@@ -130,7 +119,7 @@ impl Pieces<'_> {
         let mut batch = [[0; SUMS_BYTES]; BATCH_BLOCKS];
         for blocks in blocks.chunks(BATCH_BLOCKS) {
             for (sums, block) in batch.iter_mut().zip(blocks) {
-                *sums = sums_of_block(self.words, block);
+                *sums = sums_of(self.words, block);
             }
             self.sealed.update(batch[..blocks.len()].as_flattened());
         }
@@ -139,59 +128,12 @@ impl Pieces<'_> {
     /// Of all that was pushed so far.
     pub(crate) fn finish(&self) -> Digest {
         let mut sealed = self.sealed.clone();
-        let mut last = [0; SUMS_BYTES + WORD_BYTES];
+        let mut last = [0; SUMS_BYTES + LENGTH_BYTES];
         last[..SUMS_BYTES].copy_from_slice(&sums_of(self.words, &self.rest));
         last[SUMS_BYTES..].copy_from_slice(&self.length.to_le_bytes());
         sealed.update(&last);
         Digest::of(&sealed.finalize())
     }
-}
-
-/// Both sums of at most a block, which ends with zeros.
-fn sums_of(words: &[u64; KEY_WORDS], bytes: &[u8]) -> [u8; SUMS_BYTES] {
-    let (pairs, rest) = bytes.as_chunks::<PAIR_BYTES>();
-    let mut sums = [0; 2];
-    for (pair, words) in pairs.iter().zip(words.as_chunks::<2>().0.windows(2)) {
-        add(&mut sums, pair, words[0], words[1]);
-    }
-    if !rest.is_empty() {
-        let mut pair = [0; PAIR_BYTES];
-        pair[..rest.len()].copy_from_slice(rest);
-        let at = 2 * pairs.len();
-        let [first, second, third, fourth] = [0, 1, 2, 3].map(|nth| words[at + nth]);
-        add(&mut sums, &pair, [first, second], [third, fourth]);
-    }
-    written(sums)
-}
-
-/// Both sums of a whole block.
-fn sums_of_block(words: &[u64; KEY_WORDS], block: &[u8; BLOCK_BYTES]) -> [u8; SUMS_BYTES] {
-    let mut sums = [0; 2];
-    let pairs = block.as_chunks::<PAIR_BYTES>().0;
-    let words = words.as_chunks::<2>().0;
-    for nth in 0..BLOCK_PAIRS {
-        add(&mut sums, &pairs[nth], words[nth], words[nth + 1]);
-    }
-    written(sums)
-}
-
-#[inline(always)]
-fn add(sums: &mut [u128; 2], pair: &[u8; PAIR_BYTES], words: [u64; 2], later: [u64; 2]) {
-    let halves = pair.as_chunks().0;
-    let [first, second] = [0, 1].map(|half: usize| u64::from_le_bytes(halves[half]));
-    for (sum, [one, other]) in sums.iter_mut().zip([words, later]) {
-        let one = u128::from(first.wrapping_add(one));
-        let other = u128::from(second.wrapping_add(other));
-        *sum = sum.wrapping_add(one.wrapping_mul(other));
-    }
-}
-
-fn written([first, second]: [u128; 2]) -> [u8; SUMS_BYTES] {
-    let mut bytes = [0; SUMS_BYTES];
-    let (head, tail) = bytes.split_at_mut(SUMS_BYTES / 2);
-    head.copy_from_slice(&first.to_le_bytes());
-    tail.copy_from_slice(&second.to_le_bytes());
-    bytes
 }
 
 #[cfg(test)]
@@ -217,23 +159,6 @@ mod tests {
                 assert_eq!(pieces.finish(), whole);
             }
         }
-    }
-
-    #[test]
-    fn sums_are_those_of_the_definition() {
-        let made = Words::new(&key(b"a secret"));
-        let block = std::array::from_fn(|at| (at * 7).to_le_bytes()[0]);
-        let (bytes, _) = block.as_chunks();
-        let words: Vec<_> = bytes.iter().map(|it| u64::from_le_bytes(*it)).collect();
-        let sum = |moved: usize| {
-            (0..BLOCK_PAIRS).fold(0_u128, |sum, nth| {
-                let added = |at: usize| u128::from(words[at].wrapping_add(made.0[at + moved]));
-                sum.wrapping_add(added(2 * nth).wrapping_mul(added(2 * nth + 1)))
-            })
-        };
-        let expected = written([sum(0), sum(2)]);
-        assert_eq!(sums_of_block(&made.0, &block), expected);
-        assert_eq!(sums_of(&made.0, &block), expected);
     }
 
     #[test]

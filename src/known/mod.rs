@@ -11,6 +11,7 @@ pub(crate) mod memo;
 pub mod sealed;
 mod shard;
 mod store;
+mod sums;
 pub mod tenant;
 mod total;
 pub mod tracker;
