@@ -28,8 +28,8 @@ const CONTEXT: &str = "tokenctx 2026-11-24 words of fingerprints";
 const WORD_BYTES: usize = 8;
 const PAIR_BYTES: usize = 2 * WORD_BYTES;
 
-/// Most messages are one block, so BLAKE3 compresses once.
-const BLOCK_BYTES: usize = 2048;
+/// Nearly all messages are one block, so BLAKE3 compresses once.
+const BLOCK_BYTES: usize = 8192;
 const BLOCK_PAIRS: usize = BLOCK_BYTES / PAIR_BYTES;
 
 /// The words of one block, and a pair more for the second sum.
@@ -96,6 +96,14 @@ impl Words {
         sealed[1 + SUMS_BYTES..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
         Digest::of(&blake3::keyed_hash(key.bytes(), &sealed))
     }
+
+    /// Appends both sums of each block of `bytes`, which say nothing to whoever does not know the words, and are
+    /// to be hashed by BLAKE3 together with the length.
+    pub(crate) fn write_sums(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        for block in bytes.chunks(BLOCK_BYTES) {
+            out.extend_from_slice(&sums_of(&self.0, block));
+        }
+    }
 }
 
 /// See [`Words::in_pieces`].
@@ -130,7 +138,7 @@ impl Pieces<'_> {
         let mut batch = [[0; SUMS_BYTES]; BATCH_BLOCKS];
         for blocks in blocks.chunks(BATCH_BLOCKS) {
             for (sums, block) in batch.iter_mut().zip(blocks) {
-                *sums = sums_of_block(self.words, block);
+                *sums = sums_of(self.words, block);
             }
             self.sealed.update(batch[..blocks.len()].as_flattened());
         }
@@ -160,17 +168,6 @@ fn sums_of(words: &[u64; KEY_WORDS], bytes: &[u8]) -> [u8; SUMS_BYTES] {
         let at = 2 * pairs.len();
         let [first, second, third, fourth] = [0, 1, 2, 3].map(|nth| words[at + nth]);
         add(&mut sums, &pair, [first, second], [third, fourth]);
-    }
-    written(sums)
-}
-
-/// Both sums of a whole block.
-fn sums_of_block(words: &[u64; KEY_WORDS], block: &[u8; BLOCK_BYTES]) -> [u8; SUMS_BYTES] {
-    let mut sums = [0; 2];
-    let pairs = block.as_chunks::<PAIR_BYTES>().0;
-    let words = words.as_chunks::<2>().0;
-    for nth in 0..BLOCK_PAIRS {
-        add(&mut sums, &pairs[nth], words[nth], words[nth + 1]);
     }
     written(sums)
 }
@@ -206,12 +203,12 @@ mod tests {
     fn bytes_in_pieces_are_the_bytes() {
         let key = key(b"a secret");
         let words = Words::new(&key);
-        let bytes: Vec<u8> = (0..9_000_u32)
+        let bytes: Vec<u8> = (0..30_000_u32)
             .map(|at| (at * at).to_be_bytes()[2])
             .collect();
-        for end in [0, 1, 15, 16, 17, 2047, 2048, 2049, 4096, 9_000] {
+        for end in [0, 1, 15, 16, 17, 8191, 8192, 8193, 16_384, 30_000] {
             let whole = words.of(&key, Kind::Body, &bytes[..end]);
-            for step in [1, 7, 2048, 5000] {
+            for step in [1, 7, 8192, 20_000] {
                 let mut pieces = words.in_pieces(&key, Kind::Body);
                 bytes[..end].chunks(step).for_each(|it| pieces.push(it));
                 assert_eq!(pieces.finish(), whole);
@@ -220,9 +217,22 @@ mod tests {
     }
 
     #[test]
+    fn sums_of_a_text_are_those_of_its_blocks() {
+        let made = Words::new(&key(b"a secret"));
+        let text = [7; 2 * BLOCK_BYTES + 5];
+        let mut sums = Vec::new();
+        made.write_sums(&text, &mut sums);
+        let (block, rest) = (&text[..BLOCK_BYTES], &text[..5]);
+        assert_eq!(
+            sums,
+            [block, block, rest].map(|it| sums_of(&made.0, it)).concat()
+        );
+    }
+
+    #[test]
     fn sums_are_those_of_the_definition() {
         let made = Words::new(&key(b"a secret"));
-        let block = std::array::from_fn(|at| (at * 7).to_le_bytes()[0]);
+        let block: [u8; BLOCK_BYTES] = std::array::from_fn(|at| (at * 7).to_le_bytes()[0]);
         let (bytes, _) = block.as_chunks();
         let words: Vec<_> = bytes.iter().map(|it| u64::from_le_bytes(*it)).collect();
         let sum = |moved: usize| {
@@ -232,7 +242,6 @@ mod tests {
             })
         };
         let expected = written([sum(0), sum(2)]);
-        assert_eq!(sums_of_block(&made.0, &block), expected);
         assert_eq!(sums_of(&made.0, &block), expected);
     }
 
@@ -240,14 +249,14 @@ mod tests {
     fn whatever_differs_has_another() {
         let (one, other) = (key(b"a secret"), key(b"another"));
         let words = Words::new(&one);
-        let zeros = [0; 5_000];
+        let zeros = [0; 20_000];
         let of = |key, kind, bytes: &[u8]| words.of(key, kind, bytes).0;
-        let lengths = [0, 1, 8, 16, 2048, 2064, 5_000];
+        let lengths = [0, 1, 8, 16, 8192, 8208, 20_000];
         let mut all = Vec::from(lengths.map(|length| of(&one, Kind::Body, &zeros[..length])));
         all.push(of(&other, Kind::Body, &zeros));
         all.push(of(&one, Kind::MessageText, &zeros));
         all.push(Words::new(&other).of(&one, Kind::Body, &zeros).0);
-        for at in [0, 7, 8, 2047, 2048, 4_999] {
+        for at in [0, 7, 8, 8191, 8192, 19_999] {
             let mut changed = zeros;
             changed[at] = 1;
             all.push(of(&one, Kind::Body, &changed));
