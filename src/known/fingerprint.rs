@@ -4,9 +4,9 @@
 //! long. So bytes are first compressed by NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz,
 //! Rogaway, 1999), 64 times, and BLAKE3 hashes what is left of them, together with their length.
 //!
-//! NH of a block is the sum of (a + k)(b + l) mod 2^128, over its pairs of words a, b and of key words k, l,
-//! which are added mod 2^64. Two blocks of one length that differ have the same sum under one key in 2^64;
-//! here it is made twice, the second time with the key moved on by a pair, and both sums are the same under
+//! NH of a block is the sum of (a + k)(b + l) mod 2^64, over its pairs of words a, b and of key words k, l,
+//! which are added mod 2^32. Two blocks of one length that differ have the same sum under one key in 2^32;
+//! here it is made four times, each time with the key moved on by a pair, and all sums are the same under
 //! one key in 2^128 (theorems 4.2 and 4.3 there). Texts of other lengths differ in what BLAKE3 hashes, those
 //! of one length in a block at least. So two texts share a fingerprint with a chance of 2^-128, and as much
 //! again for the 16 bytes that are kept of BLAKE3: no more than two digests, for whoever does not know the
@@ -15,10 +15,12 @@
 //! A fingerprint never leaves the process and says nothing by itself: it finds a digest, which is BLAKE3 of
 //! what a message means.
 //!
-//! Tried: one sum with a word of 2^-64, which is a third quicker and less than a digest promises; polynomials
-//! over a prime, which need a product for each word one after the other.
+//! Tried: one sum with a word of 2^-64, which is a third quicker and less than a digest promises; two sums of
+//! words of 64 bits, whose products are no vectors; polynomials over a prime, which need a product for each word
+//! one after the other.
 use crate::known::identity::Digest;
 use crate::known::key::Key;
+use crate::known::nh::{LINE_BYTES, MORE_WORDS, SUMS, sums_of_lines};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -26,15 +28,13 @@ use zeroize::Zeroizing;
 const CONTEXT: &str = "tokenctx 2026-11-24 words of fingerprints";
 
 const WORD_BYTES: usize = 8;
-const PAIR_BYTES: usize = 2 * WORD_BYTES;
 
 /// Nearly all messages are one block, so BLAKE3 compresses once.
 const BLOCK_BYTES: usize = 8192;
-const BLOCK_PAIRS: usize = BLOCK_BYTES / PAIR_BYTES;
 
-/// The words of one block, and a pair more for the second sum.
-const KEY_WORDS: usize = 2 * (BLOCK_PAIRS + 1);
-const SUMS_BYTES: usize = 32;
+/// The words of one block, and those that the later sums go on to.
+const KEY_WORDS: usize = BLOCK_BYTES / WORD_BYTES + MORE_WORDS;
+const SUMS_BYTES: usize = SUMS * WORD_BYTES;
 
 /// Sums of so many blocks are handed to BLAKE3 at once.
 const BATCH_BLOCKS: usize = 64;
@@ -97,7 +97,7 @@ impl Words {
         Digest::of(&blake3::keyed_hash(key.bytes(), &sealed))
     }
 
-    /// Appends both sums of each block of `bytes`, which say nothing to whoever does not know the words, and are
+    /// Appends the sums of each block of `bytes`, which say nothing to whoever does not know the words, and are
     /// to be hashed by BLAKE3 together with the length.
     pub(crate) fn write_sums(&self, bytes: &[u8], out: &mut Vec<u8>) {
         for block in bytes.chunks(BLOCK_BYTES) {
@@ -155,40 +155,23 @@ impl Pieces<'_> {
     }
 }
 
-/// Both sums of at most a block, which ends with zeros.
+/// The sums of at most a block, whose last line ends with zeros.
 fn sums_of(words: &[u64; KEY_WORDS], bytes: &[u8]) -> [u8; SUMS_BYTES] {
-    let (pairs, rest) = bytes.as_chunks::<PAIR_BYTES>();
-    let mut sums = [0; 2];
-    for (pair, words) in pairs.iter().zip(words.as_chunks::<2>().0.windows(2)) {
-        add(&mut sums, pair, words[0], words[1]);
-    }
+    let (lines, rest) = bytes.as_chunks::<LINE_BYTES>();
+    let mut sums = sums_of_lines(words, lines);
     if !rest.is_empty() {
-        let mut pair = [0; PAIR_BYTES];
-        pair[..rest.len()].copy_from_slice(rest);
-        let at = 2 * pairs.len();
-        let [first, second, third, fourth] = [0, 1, 2, 3].map(|nth| words[at + nth]);
-        add(&mut sums, &pair, [first, second], [third, fourth]);
+        let mut line = [0; LINE_BYTES];
+        line[..rest.len()].copy_from_slice(rest);
+        let last = sums_of_lines(&words[lines.len() * LINE_BYTES / WORD_BYTES..], &[line]);
+        for (sum, last) in sums.iter_mut().zip(last) {
+            *sum = sum.wrapping_add(last);
+        }
     }
-    written(sums)
-}
-
-#[inline(always)]
-fn add(sums: &mut [u128; 2], pair: &[u8; PAIR_BYTES], words: [u64; 2], later: [u64; 2]) {
-    let halves = pair.as_chunks().0;
-    let [first, second] = [0, 1].map(|half: usize| u64::from_le_bytes(halves[half]));
-    for (sum, [one, other]) in sums.iter_mut().zip([words, later]) {
-        let one = u128::from(first.wrapping_add(one));
-        let other = u128::from(second.wrapping_add(other));
-        *sum = sum.wrapping_add(one.wrapping_mul(other));
+    let mut written = [0; SUMS_BYTES];
+    for (place, sum) in written.as_chunks_mut().0.iter_mut().zip(sums) {
+        *place = sum.to_le_bytes();
     }
-}
-
-fn written([first, second]: [u128; 2]) -> [u8; SUMS_BYTES] {
-    let mut bytes = [0; SUMS_BYTES];
-    let (head, tail) = bytes.split_at_mut(SUMS_BYTES / 2);
-    head.copy_from_slice(&first.to_le_bytes());
-    tail.copy_from_slice(&second.to_le_bytes());
-    bytes
+    written
 }
 
 #[cfg(test)]
@@ -206,7 +189,7 @@ mod tests {
         let bytes: Vec<u8> = (0..30_000_u32)
             .map(|at| (at * at).to_be_bytes()[2])
             .collect();
-        for end in [0, 1, 15, 16, 17, 8191, 8192, 8193, 16_384, 30_000] {
+        for end in [0, 1, 31, 32, 33, 8191, 8192, 8193, 16_384, 30_000] {
             let whole = words.of(&key, Kind::Body, &bytes[..end]);
             for step in [1, 7, 8192, 20_000] {
                 let mut pieces = words.in_pieces(&key, Kind::Body);
@@ -230,28 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_the_definition() {
-        let made = Words::new(&key(b"a secret"));
-        let block: [u8; BLOCK_BYTES] = std::array::from_fn(|at| (at * 7).to_le_bytes()[0]);
-        let (bytes, _) = block.as_chunks();
-        let words: Vec<_> = bytes.iter().map(|it| u64::from_le_bytes(*it)).collect();
-        let sum = |moved: usize| {
-            (0..BLOCK_PAIRS).fold(0_u128, |sum, nth| {
-                let added = |at: usize| u128::from(words[at].wrapping_add(made.0[at + moved]));
-                sum.wrapping_add(added(2 * nth).wrapping_mul(added(2 * nth + 1)))
-            })
-        };
-        let expected = written([sum(0), sum(2)]);
-        assert_eq!(sums_of(&made.0, &block), expected);
-    }
-
-    #[test]
     fn whatever_differs_has_another() {
         let (one, other) = (key(b"a secret"), key(b"another"));
         let words = Words::new(&one);
         let zeros = [0; 20_000];
         let of = |key, kind, bytes: &[u8]| words.of(key, kind, bytes).0;
-        let lengths = [0, 1, 8, 16, 8192, 8208, 20_000];
+        let lengths = [0, 1, 8, 32, 8192, 8224, 20_000];
         let mut all = Vec::from(lengths.map(|length| of(&one, Kind::Body, &zeros[..length])));
         all.push(of(&other, Kind::Body, &zeros));
         all.push(of(&one, Kind::MessageText, &zeros));

@@ -8,6 +8,7 @@ pub(crate) mod fingerprint;
 mod identity;
 mod key;
 pub(crate) mod memo;
+mod nh;
 pub mod sealed;
 mod shard;
 mod store;

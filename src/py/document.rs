@@ -290,9 +290,9 @@ impl<'py> Reader<'py> {
             if self.plain(&value)? {
                 return Ok(());
             }
-            let mut known = self.models.iter().filter(|it| it.is_class_of(&value));
-            let replacement = match known.next().map(|it| it.dump(&value)).transpose()? {
-                Some(replacement) => replacement,
+            let model = self.models.iter().find(|it| it.is_class_of(&value));
+            let replacement = match model.map(|it| it.dump(&value)).transpose()? {
+                Some(dump) => dump,
                 None if self.scalar(&value)? || self.container(&value)? => return Ok(()),
                 None => self.new_replacement(&value)?,
             };
