@@ -13,7 +13,7 @@ import struct
 import sys
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -324,6 +324,66 @@ UNREADABLE: list[object] = [
 ]
 
 
+class TestModels:
+    """Models of pydantic are read as their `model_dump` writes them, whoever wrote that."""
+
+    OPTIONS: ClassVar[Any] = {"by_alias": True, "exclude_none": True, "warnings": False}
+
+    def models(self) -> list[Any]:
+        pydantic = pytest.importorskip("pydantic")
+
+        class Plain(pydantic.BaseModel):  # type: ignore[misc, name-defined]
+            model_config = pydantic.ConfigDict(extra="allow")
+            role: str = pydantic.Field("user", alias="Role")
+            content: str | None = None
+            parts: list[Any] = []
+
+        class Serialized(Plain):
+            @pydantic.field_serializer("content")
+            def upper(self, content: str) -> str:
+                return content.upper()
+
+            @pydantic.model_serializer(mode="wrap")
+            def whole(self, write: Any) -> Any:
+                return {**write(self), "more": self.parts}
+
+        class Overridden(Plain):
+            def model_dump(self, **options: Any) -> dict[str, Any]:
+                return {**super().model_dump(**options), "own": len(options)}
+
+        class Old(Plain):
+            def model_dump(self) -> dict[str, Any]:  # type: ignore[override]
+                return {"old": True}
+
+        class Root(pydantic.RootModel[list[Plain]]):  # type: ignore[misc, name-defined]
+            pass
+
+        class Failing(Plain):
+            @pydantic.field_serializer("content")
+            def fail(self, content: str) -> str:
+                raise ValueError(content)
+
+        plain = [kind(Role="r", content="c", extra=[None]) for kind in (Plain, Serialized, Overridden)]
+        nested = Plain(parts=[*plain, {"in": plain[1]}])
+        return [*plain, nested, Old(content="c"), Root([plain[0]]), Failing.model_construct(content="c")]
+
+    def test_a_model_is_what_its_dump_is(self) -> None:
+        *models, old, root, failing = self.models()
+        expected = [model.model_dump(**self.OPTIONS) for model in models]
+        for model, dump in zip(models, expected, strict=True):
+            assert _json_compact(model) == dumps(dump)
+        assert _json_compact(models * 2) == dumps(expected * 2)
+        assert _json_compact(old) == '{"old":true}'
+        assert _json_compact(root) == dumps(root.model_dump(**self.OPTIONS))
+        assert _json_anomalies([failing, failing]) == ["unreadable_value"]
+
+    def test_more_classes_than_are_remembered(self) -> None:
+        pydantic = pytest.importorskip("pydantic")
+        kinds = [pydantic.create_model(f"M{nth}", nth=(int, nth)) for nth in range(20)]
+        models = [kind() for kind in kinds] * 2
+        assert _json_compact(models) == dumps([model.model_dump() for model in models])
+
+
 class TestObjects:
     @pytest.mark.parametrize(
         ("value", "expected"), [pytest.param(*pair, id=repr(pair[1])) for pair in READABLE]
@@ -354,6 +414,18 @@ class TestObjects:
         value = {1: "x", "2": 0, "1": "y"}
         assert _json_compact(value) == dumps(json.loads(json.dumps(value)))
         assert _json_anomalies(value) == ["duplicate_key"]
+
+    def test_texts_that_differ_and_read_alike_are_equal_keys(self) -> None:
+        class Alone(str):
+            __slots__ = ()
+            __hash__ = object.__hash__
+
+            def __eq__(self, other: object) -> bool:
+                return self is other
+
+        for value in ({"a\ud800": [1], "a\ufffd": "x"}, {"b": 1, Alone("a\ufffd"): [1], "a\ufffd": "x"}):
+            assert _json_compact(value).endswith('"a\ufffd":"x"}')
+            assert "duplicate_key" in _json_anomalies(value)
 
     @pytest.mark.skipif(not hasattr(sys, "set_int_max_str_digits"), reason="no limit")
     def test_integers_python_cannot_write_become_null(self) -> None:
@@ -398,6 +470,14 @@ class TestObjects:
 
         members: dict[str, object] = {str(number): Clearing() for number in range(100)}
         assert _json_compact(members).count('{"a":1}') == 100
+
+    @pytest.mark.parametrize("count", [1, 15, 16, 17])
+    def test_members_are_read_in_their_order(self, count: int) -> None:
+        kinds: list[object] = ["text", None, 1, [], {"a": "b", "c": ["d"], "e": "f"}, True, "x" * 5000]
+        random_ = random.Random(count)
+        for _ in range(50):
+            value = {f"{nth}": random_.choice(kinds) for nth in range(count)}
+            assert _json_compact([value, value]) == dumps([value, value])
 
     @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
     def test_an_interrupt_is_passed_on(self, kind: type[BaseException]) -> None:

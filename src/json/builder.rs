@@ -49,6 +49,8 @@ struct Open {
     node: u32,
     len: u32,
     is_object: bool,
+    /// Whether no two of its keys are equal.
+    is_distinct: bool,
 }
 
 /// What is still to be copied of another document.
@@ -181,6 +183,28 @@ impl<'t> Builder<'t> {
         self.begin(Node::Object { len: 0, end: 0 }, true)
     }
 
+    /// Begins an object no two of whose keys are equal, so that they are not compared, unless the caller
+    /// finds that they must be ([`compare_keys`](Builder::compare_keys)).
+    #[cfg(feature = "python")]
+    pub(crate) fn begin_distinct_object(&mut self) -> Result<(), Error> {
+        self.begin_object()?;
+        self.set_distinct(true);
+        Ok(())
+    }
+
+    /// Compares the keys of the innermost object when it ends.
+    #[cfg(feature = "python")]
+    pub(crate) fn compare_keys(&mut self) {
+        self.set_distinct(false);
+    }
+
+    #[cfg(feature = "python")]
+    fn set_distinct(&mut self, is_distinct: bool) {
+        if let Some(open) = self.open.last_mut() {
+            open.is_distinct = is_distinct;
+        }
+    }
+
     /// Adds a value of another document, with all that it contains. No recursion.
     pub fn copy_of(&mut self, value: Value<'_>) -> Result<(), Error> {
         let mut pending = vec![Copied::Value(value)];
@@ -231,7 +255,7 @@ impl<'t> Builder<'t> {
         let Some(open) = self.open.pop() else { return };
         let end = self.next_index();
         let mut len = open.len;
-        if open.is_object && len > 1 {
+        if open.is_object && !open.is_distinct && len > 1 {
             len -= self.merge_equal_keys(open);
         }
         self.tape.nodes[open.node as usize] = match open.is_object {
@@ -293,6 +317,7 @@ impl<'t> Builder<'t> {
             node: self.next_index(),
             len: 0,
             is_object,
+            is_distinct: false,
         };
         self.value(node)?;
         self.open.push(open);

@@ -285,10 +285,8 @@ impl<'d> Iterator for Members<'d> {
     type Item = (&'d str, Value<'d>);
 
     fn next(&mut self) -> Option<(&'d str, Value<'d>)> {
-        let key = self.document.value(self.places.next()?);
-        match key.node() {
-            Node::Key { text, value } => Some((key.text(text), key.at(value))),
-            _ => None,
-        }
+        let (text, value) = self.places.next_member()?;
+        let value = self.document.value(value);
+        Some((value.text(text), value))
     }
 }

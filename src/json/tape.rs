@@ -166,6 +166,22 @@ pub(super) struct Children<'d> {
     nodes: Range<u32>,
 }
 
+impl Children<'_> {
+    /// The next key of an object and where its value is.
+    pub(super) fn next_member(&mut self) -> Option<(Span, u32)> {
+        while !self.nodes.is_empty() {
+            let Node::Key { text, value } = self.tape.node(self.nodes.start) else {
+                return None;
+            };
+            self.nodes.start = self.tape.after(self.nodes.start + 1);
+            if value != DROPPED {
+                return Some((text, value));
+            }
+        }
+        None
+    }
+}
+
 impl Iterator for Children<'_> {
     type Item = u32;
 

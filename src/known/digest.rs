@@ -24,10 +24,16 @@ const TENANT_CONTEXT: &str = "tokenctx 2026-11-21 digests of a tenant";
 const EXPORT_CONTEXT: &str = "tokenctx 2026-11-21 export of known prefixes";
 
 /// BLAKE3 of a shorter form takes no longer than its fingerprint.
-const MIN_REMEMBERED_BYTES: usize = 256;
+const MIN_REMEMBERED_BYTES: usize = 128;
+
+/// To copy a text that is shorter takes no longer than to hash its sums.
+const MIN_SUMMED_BYTES: usize = 1024;
 
 /// In the tag of what is left as it stands.
 const UNREAD: u8 = 0x80;
+
+/// In all tags, but for those of texts whose sums stand in place of them.
+const NO_SUMS: u8 = 0x40;
 
 /// Makes digests under one secret; those of another secret never match.
 #[derive(Clone)]
@@ -93,19 +99,24 @@ impl Digester {
         self.remembered(form, |form| form.message(message))
     }
 
-    /// The digest of what `write` writes. What is remembered is found by what was written as it stands, so
-    /// that arguments need not be read, nor schemas be sorted.
+    /// The digest of what `write` writes. What is remembered is found by a draft, so that arguments need not be
+    /// read, nor schemas be sorted, nor long texts be copied.
     fn remembered<'k>(&'k self, form: &mut Form<'k>, write: impl Fn(&mut Form<'k>)) -> Digest {
         form.begin(true);
         write(form);
-        if !form.has_unread && form.bytes.len() < MIN_REMEMBERED_BYTES {
+        let is_canonical = !form.has_unread && !form.has_sums;
+        if is_canonical && form.bytes.len() < MIN_REMEMBERED_BYTES {
             return self.digest(&form.bytes);
         }
-        let fingerprint = self.fingerprint(Kind::Form, &form.bytes);
+        // Sums come from the words of the fingerprint, which are for what does not depend on them.
+        let fingerprint = match form.has_sums {
+            true => self.digest(&form.bytes),
+            false => self.fingerprint(Kind::Form, &form.bytes),
+        };
         if let Some((digest, _)) = remembered(fingerprint) {
             return digest;
         }
-        if form.has_unread {
+        if !is_canonical {
             form.begin(false);
             write(form);
         }
@@ -272,9 +283,12 @@ struct Form<'k> {
     bytes: Vec<u8>,
     /// Kept for its memory.
     json: String,
-    /// Whether arguments and schemas are left as they stand, under tags of their own, and whether there were some.
-    leaves_unread: bool,
+    nodes: Vec<u8>,
+    /// Whether arguments and schemas are left as they stand, and sums take the place of long texts, under tags of
+    /// their own; and whether there were some.
+    is_draft: bool,
     has_unread: bool,
+    has_sums: bool,
 }
 
 impl<'k> Form<'k> {
@@ -283,21 +297,29 @@ impl<'k> Form<'k> {
             digester,
             bytes: Vec::new(),
             json: String::new(),
-            leaves_unread: false,
+            nodes: Vec::new(),
+            is_draft: false,
             has_unread: false,
+            has_sums: false,
         }
     }
 
-    fn begin(&mut self, leaves_unread: bool) {
+    fn begin(&mut self, is_draft: bool) {
         self.bytes.clear();
-        (self.leaves_unread, self.has_unread) = (leaves_unread, false);
+        (self.is_draft, self.has_unread, self.has_sums) = (is_draft, false, false);
     }
 
     fn field(&mut self, tag: u8, content: impl AsRef<[u8]>) {
         let content = content.as_ref();
-        self.bytes.push(tag);
+        let is_summed = self.is_draft && content.len() >= MIN_SUMMED_BYTES;
+        self.bytes
+            .push(if is_summed { tag & !NO_SUMS } else { tag });
         self.bytes.extend((content.len() as u64).to_le_bytes());
-        self.bytes.extend_from_slice(content);
+        match is_summed {
+            true => self.digester.words.write_sums(content, &mut self.bytes),
+            false => self.bytes.extend_from_slice(content),
+        }
+        self.has_sums |= is_summed;
     }
 
     /// A field whose content `write` appends.
@@ -356,7 +378,7 @@ impl<'k> Form<'k> {
     }
 
     fn data(&mut self, tag: u8, data: &Data<'_>) {
-        if let Some(text) = data.as_text().filter(|_| self.leaves_unread) {
+        if let Some(text) = data.as_text().filter(|_| self.is_draft) {
             self.has_unread = true;
             return self.field(tag | UNREAD, text);
         }
@@ -398,11 +420,16 @@ impl<'k> Form<'k> {
     }
 
     fn tool(&mut self, tool: &Tool<'_>) {
-        if let Some(schema) = tool.plain_schema().filter(|_| self.leaves_unread) {
+        if let Some(schema) = tool.plain_schema().filter(|_| self.is_draft) {
             self.has_unread = true;
             self.field(b'n' | UNREAD, tool.name.as_bytes());
             self.field(b'd' | UNREAD, tool.description.as_bytes());
-            return self.nested(b't' | UNREAD, |form| schema.write_nodes(&mut form.bytes));
+            let mut nodes = std::mem::take(&mut self.nodes);
+            nodes.clear();
+            schema.write_nodes(&mut nodes);
+            self.field(b't' | UNREAD, &nodes);
+            self.nodes = nodes;
+            return;
         }
         self.field(
             if tool.builtin.is_some() { b'b' } else { b't' },

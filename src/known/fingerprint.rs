@@ -2,7 +2,7 @@
 //!
 //! BLAKE3 takes one pass at full width only where a text is long; message by message it takes four times as
 //! long. So bytes are first compressed by NH, the universal hash of UMAC (Black, Halevi, Krawczyk, Krovetz,
-//! Rogaway, 1999), 64 times ([`sums`](crate::known::sums)), and BLAKE3 hashes what is left of them, together with
+//! Rogaway, 1999), 256 times ([`sums`](crate::known::sums)), and BLAKE3 hashes what is left of them, together with
 //! their length.
 //!
 //! NH of a block is the sum of (a + k)(b + l) mod 2^64, over its pairs of words a, b of 32 bits and of key words
@@ -86,6 +86,14 @@ impl Words {
         sealed[1 + SUMS_BYTES..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
         Digest::of(&blake3::keyed_hash(key.bytes(), &sealed))
     }
+
+    /// Appends the sums of each block of `bytes`, which say nothing to whoever does not know the words, and are
+    /// to be hashed by BLAKE3 together with the length.
+    pub(crate) fn write_sums(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        for block in bytes.chunks(BLOCK_BYTES) {
+            out.extend_from_slice(&sums_of(&self.0, block));
+        }
+    }
 }
 
 /// See [`Words::in_pieces`].
@@ -149,12 +157,12 @@ mod tests {
     fn bytes_in_pieces_are_the_bytes() {
         let key = key(b"a secret");
         let words = Words::new(&key);
-        let bytes: Vec<u8> = (0..9_000_u32)
+        let bytes: Vec<u8> = (0..30_000_u32)
             .map(|at| (at * at).to_be_bytes()[2])
             .collect();
-        for end in [0, 1, 15, 16, 17, 2047, 2048, 2049, 4096, 9_000] {
+        for end in [0, 1, 63, 64, 65, 8191, 8192, 8193, 16_384, 30_000] {
             let whole = words.of(&key, Kind::Body, &bytes[..end]);
-            for step in [1, 7, 2048, 5000] {
+            for step in [1, 7, 8192, 20_000] {
                 let mut pieces = words.in_pieces(&key, Kind::Body);
                 bytes[..end].chunks(step).for_each(|it| pieces.push(it));
                 assert_eq!(pieces.finish(), whole);
@@ -163,17 +171,30 @@ mod tests {
     }
 
     #[test]
+    fn sums_of_a_text_are_those_of_its_blocks() {
+        let made = Words::new(&key(b"a secret"));
+        let text = [7; 2 * BLOCK_BYTES + 5];
+        let mut sums = Vec::new();
+        made.write_sums(&text, &mut sums);
+        let (block, rest) = (&text[..BLOCK_BYTES], &text[..5]);
+        assert_eq!(
+            sums,
+            [block, block, rest].map(|it| sums_of(&made.0, it)).concat()
+        );
+    }
+
+    #[test]
     fn whatever_differs_has_another() {
         let (one, other) = (key(b"a secret"), key(b"another"));
         let words = Words::new(&one);
-        let zeros = [0; 5_000];
+        let zeros = [0; 20_000];
         let of = |key, kind, bytes: &[u8]| words.of(key, kind, bytes).0;
-        let lengths = [0, 1, 8, 16, 2048, 2064, 5_000];
+        let lengths = [0, 1, 8, 64, 8192, 8256, 20_000];
         let mut all = Vec::from(lengths.map(|length| of(&one, Kind::Body, &zeros[..length])));
         all.push(of(&other, Kind::Body, &zeros));
         all.push(of(&one, Kind::MessageText, &zeros));
         all.push(Words::new(&other).of(&one, Kind::Body, &zeros).0);
-        for at in [0, 7, 8, 2047, 2048, 4_999] {
+        for at in [0, 7, 8, 8191, 8192, 19_999] {
             let mut changed = zeros;
             changed[at] = 1;
             all.push(of(&one, Kind::Body, &changed));

@@ -4,8 +4,8 @@
 //! reference to it is enough.
 use super::errors::{guard, interruptible};
 use super::object::{
-    Replacement, as_bytes, dump, is_framework_loaded, is_mapping, is_model, is_of_framework,
-    iterate, members, replacement, unless_raised, with_text,
+    Model, Replacement, as_bytes, is_framework_loaded, is_mapping, is_of_framework, iterate,
+    members, replacement, unless_raised, with_text,
 };
 use crate::Error;
 use crate::engine::{self, Host};
@@ -13,7 +13,7 @@ use crate::json::{Anomalies, Builder, Document, Limits, object_members, write_fl
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use std::time::{Duration, Instant};
 
 /// Below this, detaching from the interpreter costs more than it lets others do.
@@ -25,15 +25,21 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// A string of so many bytes is held: to copy it would take longer than to count a reference to it.
 const MIN_HELD_BYTES: usize = 1024;
 
+/// So many classes of models are remembered while a body is read.
+const MOST_MODELS: usize = 16;
+
 /// How often an object may be replaced by another (`Enum.value`, `model_dump()`, `to_dict()`)
 /// before it counts as unreadable.
 const MAX_REPLACEMENTS: usize = 8;
 
-/// How many values are read of objects before signals are handled.
-const VALUES_BETWEEN_SIGNALS: u32 = 4096;
+/// A dict of so many members is read step by step, as signals and others must not wait for all of it.
+const MANY_MEMBERS: usize = 16;
 
-/// How many values are read of objects before it is asked how long the interpreter was held.
-const VALUES_BETWEEN_LOOKS: u32 = 256;
+/// How many steps it takes to read objects before signals are handled.
+const STEPS_BETWEEN_SIGNALS: u32 = 2048;
+
+/// How many it takes before it is asked how long the interpreter was held.
+const STEPS_BETWEEN_LOOKS: u32 = 128;
 
 /// So long the interpreter is held while objects are read; then others have it.
 const MOST_HELD: Duration = Duration::from_micros(800);
@@ -156,9 +162,11 @@ struct Reader<'py> {
     max_values: usize,
     /// What is still to read, the next one last.
     pending: Vec<Pending<'py>>,
+    /// Those of a small dict while it is read; kept for its memory.
+    members: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
     framework_objects: FrameworkObjects,
-    /// The class of the model that was met last: it is asked once what it is.
-    model: Option<Bound<'py, PyType>>,
+    /// Classes of models that were met: each is asked once what it is.
+    models: Vec<Model<'py>>,
 }
 
 /// Whether objects of agent frameworks may be met.
@@ -184,8 +192,9 @@ impl<'py> Reader<'py> {
             builder: Builder::new(&limits),
             max_values: limits.max_values,
             pending: vec![Pending::Value(object.clone())],
+            members: Vec::new(),
             framework_objects,
-            model: None,
+            models: Vec::new(),
         }
     }
 
@@ -193,10 +202,10 @@ impl<'py> Reader<'py> {
         let (mut count, mut since) = (0_u32, Instant::now());
         while let Some(pending) = self.pending.pop() {
             count = count.wrapping_add(1);
-            if count.is_multiple_of(VALUES_BETWEEN_SIGNALS) {
+            if count.is_multiple_of(STEPS_BETWEEN_SIGNALS) {
                 self.py.check_signals()?;
             }
-            if count.is_multiple_of(VALUES_BETWEEN_LOOKS) && since.elapsed() > MOST_HELD {
+            if count.is_multiple_of(STEPS_BETWEEN_LOOKS) && since.elapsed() > MOST_HELD {
                 // What is still to read is kept alive by `pending`; a container is taken over at once.
                 self.py.detach(|| std::thread::sleep(LEFT));
                 since = Instant::now();
@@ -236,6 +245,14 @@ impl<'py> Reader<'py> {
 
     /// Adds a key as `json.dumps` writes it; false if it is none that `json.dumps` takes.
     fn key(&mut self, key: &Bound<'py, PyAny>) -> PyResult<bool> {
+        if let Ok(text) = key.cast_exact::<PyString>()
+            && let Ok(text) = text.to_str()
+        {
+            self.builder.key(text)?;
+            return Ok(true);
+        }
+        // Two that differ may have one text.
+        self.builder.compare_keys();
         if let Ok(text) = key.cast::<PyString>() {
             with_text(text, |text, anomalies| {
                 self.builder.flag(anomalies);
@@ -269,24 +286,17 @@ impl<'py> Reader<'py> {
     }
 
     fn value(&mut self, mut value: Bound<'py, PyAny>) -> PyResult<()> {
-        if self.plain(&value)? {
-            return Ok(());
-        }
         for _ in 0..MAX_REPLACEMENTS {
-            let class = value.get_type();
-            let is_known = self.model.as_ref().is_some_and(|it| it.is(&class));
-            if !is_known {
-                if self.scalar(&value)? || self.container(&value)? {
-                    return Ok(());
-                }
-                self.refuse_framework_object(&value)?;
-                self.model = is_model(&value)?.then_some(class);
+            if self.plain(&value)? {
+                return Ok(());
             }
-            let other = match is_known {
-                true => dump(&value)?,
-                false => replacement(&value)?,
+            let model = self.models.iter().find(|it| it.is_class_of(&value));
+            let replacement = match model.map(|it| it.dump(&value)).transpose()? {
+                Some(dump) => dump,
+                None if self.scalar(&value)? || self.container(&value)? => return Ok(()),
+                None => self.new_replacement(&value)?,
             };
-            match other {
+            match replacement {
                 Replacement::By(other) => value = other,
                 Replacement::Failed => break,
                 Replacement::None => match members(&value)? {
@@ -298,12 +308,25 @@ impl<'py> Reader<'py> {
         self.unreadable()
     }
 
+    /// What stands for an object whose class was not met as a model's.
+    fn new_replacement(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Replacement<'py>> {
+        self.refuse_framework_object(value)?;
+        let Some(model) = Model::of(value)? else {
+            return replacement(value);
+        };
+        let dump = model.dump(value);
+        if self.models.len() < MOST_MODELS {
+            self.models.push(model);
+        }
+        dump
+    }
+
     /// Adds what is a str, dict or list and nothing derived from them, as most values are: no more need be asked.
     fn plain(&mut self, value: &Bound<'py, PyAny>) -> PyResult<bool> {
         if let Ok(text) = value.cast_exact::<PyString>() {
             self.string(text)?;
         } else if let Ok(dict) = value.cast_exact::<PyDict>() {
-            self.begin_object(dict.iter())?;
+            self.dict(dict)?;
         } else if let Ok(list) = value.cast_exact::<PyList>() {
             self.begin_array(list.iter())?;
         } else {
@@ -408,6 +431,35 @@ impl<'py> Reader<'py> {
         Ok(Some(values))
     }
 
+    /// Begins a dict; of a small one, all before the first member that is no text is read at once.
+    fn dict(&mut self, dict: &Bound<'py, PyDict>) -> PyResult<()> {
+        if dict.len() >= MANY_MEMBERS {
+            return self.begin_object(dict.iter());
+        }
+        self.builder.begin_distinct_object()?;
+        // Taken over at once: what is read may run code that changes the dict.
+        let mut all = std::mem::take(&mut self.members);
+        all.extend(dict.iter());
+        let mut members = all.drain(..);
+        loop {
+            match members.next() {
+                None => {
+                    self.builder.end();
+                    break;
+                }
+                Some((key, value)) if is_text_or_none(&value) => self.member(&key, value)?,
+                Some(member) => {
+                    let rest = std::iter::once(member).chain(members.by_ref());
+                    self.put_off(rest.map(|(key, value)| Pending::Member(key, value)))?;
+                    break;
+                }
+            }
+        }
+        drop(members);
+        self.members = all;
+        Ok(())
+    }
+
     fn begin_object(
         &mut self,
         members: impl Iterator<Item = (Bound<'py, PyAny>, Bound<'py, PyAny>)>,
@@ -441,6 +493,10 @@ impl<'py> Reader<'py> {
             false => Ok(()),
         }
     }
+}
+
+fn is_text_or_none(value: &Bound<'_, PyAny>) -> bool {
+    value.is_exact_instance_of::<PyString>() || value.is_none()
 }
 
 /// The digits of an integer; `None` if Python refuses to write so many

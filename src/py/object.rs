@@ -143,13 +143,11 @@ pub(super) enum Replacement<'py> {
     None,
 }
 
-/// The value of an enum's member, the dump of a pydantic model, or what `to_dict()` gives.
+/// The value of an enum's member, or what `to_dict()` gives; of what is no model.
 pub(super) fn replacement<'py>(value: &Bound<'py, PyAny>) -> PyResult<Replacement<'py>> {
     let py = value.py();
     let other = if ENUM.is_base_of(value)? {
         unless_raised(py, value.getattr("value"))?
-    } else if has_method(value, "model_dump")? {
-        return dump(value);
     } else if has_method(value, "to_dict")? {
         unless_raised(py, value.call_method0("to_dict"))?
     } else {
@@ -158,13 +156,59 @@ pub(super) fn replacement<'py>(value: &Bound<'py, PyAny>) -> PyResult<Replacemen
     Ok(other.map_or(Replacement::Failed, Replacement::By))
 }
 
-/// Whether it is a model of pydantic: its class says so, and all objects of the class are.
-pub(super) fn is_model(value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(!ENUM.is_base_of(value)? && has_method(value, "model_dump")?)
+/// A class whose objects are models of pydantic, or say that they are.
+pub(super) struct Model<'py> {
+    class: Bound<'py, PyType>,
+    /// What its `model_dump` calls, if it is pydantic's own.
+    to_python: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Model<'py> {
+    /// The class of `value`, if it is one.
+    pub(super) fn of(value: &Bound<'py, PyAny>) -> PyResult<Option<Model<'py>>> {
+        if ENUM.is_base_of(value)? || !has_method(value, "model_dump")? {
+            return Ok(None);
+        }
+        let class = value.get_type();
+        let to_python = unless_raised(value.py(), to_python(&class))?.flatten();
+        Ok(Some(Model { class, to_python }))
+    }
+
+    pub(super) fn is_class_of(&self, value: &Bound<'py, PyAny>) -> bool {
+        value.get_type_ptr() == self.class.as_type_ptr()
+    }
+
+    /// What `model_dump` gives.
+    pub(super) fn dump(&self, value: &Bound<'py, PyAny>) -> PyResult<Replacement<'py>> {
+        let Some(to_python) = &self.to_python else {
+            return dump(value);
+        };
+        let options = dump_options(value.py())?;
+        match unless_raised(value.py(), to_python.call((value,), Some(options)))? {
+            Some(dump) => Ok(Replacement::By(dump)),
+            None => dump(value),
+        }
+    }
+}
+
+/// `to_python` of the serializer of `class`, if its `model_dump` is pydantic's, which passes its arguments on
+/// to that and uses nothing else, as the names in its code show: to call it takes a quarter less.
+fn to_python<'py>(class: &Bound<'py, PyType>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let modules = class.py().import("sys")?.getattr("modules")?;
+    let pydantic = modules.get_item("pydantic.main")?;
+    let plain = pydantic.getattr("BaseModel")?.getattr("model_dump")?;
+    let names = plain.getattr("__code__")?.getattr("co_names")?;
+    if !class.getattr("model_dump")?.is(&plain)
+        || !names.eq(("__pydantic_serializer__", "to_python"))?
+    {
+        return Ok(None);
+    }
+    let serializer = class.getattr("__pydantic_serializer__")?;
+    serializer.getattr("to_python").map(Some)
 }
 
 /// The dump of a model.
-pub(super) fn dump<'py>(value: &Bound<'py, PyAny>) -> PyResult<Replacement<'py>> {
+fn dump<'py>(value: &Bound<'py, PyAny>) -> PyResult<Replacement<'py>> {
     let py = value.py();
     let options = dump_options(py)?;
     let dump = value.call_method("model_dump", (), Some(options));

@@ -174,7 +174,7 @@ class AccuracyLog:
     """What an estimator keeps of its errors: numbers by profile, no text. Safe between threads."""
 
     def __init__(self, hook: Callable[[AccuracyEvent], None] | None) -> None:
-        self._hook = Callback("on_accuracy", hook)
+        self._hook = None if hook is None else Callback("on_accuracy", hook)
         self._profiles: dict[str, _Recent] = {}
 
     def note(self, event: AccuracyEvent) -> bool:
@@ -182,7 +182,7 @@ class AccuracyLog:
         self._of(event.profile).calls.append((event.estimated_tokens, event.billed_tokens))
         if event.drift is not None:
             _logger.warning("%s", event.drift)
-        return self._hook(event)
+        return self._hook is None or self._hook(event)
 
     def note_compaction(self, profile: str, *, was_said: bool, was_due: bool) -> None:
         """Count a decision that the bill has shown to be wrong."""

@@ -268,7 +268,10 @@ class HybridTokenEstimator:
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on; see `record_event`."""
         names = (model, dialect, provider)
-        return bool(self._put(*self._recorded(body, usage, reply, names, tenant)))
+        event, entries = self._recorded(body, usage, reply, names, tenant)
+        if entries:
+            self._put(entries)
+        return bool(event)
 
     def record_event(
         self,
@@ -294,15 +297,15 @@ class HybridTokenEstimator:
         is a false `NotRecorded` with the reason, and `stats` counts it. Raises as `estimate`.
         """
         names = (model, dialect, provider)
-        return self._put(*self._recorded(body, usage, reply, names, tenant))
-
-    def _put(
-        self, event: AccuracyEvent | NotRecorded, entries: list[Any]
-    ) -> AccuracyEvent | NotRecorded:
-        """`event`, with what there is for a shared store on the way to it."""
-        if self._shared is not None and entries:
-            self._shared.put(entries)
+        event, entries = self._recorded(body, usage, reply, names, tenant)
+        if entries:
+            self._put(entries)
         return event
+
+    def _put(self, entries: list[Any]) -> None:
+        """Send `entries` on their way to the shared store."""
+        if self._shared is not None:
+            self._shared.put(entries)
 
     def _recorded(
         self,
@@ -355,9 +358,10 @@ class HybridTokenEstimator:
         if recorded is None:
             why: Reason = "no_messages" if input_tokens else "no_input"
             return self._refused(NotRecorded(why)), []
-        estimate, reply_fault, entries, drift, *told = recorded
-        if self._cache is not None:
-            [points] = told
+        if self._cache is None:
+            estimate, reply_fault, entries, drift = recorded
+        else:
+            estimate, reply_fault, entries, drift, points = recorded
             estimate = self._with_cache(estimate, points)
             entries += self._cached(entries, points, billed, estimate.profile, unix)
         reason = answer.reply_reason or (reply_fault if answer.is_reply_given else None)
@@ -419,7 +423,10 @@ class HybridTokenEstimator:
         is_long = self._is_large(body, tenant) or is_large(usage) or is_large(reply)
         run = _in_thread if is_long else _here
         names = (model, dialect, provider)
-        return self._put(*await run(self._recorded, body, usage, reply, names, tenant))
+        event, entries = await run(self._recorded, body, usage, reply, names, tenant)
+        if entries:
+            self._put(entries)
+        return event
 
     def flush(self, timeout_seconds: float = 1.0) -> bool:
         """Whether all that was recorded is in the shared store now; waits for it, on shutdown.

@@ -56,8 +56,8 @@ def answered(usage: object, reply: object | None, dialect: Dialect | None) -> An
     billed = answer.usage
     if billed is None:
         return answer
-    most = max(billed.input_tokens, billed.output_tokens)
-    if billed.is_scaled or billed.is_partial or most >= MAX_TOKENS:
+    is_out_of_range = billed.input_tokens >= MAX_TOKENS or billed.output_tokens >= MAX_TOKENS
+    if is_out_of_range or billed.is_scaled or billed.is_partial:
         if billed.is_scaled:
             answer.reason = "scaled"
         elif not billed.is_partial:
