@@ -7,9 +7,14 @@
     reason = "instructions that the compiler may not assume to be there"
 )]
 
+use crate::bpe::prefetch::prefetch;
+
 /// Bytes that are added to the sums together.
 pub(super) const LINE_BYTES: usize = 32;
 const LINE_WORDS: usize = LINE_BYTES / 8;
+
+/// So many lines before they are added, the memory is asked for them: a kilobyte.
+const LINES_AHEAD: usize = 32;
 
 /// How many sums there are, each with the key moved on by a word.
 pub(super) const SUMS: usize = 4;
@@ -33,15 +38,20 @@ pub(super) fn sums_of_lines(words: &[u64], lines: &[[u8; LINE_BYTES]]) -> [u64; 
     return portable(words, lines);
 }
 
-/// The lines, each with the key words that it needs.
+/// The lines, each with the key words that it needs. Texts of a body are strewn about the memory, and machines guess
+/// what is read next no further than to the end of a page: so it is asked for before.
 #[inline(always)]
 fn with_words<'t>(
     words: &'t [u64],
     lines: &'t [[u8; LINE_BYTES]],
 ) -> impl Iterator<Item = (&'t [u8; LINE_BYTES], &'t [u64; LINE_WORDS + MORE_WORDS])> {
-    let words = |nth: usize| words.get(nth * LINE_WORDS..)?.first_chunk();
-    let lines = lines.iter().enumerate();
-    lines.map_while(move |(nth, line)| Some((line, words(nth)?)))
+    lines.iter().take(LINES_AHEAD).for_each(prefetch);
+    lines.iter().enumerate().map_while(move |(nth, line)| {
+        if let Some(soon) = lines.get(nth + LINES_AHEAD) {
+            prefetch(soon);
+        }
+        Some((line, words.get(nth * LINE_WORDS..)?.first_chunk()?))
+    })
 }
 
 #[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
