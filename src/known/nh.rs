@@ -59,20 +59,22 @@ fn portable(words: &[u64], lines: &[[u8; LINE_BYTES]]) -> [u64; SUMS] {
     let mut sums = [0_u64; SUMS];
     for (line, words) in with_words(words, lines) {
         for (nth, text) in line.as_chunks().0.iter().enumerate() {
+            let text = halves(u64::from_le_bytes(*text));
             for (moved, sum) in sums.iter_mut().enumerate() {
-                let halves = text.as_chunks().0.iter().zip([0, 32]);
-                let mut mixed = halves.map(|(half, shift)| {
-                    let word = u32::from_le_bytes(*half);
-                    #[expect(clippy::cast_possible_truncation)] // a half is what is meant
-                    let key = (words[nth + moved] >> shift) as u32;
-                    u64::from(word.wrapping_add(key))
-                });
-                let [low, high] = [(); 2].map(|()| mixed.next().unwrap_or(0));
-                *sum = sum.wrapping_add(low * high);
+                let key = halves(words[nth + moved]);
+                let mixed = |half: usize| u64::from(text[half].wrapping_add(key[half]));
+                *sum = sum.wrapping_add(mixed(0) * mixed(1));
             }
         }
     }
     sums
+}
+
+/// The low half of a word, and the high one.
+#[cfg(any(test, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[expect(clippy::cast_possible_truncation)] // that is what halves are
+fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
 }
 
 #[cfg(target_arch = "x86_64")]
