@@ -53,6 +53,14 @@ struct Open {
     is_distinct: bool,
 }
 
+/// Of so many elements of an array it is guessed how much room they take: nodes, and bytes of text.
+#[cfg(feature = "python")]
+const MOST_GUESSED: usize = 512;
+#[cfg(feature = "python")]
+const GUESSED_NODES: usize = 8;
+#[cfg(feature = "python")]
+const GUESSED_BYTES: usize = 128;
+
 /// What is still to be copied of another document.
 enum Copied<'d> {
     Value(Value<'d>),
@@ -190,6 +198,14 @@ impl<'t> Builder<'t> {
         self.begin_object()?;
         self.set_distinct(true);
         Ok(())
+    }
+
+    /// Makes room for so many messages or the like, as a guess.
+    #[cfg(feature = "python")]
+    pub(crate) fn reserve(&mut self, count: usize) {
+        let count = count.min(MOST_GUESSED);
+        self.tape.nodes.reserve(count * GUESSED_NODES);
+        self.tape.arena.reserve(count * GUESSED_BYTES);
     }
 
     /// Compares the keys of the innermost object when it ends.

@@ -8,6 +8,7 @@ use super::object::{
     members, replacement, unless_raised, with_text,
 };
 use crate::Error;
+use crate::bpe::prefetch::prefetch_at;
 use crate::engine::{self, Host};
 use crate::json::{Anomalies, Builder, Document, Limits, object_members, write_float};
 use pyo3::exceptions::PyTypeError;
@@ -34,6 +35,10 @@ const MAX_REPLACEMENTS: usize = 8;
 
 /// A dict of so many members is read step by step, as signals and others must not wait for all of it.
 const MANY_MEMBERS: usize = 16;
+
+/// Memory comes in lines; a short text takes so many behind the head of its object.
+const LINE_BYTES: usize = 64;
+const LINES_OF_TEXT: usize = 4;
 
 /// How many steps it takes to read objects before signals are handled.
 const STEPS_BETWEEN_SIGNALS: u32 = 2048;
@@ -162,8 +167,8 @@ struct Reader<'py> {
     max_values: usize,
     /// What is still to read, the next one last.
     pending: Vec<Pending<'py>>,
-    /// Those of a small dict while it is read; kept for its memory.
-    members: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+    /// Kept for their memory.
+    spare: Vec<Members<'py>>,
     framework_objects: FrameworkObjects,
     /// Classes of models that were met: each is asked once what it is.
     models: Vec<Model<'py>>,
@@ -178,8 +183,12 @@ enum FrameworkObjects {
     Met,
 }
 
+type Members<'py> = Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>;
+
 enum Pending<'py> {
     Value(Bound<'py, PyAny>),
+    /// A small dict that has been taken over.
+    Dict(Members<'py>),
     Member(Bound<'py, PyAny>, Bound<'py, PyAny>),
     End,
 }
@@ -192,7 +201,7 @@ impl<'py> Reader<'py> {
             builder: Builder::new(&limits),
             max_values: limits.max_values,
             pending: vec![Pending::Value(object.clone())],
-            members: Vec::new(),
+            spare: Vec::new(),
             framework_objects,
             models: Vec::new(),
         }
@@ -212,6 +221,7 @@ impl<'py> Reader<'py> {
             }
             match pending {
                 Pending::Value(value) => self.value(value)?,
+                Pending::Dict(members) => self.taken_dict(members)?,
                 Pending::Member(key, value) => self.member(&key, value)?,
                 Pending::End => self.builder.end(),
             }
@@ -431,32 +441,60 @@ impl<'py> Reader<'py> {
         Ok(Some(values))
     }
 
-    /// Begins a dict; of a small one, all before the first member that is no text is read at once.
+    /// Adds a dict; of a small one, all before the first member that is no text is read at once.
     fn dict(&mut self, dict: &Bound<'py, PyDict>) -> PyResult<()> {
         if dict.len() >= MANY_MEMBERS {
             return self.begin_object(dict.iter());
         }
+        let members = self.taken(dict);
+        self.taken_dict(members)
+    }
+
+    /// The members of a dict, taken over at once: what is read may run code that changes it.
+    fn taken(&mut self, dict: &Bound<'py, PyDict>) -> Members<'py> {
+        let mut members = self.spare.pop().unwrap_or_default();
+        members.extend(dict.iter());
+        for (_, value) in &members {
+            for line in 1..=LINES_OF_TEXT {
+                prefetch_at(value.as_ptr().wrapping_byte_add(line * LINE_BYTES));
+            }
+        }
+        members
+    }
+
+    /// Takes over the dict that is read next, so that the memory is not waited for then.
+    fn take_next(&mut self) {
+        let Some(Pending::Value(next)) = self.pending.last() else {
+            return;
+        };
+        let dict = next.cast_exact::<PyDict>().ok().cloned();
+        if let Some(dict) = dict.filter(|dict| dict.len() < MANY_MEMBERS) {
+            let members = self.taken(&dict);
+            self.pending.pop();
+            self.pending.push(Pending::Dict(members));
+        }
+    }
+
+    fn taken_dict(&mut self, mut members: Members<'py>) -> PyResult<()> {
+        self.take_next();
         self.builder.begin_distinct_object()?;
-        // Taken over at once: what is read may run code that changes the dict.
-        let mut all = std::mem::take(&mut self.members);
-        all.extend(dict.iter());
-        let mut members = all.drain(..);
+        let mut all = members.drain(..);
         loop {
-            match members.next() {
+            match all.next() {
                 None => {
                     self.builder.end();
                     break;
                 }
                 Some((key, value)) if is_text_or_none(&value) => self.member(&key, value)?,
                 Some(member) => {
-                    let rest = std::iter::once(member).chain(members.by_ref());
+                    let rest = std::iter::once(member).chain(all.by_ref());
                     self.put_off(rest.map(|(key, value)| Pending::Member(key, value)))?;
                     break;
                 }
             }
         }
-        drop(members);
-        self.members = all;
+        drop(all);
+        self.spare.push(members);
         Ok(())
     }
 
@@ -470,6 +508,7 @@ impl<'py> Reader<'py> {
 
     fn begin_array(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<()> {
         self.builder.begin_array()?;
+        self.builder.reserve(items.size_hint().0);
         self.put_off(items.map(Pending::Value))
     }
 
