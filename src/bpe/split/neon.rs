@@ -103,6 +103,17 @@ mod tests {
     use crate::bpe::split::block::Portable;
 
     #[test]
+    fn test_neon_finds_the_same_places() {
+        for bits in [0, 1, 1 << 63, 0x8001, u64::MAX, 0x1FFFF, 0xF0F0_F0F0_0F0F_0F0F] {
+            let (mut neon, mut portable) = ([0; BLOCK], [0; BLOCK]);
+            Neon::places(100, bits, &mut neon);
+            Portable::places(100, bits, &mut portable);
+            let found = bits.count_ones() as usize;
+            assert_eq!(neon[..found], portable[..found], "{bits:x}");
+        }
+    }
+
+    #[test]
     fn test_neon_finds_the_same_bytes() {
         for first in (0..=255_u8).step_by(7) {
             let bytes: BlockBytes =
