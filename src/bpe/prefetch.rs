@@ -19,7 +19,7 @@ pub(crate) fn prefetch<T>(soon: &T) {
         std::arch::asm!(
             "prfm pldl1keep, [{soon}]",
             soon = in(reg) std::ptr::from_ref(soon),
-            options(nostack, nomem, preserves_flags)
+            options(nostack, readonly, preserves_flags)
         );
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn test_neon_finds_the_same_places() {
-        for bits in [0, 1, 1 << 63, 0x8001, u64::MAX, 0x1FFFF, 0xF0F0_F0F0_0F0F_0F0F] {
+        for bits in [0, 1, 1 << 63, 0x8001, u64::MAX, 0x1FFFF] {
             let (mut neon, mut portable) = ([0; BLOCK], [0; BLOCK]);
             Neon::places(100, bits, &mut neon);
             Portable::places(100, bits, &mut portable);
