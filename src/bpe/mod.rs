@@ -12,6 +12,7 @@
 
 mod encoding;
 pub(crate) mod gemma;
+mod ids;
 mod level;
 mod merge;
 mod pieces;

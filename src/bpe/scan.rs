@@ -130,7 +130,7 @@ fn count_blocks<R: Rule, L: MergeKernel>(
 /// Ends of the pieces that are known by the first block of `rest`, where one starts, as
 /// [`Starts::ends`](crate::bpe::split::Starts::ends) gives them.
 #[inline(always)]
-fn block_ends<R: Rule, L: Lanes>(rest: &[u8]) -> u64 {
+pub(super) fn block_ends<R: Rule, L: Lanes>(rest: &[u8]) -> u64 {
     let copy;
     let window = match rest.first_chunk() {
         Some(window) => window,
@@ -151,7 +151,7 @@ fn block_ends<R: Rule, L: Lanes>(rest: &[u8]) -> u64 {
 
 /// True if one of the first bytes is not ASCII: then no block is worth its cost that knows ASCII only.
 #[inline(always)]
-fn starts_wide(rest: &[u8]) -> bool {
+pub(super) fn starts_wide(rest: &[u8]) -> bool {
     rest.first_chunk::<8>()
         .is_some_and(|first| !first.is_ascii())
 }
