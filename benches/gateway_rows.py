@@ -438,7 +438,7 @@ def gigatoken() -> Callable[[str], Any]:
 
 
 def renewed(call: Callable[[str], object], texts: list[str]) -> Timed:
-    """`call` on each of `texts` with another beginning each time, so that pieces alone are known."""
+    """`call` on each of `texts`, which begin otherwise each time: only pieces are known."""
     numbers = itertools.count()
 
     def fresh() -> list[str]:

@@ -176,6 +176,12 @@ impl Lists {
         Packed::list(self.spans.len() - 1)
     }
 
+    /// How many tokens the lists have that these stand for, some of which for the same.
+    fn count(&self, known: &[Packed]) -> usize {
+        let listed = known.iter().filter_map(|known| known.listed());
+        listed.map(|list| self.spans[list].len()).sum()
+    }
+
     /// Appends the tokens that this stands for.
     fn append(&mut self, known: Packed) {
         match known.listed() {
@@ -260,9 +266,9 @@ impl Round {
             memo.prefetch(*hash);
         }
         let (mut unknown, mut listed) = (0_usize, 0_usize);
-        let pieces = self.hashes[..self.found].iter().zip(&mut self.known);
-        for (piece, (&hash, known)) in pieces.enumerate() {
-            *known = memo.find(hash);
+        for (piece, &hash) in self.hashes[..self.found].iter().enumerate() {
+            let known = memo.find(hash);
+            self.known[piece % ROOM] = known;
             self.unknown[unknown % ROOM] = piece as u16;
             unknown = unknown.wrapping_add(usize::from(!known.is_known()));
             self.others[listed % ROOM] = piece as u16;
@@ -406,19 +412,23 @@ impl Round {
     #[inline(always)]
     fn append(&mut self, of: &mut Encoding<'_>) {
         let (mut at, lists) = (of.tokens.len(), &mut of.lists);
-        of.tokens
-            .resize(at + AT_ONCE * self.found + lists.tokens.len(), 0);
-        for known in &mut self.known[..self.found] {
+        let listed = match lists.spans.is_empty() {
+            true => 0,
+            false => lists.count(&self.known[..self.found]),
+        };
+        of.tokens.resize(at + AT_ONCE * self.found + listed, 0);
+        let tokens = of.tokens.as_mut_slice();
+        for &known in &self.known[..self.found] {
             if let Some(list) = known.listed() {
                 let list = &lists.tokens[lists.spans[list].clone()];
-                of.tokens[at..][..list.len()].copy_from_slice(list);
+                tokens[at..][..list.len()].copy_from_slice(list);
                 at += list.len();
-            } else if let Some(tokens) = of.tokens[at..].first_chunk_mut() {
-                *tokens = known.tokens();
+            } else if let Some(room) = tokens[at..].first_chunk_mut() {
+                *room = known.tokens();
                 at += known.count();
             }
-            *known = Packed::NONE;
         }
+        self.known[..self.found].fill(Packed::NONE);
         of.tokens.truncate(at);
         lists.tokens.clear();
         lists.spans.clear();
