@@ -217,7 +217,7 @@ fn part_of(hash: Hash, part: u64) -> Hash {
         tag: hash
             .tag
             .wrapping_add(part.wrapping_mul(0xD6E8_FEB8_6659_FD93)),
-        place: hash.place ^ part % 2 ^ part << (u64::BITS / 2),
+        place: hash.place ^ (part % 2) ^ (part << (u64::BITS / 2)),
     }
 }
 
