@@ -63,7 +63,7 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
     "edits": ("cli",),
     "forecast_cost": (),
     "gateway_load": ("cli",),
-    "gateway_speed": ("cli", "test", "bench"),
+    "gateway_speed": ("cli", "test", "bench", "peers"),
     "gateway_overhead": ("test",),
     "leave_one_out": ("cli",),
     "metrics": (),

@@ -207,11 +207,17 @@ def _tiktoken(encoding: str, _: Path) -> Count:
     return lambda text: len(encode(text))
 
 
-def _gigatoken(encoding: str, folder: Path) -> Count:
+def gigatoken_encode(encoding: str, ranks: Path) -> Callable[[str], Any]:
+    """Its encode, which gives an array of numpy; fed with a `.tiktoken` file."""
     from gigatoken.gigatoken_rs import BPETokenizer
 
     rule = {"o": "o200k", "c": "gpt4", "r": "gpt2"}[encoding[0]]
-    encode = BPETokenizer.from_tiktoken(folder / f"{encoding}.tiktoken", rule, {}).encode
+    encode: Callable[[str], Any] = BPETokenizer.from_tiktoken(ranks, rule, {}).encode
+    return encode
+
+
+def _gigatoken(encoding: str, folder: Path) -> Count:
+    encode = gigatoken_encode(encoding, folder / f"{encoding}.tiktoken")
     return lambda text: len(encode(text))
 
 

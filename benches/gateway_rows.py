@@ -26,8 +26,8 @@ import orjson
 from blake3 import blake3
 
 from conversations import agent_conversation, encoded, prose, with_new_turn
-from corpora import take
-from counters import tiktoken_encoding
+from corpora import KINDS, take
+from counters import gigatoken_encode, tiktoken_encoding
 from test_conversion import DIRECTIONS, conversation
 from test_reading import chunks
 from tokenctx import (
@@ -36,8 +36,10 @@ from tokenctx import (
     HybridTokenEstimator,
     UsageReader,
     convert_messages,
+    get_encoding,
     normalize_usage,
 )
+from tokenctx._core import rank_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -425,3 +427,47 @@ def lines(byte_count: int = 20_000_000) -> Iterator[Row]:
 
         name = "count --json on lines, x as fast as orjson + tiktoken"
         yield Row(name, 3, 4, Timed(ours), theirs, most_rounds=5, is_speed=True)
+
+
+@functools.cache
+def gigatoken() -> Callable[[str], Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "o200k_base.tiktoken")
+        path.write_bytes(rank_file("o200k_base"))
+        return gigatoken_encode("o200k_base", path)
+
+
+def renewed(call: Callable[[str], object], texts: list[str]) -> Timed:
+    """`call` on each of `texts`, which begin otherwise each time: only pieces are known."""
+    numbers = itertools.count()
+
+    def fresh() -> list[str]:
+        number = next(numbers)
+        return [f"{number}{text[1:]}" for text in texts]
+
+    def each(given: list[str]) -> None:
+        for text in given:
+            call(text)
+
+    return prepared(each, fresh)
+
+
+def texts_of(kind: str, byte_count: int = 3_000_000) -> Iterator[Row]:
+    """None of translations, unless something is installed that has them."""
+    texts, encoding = take(kind, byte_count), get_encoding("o200k_base")
+    encode = gigatoken()
+    works: list[tuple[str, float, Callable[[str], object], Callable[[str], object]]] = [
+        ("encode_to_buffer", 0.7, encoding.encode_to_buffer, encode),
+        ("encode", 0.7, encoding.encode, encode),
+        ("encode, beside its list,", 1, encoding.encode, lambda text: encode(text).tolist()),
+        ("count", 1.1, encoding.count, encode),
+    ]
+    for name, must, ours, theirs in works if texts else ():
+        title = f"{name} of warm {kind}, x as fast as gigatoken's encode"
+        both = renewed(ours, texts), renewed(theirs, texts)
+        yield Row(title, must, 1.2, both[0], both[1], most_rounds=15, is_speed=True)
+
+
+def texts() -> Iterator[Row]:
+    for kind in KINDS:
+        yield from texts_of(kind)

@@ -36,6 +36,11 @@ GROUPS: dict[str, tuple[Callable[[], Iterator[rows.Row]], int]] = {
     "record-known": (rows.big_record, 0),
     "interpreter-held": (rows.stalls, 0),
     "count-lines": (functools.partial(rows.lines, 6_000_000), 0),
+    **{
+        f"{name}-{kind}": (functools.partial(rows.texts_of, kind, 1_000_000), nth)
+        for kind in ("english", "code", "json", "messages", "letters")
+        for nth, name in ((0, "encode-buffer"), (1, "encode-list"), (3, "count-warm"))
+    },
 }
 
 

@@ -4,8 +4,8 @@
 
 The body is an OpenAI Chat request of an agent: 0.9 MB, 435 messages, 24 tools. Most rows are beside
 `orjson.loads` of it. Times are processor time of the thread; shown is the median of the ratios,
-with the quartiles. `must` and `aim` are the highest ratio; beside litellm and tiktoken, the lowest;
-of rows in us or ms, the highest time.
+with the quartiles. `must` and `aim` are the highest ratio; beside litellm, tiktoken and gigatoken,
+the lowest; of rows in us or ms, the highest time.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ SETS = {
     "first": rows.first,
     "tools": rows.tools,
     "stalls": rows.stalls,
+    "texts": rows.texts,
     "lines": rows.lines,
 }
 

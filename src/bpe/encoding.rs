@@ -1,12 +1,10 @@
 //! The public handle to an encoding.
 
-use crate::bpe::merge::piece;
 use crate::bpe::special::{self, Specials};
 use crate::bpe::split::rule::SplitRule;
 use crate::bpe::table::key::MAX_TOKEN_BYTES;
 use crate::bpe::table::memo::MemoKey;
 use crate::bpe::table::{self, NONE, Vocabulary};
-use crate::interrupt::Steps;
 
 /// Copy handle to an encoding: a split rule and a vocabulary.
 ///
@@ -163,18 +161,8 @@ impl Encoding {
     }
 
     fn encode_into(self, text: &str, tokens: &mut Vec<u32>) {
-        let (vocabulary, rule) = (self.vocabulary(), self.split_rule());
-        let text = text.as_bytes();
-        let (mut start, mut steps) = (0, Steps::default());
-        while start < text.len() {
-            steps.step();
-            let end = rule.end(text, start);
-            match vocabulary.rank(text, start, end) {
-                NONE => piece::encode(vocabulary, text, start, end, tokens),
-                rank => tokens.push(rank),
-            }
-            start = end;
-        }
+        let (rule, vocabulary) = (self.split_rule(), self.vocabulary());
+        rule.encode(vocabulary, text.as_bytes(), tokens);
     }
 
     /// The bytes of `tokens`, special ones too, or `None` if one is no token of this encoding.

@@ -1,9 +1,11 @@
-//! Byte pair encodings: how many tokens a text has.
+//! Byte pair encodings: how many tokens a text has, and which.
 //!
 //! A text is cut into pieces by the encoding's split rule ([`split`]), which looks at classes of
 //! characters only, 64 bytes of them at a time ([`scan`]). Most pieces were counted before. A piece that
 //! is in the vocabulary ([`table`]) is one token; these are nine of ten. Any other falls into cells, which
 //! are merged ([`merge`]).
+//!
+//! What the tokens are is found in the same way ([`ids`]).
 //!
 //! Gemma's is SentencePiece's kind ([`gemma`]), made one of bytes.
 //!
@@ -12,6 +14,7 @@
 
 mod encoding;
 pub(crate) mod gemma;
+mod ids;
 mod level;
 mod merge;
 mod pieces;

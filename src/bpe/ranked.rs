@@ -11,15 +11,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::bpe::merge::piece;
 use crate::bpe::prepare::{Part, Preparation};
 use crate::bpe::sampled;
 use crate::bpe::split::rule::SplitRule;
+use crate::bpe::table::Vocabulary;
 use crate::bpe::table::memo::{self, MemoKey};
 use crate::bpe::table::rank_file::{self, RankFileError};
 use crate::bpe::table::ranks::{Made, Ranks};
 use crate::bpe::table::tokenizer_file::TokenizerFile;
-use crate::bpe::table::{NONE, Vocabulary};
 use crate::interrupt::Steps;
 
 /// Longest piece to merge at once; a longer one is cut there.
@@ -144,13 +143,7 @@ impl Ranked {
 
     fn encode_into(&self, text: &[u8], tokens: &mut Vec<u32>) {
         if let Some(vocabulary) = self.vocabulary() {
-            for piece in self.pieces(text) {
-                match vocabulary.rank(piece, 0, piece.len()) {
-                    NONE => piece::encode(&vocabulary, piece, 0, piece.len(), tokens),
-                    rank => tokens.push(rank),
-                }
-            }
-            return;
+            return self.rule.encode(&vocabulary, text, tokens);
         }
         let mut merge = Merge::default();
         for piece in self.pieces(text) {

@@ -3,7 +3,7 @@ use super::document::detached;
 use super::errors::guard;
 use super::object::{Name, as_bytes};
 use super::text::{attached, items, on_text, on_texts};
-use super::tokens::{SpecialSet, Token, token_number, token_numbers};
+use super::tokens::{SpecialSet, list, token_number, token_numbers};
 use crate::bpe::{Ranked, SplitRule, VectorLevel};
 use crate::encoding::Encoding;
 use crate::profile::table::Table;
@@ -528,11 +528,6 @@ impl PyEncoding {
             .map(|token| encoding.decode(token).ok_or_else(|| no_token(token)))
             .collect()
     }
-}
-
-fn list(py: Python<'_>, tokens: Vec<u32>) -> PyResult<Bound<'_, PyList>> {
-    let all = tokens.into_iter().enumerate();
-    PyList::new(py, all.map(|(index, number)| Token { index, number }))
 }
 
 /// What to do with the special tokens in a text.

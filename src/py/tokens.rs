@@ -3,7 +3,7 @@ use super::text::items;
 use crate::encoding::Encoding;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyString};
+use pyo3::types::{PyInt, PyList, PyString};
 use std::collections::HashSet;
 
 /// Some of an encoding's special tokens.
@@ -56,22 +56,44 @@ impl SpecialSet {
     }
 }
 
-/// A token of a list that may be long: signals are handled while it is made, at one token in 1,024.
-pub(super) struct Token {
-    pub(super) index: usize,
-    pub(super) number: u32,
+/// Objects of one list at most: more do not stay near.
+const MAX_INTS: usize = 2048;
+
+/// The tokens as a list; signals are handled while it is made, at one token in 1,024.
+///
+/// A token that occurs again is the same object, if no other has taken its place: to make one takes four
+/// times as long, and the interpreter keeps those up to 256 alone.
+pub(super) fn list(py: Python<'_>, tokens: Vec<u32>) -> PyResult<Bound<'_, PyList>> {
+    let places = tokens.len().next_power_of_two().min(MAX_INTS);
+    let mut ints: Vec<Option<(u32, Bound<'_, PyInt>)>> = vec![None; places];
+    let mut int = |index: usize, token: u32| {
+        if index.is_multiple_of(1024) {
+            py.check_signals()?;
+        }
+        let place = &mut ints[token as usize & (places - 1)];
+        if let Some((known, int)) = place
+            && *known == token
+        {
+            return Ok(int.clone());
+        }
+        let made = token.into_pyobject(py)?;
+        *place = Some((token, made.clone()));
+        Ok(made)
+    };
+    let all = tokens.into_iter().enumerate();
+    PyList::new(py, all.map(|(index, token)| Made(int(index, token))))
 }
 
-impl<'py> IntoPyObject<'py> for Token {
+/// An object that may have failed to be made.
+struct Made<'py>(PyResult<Bound<'py, PyInt>>);
+
+impl<'py> IntoPyObject<'py> for Made<'py> {
     type Target = PyInt;
     type Output = Bound<'py, PyInt>;
     type Error = PyErr;
 
-    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyInt>> {
-        if self.index.is_multiple_of(1024) {
-            py.check_signals()?;
-        }
-        Ok(self.number.into_pyobject(py)?)
+    fn into_pyobject(self, _py: Python<'py>) -> PyResult<Bound<'py, PyInt>> {
+        self.0
     }
 }
 

@@ -39,7 +39,7 @@ const LAST: i32 = POSITIONS as i32 - 1;
 const SHORT: i32 = key::SHORT_BYTES as i32;
 
 // SAFETY of every block: functions of this type are reached only through `count_avx512` of
-// `scan.rs`, after detection.
+// `scan.rs` and `encode_avx512` of `ids.rs`, after detection.
 impl MergeKernel for Avx512 {
     const WHOLE_BYTES: usize = 24; // measured: 16 is slower in translations, 31 no faster
 

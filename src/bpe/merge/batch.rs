@@ -139,12 +139,31 @@ impl MergeBatch {
             self.times[same.trailing_zeros() as usize % BATCH_CELLS] += 1;
             return 0;
         }
-        // The first free lane takes it.
+        let lane = self.take(vocabulary, text, (start, end));
+        self.hashes[lane] = hash;
+        self.times[lane] = 1;
+        // A cell without any pair is done: its bytes are its tokens.
+        let mut tokens = 0;
+        if self.lowest[lane] == NO_PAIR {
+            tokens += self.free(memo);
+        }
+        while self.busy == ALL {
+            tokens += self.step::<L>(vocabulary, memo);
+        }
+        tokens
+    }
+
+    /// Has the first free lane take the cell `text[start..end]`; returns the lane.
+    #[inline(always)]
+    pub(in crate::bpe) fn take(
+        &mut self,
+        vocabulary: &Vocabulary,
+        text: &[u8],
+        (start, end): (usize, usize),
+    ) -> usize {
         let lane = self.busy.trailing_ones() as usize % BATCH_CELLS;
         self.busy |= 1 << lane;
         self.has_text = true;
-        self.hashes[lane] = hash;
-        self.times[lane] = 1;
         let length = end - start;
         self.starts[lane] = u32::MAX >> (BATCH_CELL_BYTES - length);
         let cell = &mut self.texts[text_start(lane)..][..POSITIONS];
@@ -163,15 +182,34 @@ impl MergeBatch {
         self.words[(length - 1) % POSITIONS][lane] = NO_PAIR;
         self.words[length % POSITIONS][lane] = NO_PAIR;
         self.lowest[lane] = lowest;
-        // A cell without any pair is done: its bytes are its tokens.
-        let mut tokens = 0;
-        if lowest == NO_PAIR {
-            tokens += self.free(memo);
+        lane
+    }
+
+    /// True if there is no free lane.
+    #[inline(always)]
+    pub(in crate::bpe) fn is_full(&self) -> bool {
+        self.busy == ALL
+    }
+
+    /// Frees the lanes whose cell has no pair any more; returns the bit set of them.
+    #[inline(always)]
+    pub(in crate::bpe) fn free_merged(&mut self) -> u32 {
+        let mut merged = 0;
+        for (lane, &lowest) in self.lowest.iter().enumerate() {
+            merged |= u32::from(lowest == NO_PAIR) << lane;
         }
-        while self.busy == ALL {
-            tokens += self.step::<L>(vocabulary, memo);
+        merged &= self.busy;
+        self.busy &= !merged;
+        merged
+    }
+
+    /// Overwrites the texts. A thread keeps its batch, and words that no vocabulary has are names and passwords.
+    #[inline(always)]
+    pub(in crate::bpe) fn forget_texts(&mut self) {
+        if self.has_text {
+            self.texts = [0; BATCH_CELLS * POSITIONS + 16];
+            self.has_text = false;
         }
-        tokens
     }
 
     /// Bit set of the lane that has the cell of that hash, if one has.
@@ -184,8 +222,7 @@ impl MergeBatch {
         lanes & self.busy
     }
 
-    /// Tokens of all cells that are left. A thread keeps its batch, so that the texts are overwritten: words
-    /// that no vocabulary has are names and passwords.
+    /// Tokens of all cells that are left; their texts are overwritten.
     #[inline(always)]
     pub(in crate::bpe) fn finish<L: BatchKernel>(
         &mut self,
@@ -196,10 +233,7 @@ impl MergeBatch {
         while self.busy != 0 {
             tokens += self.step::<L>(vocabulary, memo);
         }
-        if self.has_text {
-            self.texts = [0; BATCH_CELLS * POSITIONS + 16];
-            self.has_text = false;
-        }
+        self.forget_texts();
         tokens
     }
 
@@ -213,12 +247,7 @@ impl MergeBatch {
     /// Frees the lanes whose cell has no pair any more; returns the tokens of these cells.
     #[inline(always)]
     fn free(&mut self, memo: Memo) -> u64 {
-        let mut merged = 0;
-        for (lane, &lowest) in self.lowest.iter().enumerate() {
-            merged |= u32::from(lowest == NO_PAIR) << lane;
-        }
-        merged &= self.busy;
-        self.busy &= !merged;
+        let mut merged = self.free_merged();
         let mut tokens = 0;
         while merged != 0 {
             let lane = merged.trailing_zeros() as usize % BATCH_CELLS;

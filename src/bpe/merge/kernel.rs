@@ -77,8 +77,8 @@ impl LongCellKernel for Sse2 {
     }
 }
 
-// SAFETY of every block: functions of `Avx2` are reached only through `count_avx2` of `scan.rs`, after
-// detection.
+// SAFETY of every block: functions of `Avx2` are reached only through `count_avx2` of `scan.rs` and
+// `encode_avx2` of `ids.rs`, after detection.
 #[cfg(target_arch = "x86_64")]
 impl MergeKernel for Avx2 {
     #[inline(always)]

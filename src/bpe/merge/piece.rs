@@ -35,7 +35,12 @@ pub(in crate::bpe) fn count(vocabulary: &Vocabulary, text: &[u8], start: usize, 
 
 /// Rank of a part of a piece that is one token, or [`NONE`].
 #[inline(always)]
-fn merged_rank(vocabulary: &Vocabulary, text: &[u8], start: usize, end: usize) -> u32 {
+pub(in crate::bpe) fn merged_rank(
+    vocabulary: &Vocabulary,
+    text: &[u8],
+    start: usize,
+    end: usize,
+) -> u32 {
     match vocabulary.rank(text, start, end) {
         rank if rank != NONE && vocabulary.is_merged(rank) => rank,
         _ => NONE,

@@ -49,7 +49,7 @@ impl Avx512 {
 }
 
 // SAFETY of every block: functions of this type are reached only through `count_avx512` of
-// `scan.rs`, after detection.
+// `scan.rs` and `encode_avx512` of `ids.rs`, after detection.
 impl Lanes for Avx512 {
     const WIDTH: usize = 64;
 

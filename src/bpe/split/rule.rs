@@ -1,10 +1,10 @@
 //! Split rules by name, for vocabularies that come at run time.
 
-use crate::bpe::scan;
 use crate::bpe::split::deepseek::DeepSeek;
 use crate::bpe::split::{Cl100k, Kimi, Llama3, O200k, Qwen, R50k, Rule, Tekken};
 use crate::bpe::table::Vocabulary;
 use crate::bpe::table::memo::{self, MemoKey};
+use crate::bpe::{ids, scan};
 
 /// How a text is cut into pieces.
 ///
@@ -185,6 +185,25 @@ impl SplitRule {
             SplitRule::Tekken => scan::count_part::<Tekken>(vocabulary, key, text, limit),
             SplitRule::Kimi => scan::count_part::<Kimi>(vocabulary, key, text, limit),
             SplitRule::DeepSeek => scan::count_part::<DeepSeek>(vocabulary, key, text, limit),
+        }
+    }
+
+    /// Appends the tokens of `text` in that vocabulary to `tokens`.
+    pub(in crate::bpe) fn encode(
+        self,
+        vocabulary: &Vocabulary<'_>,
+        text: &[u8],
+        tokens: &mut Vec<u32>,
+    ) {
+        match self {
+            SplitRule::O200k => ids::encode::<O200k>(vocabulary, text, tokens),
+            SplitRule::Cl100k => ids::encode::<Cl100k>(vocabulary, text, tokens),
+            SplitRule::R50k => ids::encode::<R50k>(vocabulary, text, tokens),
+            SplitRule::Llama3 => ids::encode::<Llama3>(vocabulary, text, tokens),
+            SplitRule::Qwen => ids::encode::<Qwen>(vocabulary, text, tokens),
+            SplitRule::Tekken => ids::encode::<Tekken>(vocabulary, text, tokens),
+            SplitRule::Kimi => ids::encode::<Kimi>(vocabulary, text, tokens),
+            SplitRule::DeepSeek => ids::encode::<DeepSeek>(vocabulary, text, tokens),
         }
     }
 

@@ -79,9 +79,9 @@ pub(crate) struct Memo {
 #[derive(Clone, Copy)]
 pub(crate) struct Hash {
     /// Both halves of a product, joined.
-    tag: u64,
+    pub(in crate::bpe::table) tag: u64,
     /// The same, joined at other bits: the high half alone crowds words that differ in one byte.
-    place: u64,
+    pub(in crate::bpe::table) place: u64,
 }
 
 impl Hash {

@@ -21,6 +21,7 @@
 //!   English, code and JSON, and 0.7 % in other languages; 400,000 more (words of all three with
 //!   prefix, capitals or suffix) are 19 to 26 % (2026-11-21). [`memo`](crate::bpe::table::memo) finds more.
 
+pub(in crate::bpe) mod id_memo;
 pub(in crate::bpe) mod joins;
 pub(crate) mod key;
 pub(in crate::bpe) mod made;
