@@ -344,11 +344,11 @@ class TestDumps:
             parts: list[Any] = pydantic.Field(default_factory=list)
 
         class Serialized(Plain):
-            @pydantic.field_serializer("content")
+            @pydantic.field_serializer("content")  # type: ignore[untyped-decorator]
             def upper(self, content: str) -> str:
                 return content.upper()
 
-            @pydantic.model_serializer(mode="wrap")
+            @pydantic.model_serializer(mode="wrap")  # type: ignore[untyped-decorator]
             def whole(self, write: Any) -> Any:
                 return {**write(self), "more": self.parts}
 
@@ -357,14 +357,14 @@ class TestDumps:
                 return {**super().model_dump(**options), "own": len(options)}
 
         class Old(Plain):
-            def model_dump(self) -> dict[str, Any]:  # type: ignore[override]
+            def model_dump(self) -> dict[str, Any]:
                 return {"old": True}
 
         class Root(pydantic.RootModel[list[Plain]]):  # type: ignore[misc, name-defined]
             pass
 
         class Failing(Plain):
-            @pydantic.field_serializer("content")
+            @pydantic.field_serializer("content")  # type: ignore[untyped-decorator]
             def fail(self, content: str) -> str:
                 raise ValueError(content)
 
