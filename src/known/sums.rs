@@ -11,6 +11,8 @@
     reason = "instructions that the compiler may not assume to be there"
 )]
 
+use crate::bpe::prefetch::prefetch;
+
 /// The longest text that has one set of sums: nearly all messages have one, so BLAKE3 compresses once.
 pub(super) const BLOCK_BYTES: usize = 8192;
 
@@ -22,6 +24,10 @@ pub(super) const SUMS_BYTES: usize = 8 * PASSES;
 
 const STRIPE_BYTES: usize = 64;
 const HALF_BYTES: usize = STRIPE_BYTES / 2;
+
+/// So many stripes before one is added, the memory is asked for it: texts of a body are strewn about, and machines
+/// guess what is read next no further than to the end of a page.
+const STRIPES_AHEAD: usize = 16;
 
 /// Words of 32 bits, the low byte first.
 type Stripe = [u8; STRIPE_BYTES];
@@ -93,7 +99,11 @@ fn sums<V: Vector>(key: &KeyStripes, bytes: &[u8]) -> [u64; PASSES] {
     let (stripes, rest) = bytes.as_chunks();
     let mut keys = key.windows(PASSES);
     let mut sums = [V::no_sums(); PASSES];
-    for (stripe, key) in stripes.iter().zip(&mut keys) {
+    stripes.iter().take(STRIPES_AHEAD).for_each(prefetch);
+    for ((nth, stripe), key) in stripes.iter().enumerate().zip(&mut keys) {
+        if let Some(soon) = stripes.get(nth + STRIPES_AHEAD) {
+            prefetch(soon);
+        }
         add_stripe::<V>(&mut sums, stripe, key);
     }
     if let (false, Some(key)) = (rest.is_empty(), keys.next()) {
