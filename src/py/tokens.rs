@@ -61,8 +61,8 @@ const MAX_INTS: usize = 2048;
 
 /// The tokens as a list; signals are handled while it is made, at one token in 1,024.
 ///
-/// A token that occurs again is the same object, if no other has taken its place: to make one takes four
-/// times as long, and the interpreter keeps those up to 256 alone.
+/// A token that occurs again is the same object, if no other has taken its place: to make objects is most of what
+/// a list takes, and the interpreter keeps those up to 256 alone.
 pub(super) fn list(py: Python<'_>, tokens: Vec<u32>) -> PyResult<Bound<'_, PyList>> {
     let places = tokens.len().next_power_of_two().min(MAX_INTS);
     let mut ints: Vec<Option<(u32, Bound<'_, PyInt>)>> = vec![None; places];
