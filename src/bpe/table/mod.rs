@@ -141,7 +141,31 @@ pub(in crate::bpe) static QWEN2: Vocabulary = vocabulary!("qwen2", 12);
 /// Its ranks are no numbers of tokens: see [`gemma`](crate::bpe::gemma).
 pub(in crate::bpe) static GEMMA: Vocabulary = vocabulary!("gemma", 15);
 
+/// Has the memory made and read that counting needs, so that no count waits for it: of what this thread remembers, and
+/// of the vocabulary that most requests are counted with.
+pub(crate) fn make_ready() {
+    memo::make_pages();
+    O200K.read_pages();
+}
+
 impl<'v> Vocabulary<'v> {
+    /// Reads a byte of each page of the tables that most pieces are looked up in.
+    fn read_pages(&self) {
+        let tables = [
+            self.words.as_flattened(),
+            self.short_buckets.as_flattened(),
+            self.pairs.as_flattened(),
+            self.join_slots.as_flattened(),
+            self.join_buckets.as_flattened(),
+            self.neighbours,
+        ];
+        for table in tables {
+            table.iter().step_by(memo::PAGE_BYTES).for_each(|byte| {
+                std::hint::black_box(*byte);
+            });
+        }
+    }
+
     /// The vocabulary of tables that were made at run time.
     pub(in crate::bpe) fn of(
         number: u64,
