@@ -429,6 +429,11 @@ def lines(byte_count: int = 20_000_000) -> Iterator[Row]:
         yield Row(name, 3, 4, Timed(ours), theirs, most_rounds=5, is_speed=True)
 
 
+@functools.cache  # as those of `request_lines`
+def texts_to_encode(kind: str, byte_count: int) -> list[str]:
+    return take(kind, byte_count)
+
+
 @functools.cache
 def gigatoken() -> Callable[[str], Any]:
     with tempfile.TemporaryDirectory() as folder:
@@ -454,7 +459,7 @@ def renewed(call: Callable[[str], object], texts: list[str]) -> Timed:
 
 def texts_of(kind: str, byte_count: int = 3_000_000) -> Iterator[Row]:
     """None of translations, unless something is installed that has them."""
-    texts, encoding = take(kind, byte_count), get_encoding("o200k_base")
+    texts, encoding = texts_to_encode(kind, byte_count), get_encoding("o200k_base")
     encode = gigatoken()
     works: list[tuple[str, float, Callable[[str], object], Callable[[str], object]]] = [
         ("encode_to_buffer", 0.7, encoding.encode_to_buffer, encode),
