@@ -12,6 +12,7 @@
 //! Of a vocabulary that comes at run time ([`ranked`]) the same tables are made when it is read, if they can hold
 //! it; else it shares the split rules and nothing else.
 
+mod borders;
 mod encoding;
 pub(crate) mod gemma;
 mod ids;
