@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tasks.steps import (
-    QUICK,
     PYPROJECT,
     PYTHON,
+    QUICK,
     ROOT,
     VERSION,
     host_target,

@@ -19,7 +19,7 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 EXE = ".exe" if os.name == "nt" else ""
 PYTHON = BIN / f"python{EXE}"
 STAMP = VENV / "tokenctx-stamp.json"
-# Profiles of Cargo.toml: soon built; what users install; that, built soon, of machines that are not here.
+# Profiles of Cargo.toml: soon built; what users install; that for machines that are not here.
 QUICK, FAST, SAMPLE = "dev", "release", "sample"
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
