@@ -1,9 +1,9 @@
 //! The way from a text to its tokens.
 //!
-//! Pieces are found as they are where they are counted ([`scan`]), and encoded many at
-//! once, in rounds, for the reasons that [`pieces`](crate::bpe::pieces) tells: those that are remembered, those
-//! that are short tokens, the rest. What a round finds is written down by piece; the tokens
-//! are appended at its end, three at a time without asking how many there are.
+//! Pieces are found as where they are counted ([`Borders`]), and encoded many at once, in rounds, for the
+//! reasons that [`pieces`](crate::bpe::pieces) tells: those that are remembered, those that are short tokens, the
+//! rest. What a round finds is written down by piece; the tokens are appended at its end, three at a time
+//! without asking how many there are.
 #![allow(
     unsafe_code,
     reason = "calls what was compiled for the machine that this is"
