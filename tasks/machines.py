@@ -38,7 +38,8 @@ MUSL = "x86_64-unknown-linux-musl"
 # The Python tests that need no framework and no server, and are quick under qemu.
 TESTS = ("import", "recorded", "usage", "vectors")
 SAMPLES = (MUSL, "aarch64-apple-darwin", "x86_64-pc-windows-gnu")
-BUILT = (  # by --nightly, beside what is run
+BUILT = (  # by --nightly, as released
+    ARM,
     "aarch64-unknown-linux-musl",
     "x86_64-apple-darwin",
     "aarch64-apple-darwin",
@@ -60,6 +61,14 @@ def wheels(options: argparse.Namespace) -> None:
 def released(target: str = "") -> Path:
     """The wheel as released for `target`, or for this machine."""
     return built_wheel(FAST, "" if target == host_target() else target)
+
+
+def sample(target: str) -> Path:
+    """A wheel for `target` by a quicker profile, audited."""
+    add_target(target)
+    wheel = build(ROOT / "target/samples" / target, SAMPLE, target)
+    inspect(wheel, target)
+    return wheel
 
 
 def interpreters() -> dict[str, Path]:
@@ -119,9 +128,7 @@ def on_new_pythons() -> None:
 
 def on_arm() -> None:
     """The wheel for aarch64 installs in a root for it without a compiler; its Python tests pass."""
-    add_target(ARM)
-    wheel = released(ARM)
-    inspect(wheel, ARM)
+    wheel = sample(ARM)
     with emulated("aarch64"):
         root = slim(STABLE[0], "arm64", wheel, STABLE[1])
         install(root, wheel, STABLE[1])
@@ -245,8 +252,7 @@ def of_other_machines() -> None:
     """One wheel each for musl, macOS and Windows is built, by a quicker profile, and audited."""
     require("x86_64-w64-mingw32-gcc")
     for target in SAMPLES:
-        add_target(target)
-        inspect(build(ROOT / "target/samples" / target, SAMPLE, target), target)
+        sample(target)
 
 
 def every_target() -> None:
