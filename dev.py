@@ -242,8 +242,9 @@ def bench(options: argparse.Namespace) -> None:
     setup("cli", "test", "bench")
     for measured in BENCH_JSONS:
         measured.parent.mkdir(exist_ok=True)
-        flags = ("--benchmark-enable", f"--benchmark-json={measured}", "-p", "no:randomly")
-        python("bench", "-m", "pytest", "benches", *flags, *options.words)
+        flags = ("--benchmark-enable", "--benchmark-max-time=0.4", "-p", "no:randomly")
+        json_flag = f"--benchmark-json={measured}"
+        python("bench", "-m", "pytest", "benches", *flags, json_flag, *options.words)
     kept = ("--instructions", INSTRUCTIONS_JSON, "--run", BENCH_RUN)
     python("keep", "benches/history.py", "keep", *BENCH_JSONS, *kept)
     python("floors", "benches/check_floors.py", *BENCH_JSONS)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import orjson
 from blake3 import blake3
 
-from conversations import agent_conversation, encoded, prose, with_new_turn
+from conversations import agent_conversation, encoded, prose, tool, with_new_turn
 from corpora import KINDS, take
 from counters import gigatoken_encode, tiktoken_encoding
 from test_conversion import DIRECTIONS, conversation
@@ -281,22 +281,18 @@ def first() -> Iterator[Row]:
 
 
 def tools() -> Iterator[Row]:
-    """One tool: a body with many beside one without, nothing else new."""
-    body, given = agent_conversation(40, 60_000), big()["tools"]
-    bare = {name: value for name, value in body.items() if name != "tools"}
-    both = [
-        known(encoded(it), encoded(with_new_turn(it))) for it in ({**body, "tools": given}, bare)
-    ]
-
-    def spend() -> float:
-        pairs = [[seconds(work, 50) for work in both] for _ in range(5)]
-        many, none = (min(column) for column in zip(*pairs, strict=True))
-        return float(many - none) / len(given)
-
+    """A turn with hundreds of tools and four messages, shared among the tools: no difference."""
+    random_ = random.Random(8)
+    given: Any = [tool(random_, index) for index in range(480)]
+    body = {**agent_conversation(4, 5000), "tools": given}
+    turn = known(encoded(body), encoded(with_new_turn(body)))
     parse = functools.partial(orjson.loads, encoded(given))
-    theirs = Timed(lambda: seconds(parse, 20) / len(given))
-    name = "an unchanged tool on a known turn, us"
-    yield Row(name, 0.5, 0.1, Timed(spend), theirs, unit_seconds=1e-6)
+
+    def each(work: Work) -> float:
+        return seconds(work, 20) / len(given)
+
+    ours, theirs = (Timed(functools.partial(each, work)) for work in (turn, parse))
+    yield Row("an unchanged tool on a known turn, us", 0.5, 0.1, ours, theirs, unit_seconds=1e-6)
 
 
 def image_bytes() -> bytes:

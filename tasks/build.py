@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tasks.steps import (
-    FAST,
     PYPROJECT,
     PYTHON,
+    QUICK,
     ROOT,
     VERSION,
     host_target,
@@ -37,7 +37,7 @@ LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s]+)")
 
 
 def build(folder: Path, profile: str, target: str = "", origin: Path = ROOT) -> Path:
-    """The wheel of the tree `origin` in `folder`; what is released has the profile FAST."""
+    """The wheel of the tree `origin` in `folder`; all but QUICK as it is released."""
     shutil.rmtree(folder, ignore_errors=True)
     for leftover in (ROOT / "python/tokenctx").glob("_core.*"):  # of `maturin develop`
         if leftover.suffix in {".so", ".pyd"}:
@@ -45,7 +45,7 @@ def build(folder: Path, profile: str, target: str = "", origin: Path = ROOT) -> 
     flags = ("--profile", profile, "--locked", "--interpreter", PYTHON, "--out", folder)
     command: tuple[str | Path, ...] = (PYTHON, "-m", "maturin", "build", *flags)
     title = f"build the wheel{f' for {target}' if target else ''}, profile {profile}"
-    if profile != FAST:
+    if profile == QUICK:
         run(f"{title} (the first time takes a minute)", *command, advice="maturin", quiet=True)
         return next(folder.glob("tokenctx-*.whl"))
     target = target or host_target()
@@ -54,7 +54,7 @@ def build(folder: Path, profile: str, target: str = "", origin: Path = ROOT) -> 
     source = copy_sources(origin)
     command += (*platform(target), "--target-dir", origin / "target")
     run(
-        f"{title} (takes two minutes)",
+        f"{title} (takes a minute or two)",
         *command,
         advice="maturin",
         quiet=True,

@@ -18,6 +18,7 @@ from tasks.steps import (
     FAST,
     PYTHON,
     ROOT,
+    SAMPLE,
     StepError,
     host_target,
     if_possible,
@@ -36,10 +37,9 @@ ARM = "aarch64-unknown-linux-gnu"
 MUSL = "x86_64-unknown-linux-musl"
 # The Python tests that need no framework and no server, and are quick under qemu.
 TESTS = ("import", "recorded", "usage", "vectors")
-# Cargo's fat LTO takes a minute, on one core, and proves nothing here.
-SOON = {"CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
 SAMPLES = (MUSL, "aarch64-apple-darwin", "x86_64-pc-windows-gnu")
-BUILT = (  # by --nightly, beside what is run
+BUILT = (  # by --nightly, as released
+    ARM,
     "aarch64-unknown-linux-musl",
     "x86_64-apple-darwin",
     "aarch64-apple-darwin",
@@ -61,6 +61,14 @@ def wheels(options: argparse.Namespace) -> None:
 def released(target: str = "") -> Path:
     """The wheel as released for `target`, or for this machine."""
     return built_wheel(FAST, "" if target == host_target() else target)
+
+
+def sample(target: str) -> Path:
+    """A wheel for `target` by a quicker profile, audited."""
+    add_target(target)
+    wheel = build(ROOT / "target/samples" / target, SAMPLE, target)
+    inspect(wheel, target)
+    return wheel
 
 
 def interpreters() -> dict[str, Path]:
@@ -120,9 +128,7 @@ def on_new_pythons() -> None:
 
 def on_arm() -> None:
     """The wheel for aarch64 installs in a root for it without a compiler; its Python tests pass."""
-    add_target(ARM)
-    wheel = released(ARM)
-    inspect(wheel, ARM)
+    wheel = sample(ARM)
     with emulated("aarch64"):
         root = slim(STABLE[0], "arm64", wheel, STABLE[1])
         install(root, wheel, STABLE[1])
@@ -189,8 +195,8 @@ def rust_on_arm() -> None:
     """All Rust tests of the core pass on aarch64."""
     require("qemu-aarch64-static")
     runner = f"qemu-aarch64-static -L {arm_libraries()}"
-    variables = {**SOON, "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER": runner}
-    zig_cargo("Rust tests on aarch64", ARM, "test", "--release", variables=variables)
+    variables = {"CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER": runner}
+    zig_cargo("Rust tests on aarch64", ARM, "test", "--profile", SAMPLE, variables=variables)
 
 
 def arm_counter() -> tuple[str | Path, ...]:
@@ -219,7 +225,7 @@ def on_musl() -> None:
 
 def rust_on_musl() -> None:
     """All Rust tests of the core pass with musl, in static programs."""
-    zig_cargo("Rust tests with musl", MUSL, "test", "--release", variables=SOON)
+    zig_cargo("Rust tests with musl", MUSL, "test", "--profile", SAMPLE)
 
 
 def same_again(options: argparse.Namespace) -> None:
@@ -243,17 +249,10 @@ def twice(target: str = "") -> None:
 
 
 def of_other_machines() -> None:
-    """One wheel each for musl, macOS and Windows is built, without LTO, and audited."""
+    """One wheel each for musl, macOS and Windows is built, by a quicker profile, and audited."""
     require("x86_64-w64-mingw32-gcc")
-    before = dict(os.environ)
-    os.environ.update(SOON)
-    try:
-        for target in SAMPLES:
-            add_target(target)
-            inspect(build(ROOT / "target/samples" / target, FAST, target), target)
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+    for target in SAMPLES:
+        sample(target)
 
 
 def every_target() -> None:

@@ -19,7 +19,8 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 EXE = ".exe" if os.name == "nt" else ""
 PYTHON = BIN / f"python{EXE}"
 STAMP = VENV / "tokenctx-stamp.json"
-QUICK, FAST = "dev", "release"  # profiles of Cargo.toml: soon built; what users install
+# Profiles of Cargo.toml: soon built; what users install; that for machines that are not here.
+QUICK, FAST, SAMPLE = "dev", "release", "sample"
 PYPROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "constraints.txt"
 LOG_PERIOD_SECONDS = 20

@@ -415,6 +415,32 @@ def said(random_: random.Random, role: str) -> dict[str, Any]:
     return {"role": role, "content": f"{random_.random()} " * 20}
 
 
+SYSTEM = {"role": "system", "content": "You help with the code of this project. " * 500}
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("shape", TOOL_SHAPES)
+def test_young_conversations_of_many_tools_are_resumed(shape: str, *, is_last: bool) -> None:
+    """From the second turn on, though their messages are a small part of the body."""
+    turn, rest, field = TOOL_SHAPES[shape]
+    rest = {**rest, "tools": rest["tools"] * 12}
+    resumed = 0
+    for seed in range(60):
+        random_ = random.Random(seed)
+        one, other = (HybridTokenEstimator(secret=f"{seed}".encode()) for _ in range(2))
+        messages: list[Any] = [SYSTEM] if random_.random() < 0.3 else []
+        for number in range(2):
+            messages += [*turn(random_, number), *random_.sample(EVIDENCE, random_.randrange(2))]
+            for end in range(max(1, len(messages) - 3), len(messages) + 1):
+                body = {**rest, field: messages[:end]}
+                text = encoded(body, is_last=is_last)
+                assert one.estimate(text) == other.estimate(body)
+                billed = 9_000 + end * 300 + number
+                assert one.record_event(text, billed) == other.record_event(body, billed)
+        resumed += one.stats()["resumed"]
+    assert resumed > 300
+
+
 @pytest.mark.parametrize("is_last", [True, False])
 def test_the_dialect_of_a_mixed_body_is_that_of_the_whole(*, is_last: bool) -> None:
     """What speaks for another dialect may be in the part that is not read again."""

@@ -1,9 +1,9 @@
 //! The way from a text to its tokens.
 //!
-//! Pieces are found as they are where they are counted ([`scan`]), and encoded many at
-//! once, in rounds, for the reasons that [`pieces`](crate::bpe::pieces) tells: those that are remembered, those
-//! that are short tokens, the rest. What a round finds is written down by piece; the tokens
-//! are appended at its end, three at a time without asking how many there are.
+//! Pieces are found as where they are counted ([`Borders`]), and encoded many at once, in rounds, for the
+//! reasons that [`pieces`](crate::bpe::pieces) tells: those that are remembered, those that are short tokens, the
+//! rest. What a round finds is written down by piece; the tokens are appended at its end, three at a time
+//! without asking how many there are.
 #![allow(
     unsafe_code,
     reason = "calls what was compiled for the machine that this is"
@@ -16,28 +16,21 @@
 use std::cell;
 use std::ops::Range;
 
+use crate::bpe::borders::{Borders, ROOM};
 use crate::bpe::merge::batch::{BATCH_CELL_BYTES, BATCH_CELLS, MergeBatch};
 use crate::bpe::merge::kernel::MergeKernel;
 use crate::bpe::merge::piece;
 use crate::bpe::prefetch::prefetch;
-use crate::bpe::scan::{block_ends, starts_wide};
 #[cfg(target_arch = "x86_64")]
 use crate::bpe::split::avx512::Avx512;
-use crate::bpe::split::block::{BLOCK, Lanes};
 #[cfg(target_arch = "x86_64")]
 use crate::bpe::split::simd::Avx2;
 use crate::bpe::split::{Base, Rule};
 use crate::bpe::table::id_memo::{AT_ONCE, IdMemo, Packed};
-use crate::bpe::table::key::{Key, SHORT_BYTES};
+use crate::bpe::table::key::SHORT_BYTES;
 use crate::bpe::table::memo::{Hash, Memo, MemoKey, SHORT_PIECE_BYTES};
 use crate::bpe::table::{Vocabulary, bytes_at};
 use crate::interrupt;
-
-/// Room for pieces.
-const ROOM: usize = 512;
-
-/// Pieces that are enough for a round.
-const MANY: usize = ROOM - BLOCK - 1;
 
 /// Cells that are enough to merge them.
 const CELLS: usize = 256;
@@ -102,27 +95,11 @@ fn encode_avx512<R: Rule>(round: &mut Round, encoding: Encoding<'_>) {
 fn encode_blocks<R: Rule, L: MergeKernel>(round: &mut Round, mut encoding: Encoding<'_>) {
     let text = encoding.text;
     encoding.tokens.reserve(text.len() / BYTES_OF_TOKEN);
-    // As `count_blocks` of `scan.rs` finds them.
-    let (mut start, mut alone) = (0, 0);
-    round.borders[0] = 0;
-    round.found = 0;
+    round.borders.restart();
+    let mut start = 0;
     while start < text.len() {
-        let mut ends = 0;
-        let knows_wide = R::IS_OF_BYTES || L::CHARACTERS && R::KNOWS_CHARACTERS;
-        if R::KNOWS_BLOCKS && start >= alone && (knows_wide || !starts_wide(&text[start..])) {
-            ends = block_ends::<R, L>(&text[start..]);
-            let end = text.len().min(start + BLOCK);
-            if ends == 0 && !text[start..end].is_ascii() {
-                alone = end;
-            }
-        }
-        if ends == 0 {
-            start = R::end(text, start);
-            round.push(start);
-        } else {
-            start = round.push_all::<L>(start, ends);
-        }
-        if round.found >= MANY {
+        start = round.borders.find::<R, L>(text, start);
+        if round.borders.are_many() {
             interrupt::poll();
             round.encode::<L>(&mut encoding);
         }
@@ -193,9 +170,7 @@ impl Lists {
 
 /// Pieces one after the other. A thread keeps one and uses it for each text; no text is left in it.
 struct Round {
-    /// Start of the first, then the end of each.
-    borders: [usize; ROOM],
-    found: usize,
+    borders: Borders,
     hashes: [Hash; ROOM],
     /// What is known of each; nothing between two texts.
     known: [Packed; ROOM],
@@ -212,8 +187,7 @@ struct Round {
 impl Default for Round {
     fn default() -> Round {
         Round {
-            borders: [0; ROOM],
-            found: 0,
+            borders: Borders::new(),
             hashes: [Hash::NONE; ROOM],
             known: [Packed::NONE; ROOM],
             unknown: [0; ROOM],
@@ -226,23 +200,6 @@ impl Default for Round {
 }
 
 impl Round {
-    #[inline(always)]
-    fn push(&mut self, end: usize) {
-        self.found += 1;
-        self.borders[self.found % ROOM] = end;
-    }
-
-    /// Pieces of the block at `start` that end after the bytes of `ends`; returns the last end.
-    #[inline(always)]
-    fn push_all<L: Lanes>(&mut self, start: usize, ends: u64) -> usize {
-        let borders = self.borders.get_mut(self.found + 1..);
-        if let Some(borders) = borders.and_then(|borders| borders.first_chunk_mut()) {
-            L::places(start, ends, borders);
-        }
-        self.found += ends.count_ones() as usize;
-        start + BLOCK - ends.leading_zeros() as usize
-    }
-
     /// Appends the tokens of the pieces, which are forgotten.
     #[inline(always)]
     fn encode<L: MergeKernel>(&mut self, of: &mut Encoding<'_>) {
@@ -250,23 +207,21 @@ impl Round {
         let others = self.find_short_tokens(of, unknown);
         self.encode_others::<L>(of, others);
         self.append(of);
-        self.borders[0] = self.borders[self.found % ROOM];
-        self.found = 0;
+        self.borders.go_on();
     }
 
     /// The first round: what is remembered. Returns how many pieces are not.
     #[inline(always)]
     fn find_remembered(&mut self, of: &mut Encoding<'_>) -> usize {
         let (memo, hashes, text) = (of.memo, of.memo.hashes(), of.text);
-        let borders = self.borders[..=self.found].windows(2);
-        for (hash, border) in self.hashes.iter_mut().zip(borders) {
+        for (hash, border) in self.hashes.iter_mut().zip(self.borders.pairs()) {
             let length = border[1].wrapping_sub(border[0]);
             let bytes = bytes_at(text, border[0]);
             *hash = hashes.hash_short(&bytes, length.min(SHORT_PIECE_BYTES + 1));
             memo.prefetch(*hash);
         }
         let (mut unknown, mut listed) = (0_usize, 0_usize);
-        for (piece, &hash) in self.hashes[..self.found].iter().enumerate() {
+        for (piece, &hash) in self.hashes[..self.borders.found()].iter().enumerate() {
             let known = memo.find(hash);
             self.known[piece % ROOM] = known;
             self.unknown[unknown % ROOM] = piece as u16;
@@ -290,14 +245,14 @@ impl Round {
     fn find_short_tokens(&mut self, of: &Encoding<'_>, unknown: usize) -> usize {
         let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
         for at in 0..unknown {
-            let place = vocabulary.place(self.key(text, self.unknown[at]));
+            let place = vocabulary.place(self.borders.key(text, self.unknown[at]));
             self.places[at] = place as u32;
             prefetch(vocabulary.word(place));
         }
         let mut others = 0_usize;
         for at in 0..unknown {
             let (place, piece) = (self.places[at] as usize, self.unknown[at]);
-            let known = Packed::rank(vocabulary.rank_at(place, self.key(text, piece)));
+            let known = Packed::rank(vocabulary.rank_at(place, self.borders.key(text, piece)));
             memo.remember_some(self.hashes[usize::from(piece) % ROOM], known);
             self.known[usize::from(piece) % ROOM] = known;
             self.others[others % ROOM] = piece;
@@ -311,7 +266,7 @@ impl Round {
     fn encode_others<L: MergeKernel>(&mut self, of: &mut Encoding<'_>, others: usize) {
         for at in 0..others {
             let piece = self.others[at];
-            let (start, end) = self.piece(piece);
+            let (start, end) = self.borders.piece(piece);
             if end - start > SHORT_PIECE_BYTES {
                 let hash = of.memo.hashes().hash(of.text, start, end);
                 self.hashes[usize::from(piece) % ROOM] = hash;
@@ -321,11 +276,11 @@ impl Round {
         for at in 0..others {
             let piece = self.others[at];
             let hash = self.hashes[usize::from(piece) % ROOM];
-            let known = of.find_long(hash, self.piece(piece));
+            let known = of.find_long(hash, self.borders.piece(piece));
             self.known[usize::from(piece) % ROOM] = known;
             if !known.is_known() {
                 of.cut.push((piece, of.cells.len()));
-                of.cut_piece::<L>(hash, self.piece(piece));
+                of.cut_piece::<L>(hash, self.borders.piece(piece));
                 if of.cells.len() >= CELLS {
                     self.merge_cells::<L>(of);
                 }
@@ -412,13 +367,14 @@ impl Round {
     #[inline(always)]
     fn append(&mut self, of: &mut Encoding<'_>) {
         let (mut at, lists) = (of.tokens.len(), &mut of.lists);
+        let all = &mut self.known[..self.borders.found()];
         let listed = match lists.spans.is_empty() {
             true => 0,
-            false => lists.count(&self.known[..self.found]),
+            false => lists.count(all),
         };
-        of.tokens.resize(at + AT_ONCE * self.found + listed, 0);
+        of.tokens.resize(at + AT_ONCE * all.len() + listed, 0);
         let tokens = of.tokens.as_mut_slice();
-        for &known in &self.known[..self.found] {
+        for &known in &*all {
             if let Some(list) = known.listed() {
                 let list = &lists.tokens[lists.spans[list].clone()];
                 tokens[at..][..list.len()].copy_from_slice(list);
@@ -428,23 +384,10 @@ impl Round {
                 at += known.count();
             }
         }
-        self.known[..self.found].fill(Packed::NONE);
+        all.fill(Packed::NONE);
         of.tokens.truncate(at);
         lists.tokens.clear();
         lists.spans.clear();
-    }
-
-    #[inline(always)]
-    fn piece(&self, piece: u16) -> (usize, usize) {
-        let piece = usize::from(piece);
-        (self.borders[piece % ROOM], self.borders[(piece + 1) % ROOM])
-    }
-
-    /// The key of a piece, or that of no token if it is long.
-    #[inline(always)]
-    fn key(&self, text: &[u8], piece: u16) -> Key {
-        let (start, end) = self.piece(piece);
-        Key::new(&bytes_at(text, start), (end - start).min(SHORT_BYTES + 1))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Byte pair encodings: how many tokens a text has, and which.
 //!
 //! A text is cut into pieces by the encoding's split rule ([`split`]), which looks at classes of
-//! characters only, 64 bytes of them at a time ([`scan`]). Most pieces were counted before. A piece that
+//! characters only, 64 bytes of them at a time ([`borders`]). Most pieces were counted before. A piece that
 //! is in the vocabulary ([`table`]) is one token; these are nine of ten. Any other falls into cells, which
 //! are merged ([`merge`]).
 //!
@@ -12,6 +12,7 @@
 //! Of a vocabulary that comes at run time ([`ranked`]) the same tables are made when it is read, if they can hold
 //! it; else it shares the split rules and nothing else.
 
+mod borders;
 mod encoding;
 pub(crate) mod gemma;
 mod ids;

@@ -13,23 +13,19 @@
     reason = "a number of a piece is below 512"
 )]
 
+use crate::bpe::borders::{Borders, ROOM};
 use crate::bpe::merge::batch::{BATCH_CELL_BYTES, MergeBatch};
 use crate::bpe::merge::kernel::MergeKernel;
 use crate::bpe::merge::long::PARTED_BYTES;
 use crate::bpe::merge::long_batch::LongCellBatch;
 use crate::bpe::merge::piece;
 use crate::bpe::prefetch::prefetch;
-use crate::bpe::split::block::{BLOCK, Lanes};
+use crate::bpe::split::Rule;
+use crate::bpe::split::block::Lanes;
 use crate::bpe::table::key::{Key, SHORT_BYTES};
 use crate::bpe::table::memo::{Hash, Memo, SHORT_PIECE_BYTES};
 use crate::bpe::table::{NONE, Vocabulary, bytes_at};
 use crate::interrupt;
-
-/// Room for pieces.
-const ROOM: usize = 512;
-
-/// Pieces that are enough for a round.
-const MANY: usize = ROOM - BLOCK - 1;
 
 /// Cells that are looked up at once.
 const CELLS: usize = 32;
@@ -120,9 +116,7 @@ impl<'a> Counting<'a> {
 /// Pieces one after the other. A thread keeps one and uses it for each text, always with the same
 /// instructions: to clear what it holds would take as long as to count a short text.
 pub(super) struct Pieces {
-    /// Start of the first, then the end of each.
-    borders: [usize; ROOM],
-    found: usize,
+    borders: Borders,
     hashes: [Hash; ROOM],
     /// Those that are not remembered, and where they are in the vocabulary if they are short tokens.
     unknown: [u16; ROOM],
@@ -138,8 +132,7 @@ pub(super) struct Pieces {
 impl Pieces {
     pub(super) const fn new() -> Pieces {
         Pieces {
-            borders: [0; ROOM],
-            found: 0,
+            borders: Borders::new(),
             hashes: [Hash::NONE; ROOM],
             unknown: [0; ROOM],
             places: [0; ROOM],
@@ -157,37 +150,26 @@ impl Pieces {
     /// Forgets all pieces; the first of a text will start at 0.
     #[inline(always)]
     pub(super) fn restart(&mut self) {
-        (self.borders[0], self.found) = (0, 0);
+        self.borders.restart();
         self.batch.restart();
     }
 
     /// Pieces that wait to be counted.
     #[inline(always)]
     pub(super) fn found(&self) -> u64 {
-        self.found as u64
+        self.borders.found() as u64
     }
 
     /// True if the next block may not find room.
     #[inline(always)]
     pub(super) fn are_many(&self) -> bool {
-        self.found >= MANY
+        self.borders.are_many()
     }
 
+    /// Finds pieces of `text` from `start` on, where one starts; returns the last end.
     #[inline(always)]
-    pub(super) fn push(&mut self, end: usize) {
-        self.found += 1;
-        self.borders[self.found % ROOM] = end;
-    }
-
-    /// Pieces of the block at `start` that end after the bytes of `ends`; returns the last end.
-    #[inline(always)]
-    pub(super) fn push_all<L: Lanes>(&mut self, start: usize, ends: u64) -> usize {
-        let borders = self.borders.get_mut(self.found + 1..);
-        if let Some(borders) = borders.and_then(|borders| borders.first_chunk_mut()) {
-            L::places(start, ends, borders);
-        }
-        self.found += ends.count_ones() as usize;
-        start + BLOCK - ends.leading_zeros() as usize
+    pub(super) fn find<R: Rule, L: Lanes>(&mut self, text: &[u8], start: usize) -> usize {
+        self.borders.find::<R, L>(text, start)
     }
 
     /// Number of tokens of the pieces, which are forgotten. Some are not counted before the next
@@ -195,23 +177,21 @@ impl Pieces {
     #[inline(always)]
     pub(super) fn count<L: MergeKernel>(&mut self, of: &mut Counting<'_>) -> u64 {
         let (memo, text) = (of.memo, of.text);
-        let borders = self.borders[..=self.found].windows(2);
-        for (hash, border) in self.hashes.iter_mut().zip(borders) {
+        for (hash, border) in self.hashes.iter_mut().zip(self.borders.pairs()) {
             let length = border[1].wrapping_sub(border[0]);
             let bytes = bytes_at(text, border[0]);
             *hash = memo.hash_short(&bytes, length.min(SHORT_PIECE_BYTES + 1));
             memo.prefetch(*hash);
         }
         let (mut tokens, mut unknown) = (0_u64, 0_usize);
-        for (piece, &hash) in self.hashes[..self.found].iter().enumerate() {
+        for (piece, &hash) in self.hashes[..self.borders.found()].iter().enumerate() {
             let count = memo.piece(hash);
             self.unknown[unknown % ROOM] = piece as u16;
             tokens = tokens.wrapping_add(count);
             unknown = unknown.wrapping_add(usize::from(count == 0));
         }
         tokens += self.count_unknown::<L>(of, unknown);
-        self.borders[0] = self.borders[self.found % ROOM];
-        self.found = 0;
+        self.borders.go_on();
         tokens
     }
 
@@ -221,14 +201,14 @@ impl Pieces {
         let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
         let unknown = unknown.min(ROOM);
         for at in 0..unknown {
-            let place = vocabulary.place(self.key(text, self.unknown[at]));
+            let place = vocabulary.place(self.borders.key(text, self.unknown[at]));
             self.places[at] = place as u32;
             prefetch(vocabulary.word(place));
         }
         let (mut tokens, mut others) = (0_u64, 0_usize);
         for at in 0..unknown {
             let (place, piece) = (self.places[at] as usize, self.unknown[at]);
-            let rank = vocabulary.rank_at(place, self.key(text, piece));
+            let rank = vocabulary.rank_at(place, self.borders.key(text, piece));
             let count = u64::from(rank != NONE);
             memo.remember_some(self.hashes[usize::from(piece) % ROOM], count);
             self.others[others % ROOM] = piece;
@@ -245,7 +225,7 @@ impl Pieces {
         let others = others.min(ROOM);
         for at in 0..others {
             let piece = self.others[at];
-            let (start, end) = self.piece(piece);
+            let (start, end) = self.borders.piece(piece);
             if end - start > SHORT_PIECE_BYTES {
                 let hash = memo.hash(text, start, end);
                 self.hashes[usize::from(piece) % ROOM] = hash;
@@ -274,7 +254,10 @@ impl Pieces {
         let (mut tokens, mut cells) = (0, 0);
         while next.other < others {
             let piece = self.others[next.other % ROOM];
-            let (whole, (start, end)) = (self.hashes[usize::from(piece) % ROOM], self.piece(piece));
+            let (whole, (start, end)) = (
+                self.hashes[usize::from(piece) % ROOM],
+                self.borders.piece(piece),
+            );
             let known = memo.piece(whole);
             let mut at = next.from.take().unwrap_or(start);
             if at == start && known != 0 {
@@ -321,7 +304,7 @@ impl Pieces {
         let mut known = 0;
         for at in 0..cells {
             let cell = self.cells[at % CELLS];
-            let (start, end) = self.piece(cell.piece);
+            let (start, end) = self.borders.piece(cell.piece);
             let count = memo.piece(cell.hash);
             tokens += count;
             let is_known = count != 0 && (known != 0 || cell.start == start);
@@ -376,19 +359,6 @@ impl Pieces {
     pub(super) fn finish<L: MergeKernel>(&mut self, of: &mut Counting<'_>) -> u64 {
         let (vocabulary, memo) = (of.vocabulary, of.memo);
         self.batch.finish::<L>(vocabulary, memo) + of.long_cells.finish::<L>(vocabulary, memo)
-    }
-
-    #[inline(always)]
-    fn piece(&self, piece: u16) -> (usize, usize) {
-        let piece = usize::from(piece);
-        (self.borders[piece % ROOM], self.borders[(piece + 1) % ROOM])
-    }
-
-    /// The key of a piece, or that of no token if it is long.
-    #[inline(always)]
-    fn key(&self, text: &[u8], piece: u16) -> Key {
-        let (start, end) = self.piece(piece);
-        Key::new(&bytes_at(text, start), (end - start).min(SHORT_BYTES + 1))
     }
 }
 

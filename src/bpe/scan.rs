@@ -1,4 +1,4 @@
-//! The way through a text: pieces 64 bytes at a time, and one by one where a block does not tell.
+//! The way through a text: its pieces are found and counted, many at a time.
 #![allow(
     unsafe_code,
     reason = "calls what was compiled for the machine that this is"
@@ -12,9 +12,6 @@ use crate::bpe::merge::piece;
 use crate::bpe::pieces::{Counting, Pieces};
 #[cfg(target_arch = "x86_64")]
 use crate::bpe::split::avx512::Avx512;
-#[cfg(test)]
-use crate::bpe::split::block::Portable;
-use crate::bpe::split::block::{BLOCK, Block, Lanes, padded};
 #[cfg(target_arch = "x86_64")]
 use crate::bpe::split::simd::Avx2;
 use crate::bpe::split::{Base, Rule};
@@ -99,25 +96,10 @@ fn count_blocks<R: Rule, L: MergeKernel>(
 ) -> u64 {
     pieces.restart();
     let text = counting.text();
-    // Up to `alone` pieces are found one by one: a block that is not ASCII takes long, and told nothing.
-    let (mut start, mut alone, mut tokens) = (0, 0, 0);
+    let (mut start, mut tokens) = (0, 0);
     // A piece has a token at least.
     while start < text.len() && tokens + pieces.found() <= limit {
-        let mut ends = 0;
-        let knows_wide = R::IS_OF_BYTES || L::CHARACTERS && R::KNOWS_CHARACTERS;
-        if R::KNOWS_BLOCKS && start >= alone && (knows_wide || !starts_wide(&text[start..])) {
-            ends = block_ends::<R, L>(&text[start..]);
-            let end = text.len().min(start + BLOCK);
-            if ends == 0 && !text[start..end].is_ascii() {
-                alone = end;
-            }
-        }
-        if ends == 0 {
-            start = R::end(text, start);
-            pieces.push(start);
-        } else {
-            start = pieces.push_all::<L>(start, ends);
-        }
+        start = pieces.find::<R, L>(text, start);
         if pieces.are_many() {
             interrupt::poll();
             tokens += pieces.count::<L>(&mut counting);
@@ -125,35 +107,6 @@ fn count_blocks<R: Rule, L: MergeKernel>(
     }
     tokens += pieces.count::<L>(&mut counting);
     tokens + pieces.finish::<L>(&mut counting)
-}
-
-/// Ends of the pieces that are known by the first block of `rest`, where one starts, as
-/// [`Starts::ends`](crate::bpe::split::Starts::ends) gives them.
-#[inline(always)]
-pub(super) fn block_ends<R: Rule, L: Lanes>(rest: &[u8]) -> u64 {
-    let copy;
-    let window = match rest.first_chunk() {
-        Some(window) => window,
-        None => {
-            copy = padded(rest);
-            &copy
-        }
-    };
-    let mut block = Block::new::<L>(window, rest.len());
-    // Two copies of the rule: that of ASCII has fewer classes.
-    if L::CHARACTERS && R::KNOWS_CHARACTERS && !R::IS_OF_BYTES && block.wide != 0 {
-        L::characters(window, &mut block);
-        R::starts::<L>(&block, rest).ends::<L>(&block, rest.len())
-    } else {
-        R::starts::<L>(&block, rest).ends::<L>(&block, rest.len())
-    }
-}
-
-/// True if one of the first bytes is not ASCII: then no block is worth its cost that knows ASCII only.
-#[inline(always)]
-pub(super) fn starts_wide(rest: &[u8]) -> bool {
-    rest.first_chunk::<8>()
-        .is_some_and(|first| !first.is_ascii())
 }
 
 #[cfg(test)]
@@ -170,7 +123,9 @@ fn count_one_by_one<R: Rule>(vocabulary: &Vocabulary, text: &[u8], limit: u64) -
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::bpe::borders::block_ends;
     use crate::bpe::random_texts::random_texts;
+    use crate::bpe::split::block::{BLOCK, Lanes, Portable};
     use crate::bpe::split::deepseek::DeepSeek;
     use crate::bpe::split::{Cl100k, Gemma, Kimi, Llama3, O200k, Qwen, R50k, Tekken};
     use crate::bpe::table::ranks::tests::ODD;

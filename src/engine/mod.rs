@@ -501,11 +501,12 @@ impl Engine {
 
     /// The recorded beginnings that `body` may have, the longest first.
     fn candidates<H: Host>(&self, body: &[u8], tenant: &Tenant) -> Vec<BodyPrefix> {
-        let keys = resume::keys(&tenant.digester, body);
-        match keys.is_empty() {
-            true => Vec::new(),
-            false => H::locked(|| self.with_body_prefixes(|all| all.candidates(&keys, body))),
-        }
+        let find = |ends: Range<usize>| {
+            let keys = resume::keys(&tenant.digester, body, ends);
+            H::locked(|| self.with_body_prefixes(|all| all.candidates(&keys, body)))
+        };
+        let mut found = resume::likely_ends(body).map(find);
+        found.find(|it| !it.is_empty()).unwrap_or_default()
     }
 
     /// The recorded beginning that `body` has.

@@ -25,7 +25,7 @@ use lru::LruCache;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Shorter bodies are read in whole: it takes less than a hundredth of a millisecond.
+/// Shorter bodies are read in whole: it takes less than a twentieth of a millisecond.
 pub(super) const MIN_BYTES: usize = 16 << 10;
 
 /// These bytes at the beginning are looked at in full.
@@ -34,7 +34,8 @@ const HEAD_BYTES: usize = 1 << 10;
 /// Samples end at so many places from a power of two to the next.
 const SAMPLES_PER_OCTAVE: usize = 4;
 
-/// A recorded body that is shorter than one in so many of the new one is not looked for.
+/// A recorded body whose messages end before one in so many bytes of the new one is looked for last: its
+/// tools stand behind them, or it has grown much.
 const MAX_GROWTH: usize = 4;
 
 /// Bytes of a sample.
@@ -141,19 +142,20 @@ impl BodyPrefix {
         reasoning: impl FnMut(&Message<'_>) -> u64,
     ) -> Option<BodyPrefix> {
         let messages = &request.messages;
-        let stay = messages
-            .iter()
-            .rposition(|it| it.role != "tool")?
-            .checked_sub(1)?;
+        let last = messages.iter().rposition(|it| it.role != "tool")?;
+        let stay = last.saturating_sub(1).max(1);
         let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
         let begins_plainly = !messages[0].parts.iter().any(is_reasoning);
-        if ranges.len() != messages.len() || stay < 2 || !begins_plainly {
+        let is_clear = ranges.len() == messages.len() && begins_plainly;
+        let leaves_out = stay > 1 || tools.is_some();
+        if !is_clear || messages.len() < 2 || !leaves_out {
             return None;
         }
         let turn = last_user_index(&messages[..stay]).unwrap_or(0);
         let place =
             |it: &Range<usize>| Some((u32::try_from(it.start).ok()?, u32::try_from(it.end).ok()?));
-        let first = match digests.first()?.note.is_long_first(ranges[0].len()) {
+        let has_long_first = digests.first()?.note.is_long_first(ranges[0].len());
+        let first = match has_long_first && last > stay {
             true => FIRST,
             false => &[],
         };
@@ -275,7 +277,7 @@ impl BodyPrefixes {
 
     /// Remembers `prefix` of `body`.
     pub(super) fn record(&mut self, digester: &Digester, body: &[u8], prefix: BodyPrefix) {
-        let Some(key) = keys(digester, &body[..prefix.end]).pop() else {
+        let Some(key) = keys(digester, body, prefix.end / 2..prefix.end + 1).pop() else {
             return;
         };
         let known = self.by_samples.get_or_insert_mut(key, Vec::new);
@@ -307,21 +309,28 @@ fn weight(known: &[BodyPrefix]) -> usize {
     usize::from(!known.is_empty()) * KEY_BYTES + message_bytes * digests
 }
 
-/// What `body` is looked up by, up to each of the last places of a sample in it, in their order.
-pub(super) fn keys(digester: &Digester, body: &[u8]) -> Vec<Digest> {
-    if body.len() < MIN_BYTES {
+/// Where a recorded beginning of `body` may end, the likely places first; nowhere if it is as well read.
+pub(super) fn likely_ends(body: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let (all, usual) = (body.len() + 1, body.len() / MAX_GROWTH);
+    let ends = (body.len() >= MIN_BYTES).then_some([usual..all, 0..usual]);
+    ends.into_iter().flatten()
+}
+
+/// What `body` is looked up by, up to each of the places of a sample at `ends`, in their order; `ends` are in it.
+pub(super) fn keys(digester: &Digester, body: &[u8], ends: Range<usize>) -> Vec<Digest> {
+    let Some(head) = body.get(..HEAD_BYTES) else {
         return Vec::new();
-    }
+    };
     let mut bytes = digester.bytes_in_pieces();
-    bytes.push(&body[..HEAD_BYTES]);
+    bytes.push(head);
     let octaves = (HEAD_BYTES.ilog2()..=body.len().ilog2()).map(|power| 1_usize << power);
-    let ends = octaves.flat_map(|start| {
+    let places = octaves.flat_map(|start| {
         (0..SAMPLES_PER_OCTAVE).map(move |nth| start + start / SAMPLES_PER_OCTAVE * nth)
     });
     let mut keys = Vec::new();
-    for end in ends.take_while(|end| *end <= body.len()) {
+    for end in places.take_while(|end| *end < ends.end) {
         bytes.push(&body[end - SAMPLE_BYTES..end]);
-        if end >= MIN_BYTES.max(body.len() / MAX_GROWTH) {
+        if ends.contains(&end) {
             keys.push(bytes.digest());
         }
     }

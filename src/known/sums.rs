@@ -117,9 +117,9 @@ fn sums<V: Vector>(key: &KeyStripes, bytes: &[u8]) -> [u64; PASSES] {
 #[inline(always)]
 fn add_stripe<V: Vector>(sums: &mut [V::Sums; PASSES], stripe: &Stripe, key: &[Stripe]) {
     for nth in 0..V::HALF {
-        let [one, other] = [nth, nth + V::HALF].map(|nth| V::load(stripe, nth));
+        let (one, other) = (V::load(stripe, nth), V::load(stripe, nth + V::HALF));
         for (sum, key) in sums.iter_mut().zip(key) {
-            let [key, other_key] = [nth, nth + V::HALF].map(|nth| V::load(key, nth));
+            let (key, other_key) = (V::load(key, nth), V::load(key, nth + V::HALF));
             *sum = one.add_products(key, other, other_key, *sum);
         }
     }
