@@ -2,11 +2,11 @@
 use super::{Call, Engine};
 use crate::Error;
 use crate::engine::edited::Edited;
-use crate::engine::known_tools::KnownTools;
-use crate::engine::note::stand_in;
-use crate::engine::resume::{Begun, BodyPrefix};
+use crate::engine::known_body::beginning::{Begun, BodyPrefix};
+use crate::engine::known_body::note::stand_in;
+use crate::engine::known_body::omitted::StandIns;
+use crate::engine::known_body::tools::KnownTools;
 use crate::engine::settings::Method;
-use crate::engine::stand_in::StandIns;
 use crate::json::Document;
 use crate::known::digest::Digest;
 use crate::known::tenant::Tenant;

@@ -15,7 +15,7 @@ const LEAST_BYTES: usize = 512;
 
 /// Where the tools are that are left out, and who the request is with and without them.
 #[derive(Clone, Debug)]
-pub(super) struct KnownTools {
+pub(crate) struct KnownTools {
     /// Bytes behind the messages and their fingerprint, if the tools stand there.
     tail: Option<(usize, Digest)>,
     /// What is left out, from the beginning of the body or of what is behind its messages.
@@ -30,7 +30,7 @@ pub(super) struct KnownTools {
 impl KnownTools {
     /// Of `body` with messages at `ranges`, which was read as `request`, with options of none, and has
     /// the identity `context`, and `any_family` whatever its `family`; `None` if they are better read. Linear.
-    pub(super) fn new(
+    pub(crate) fn new(
         digester: &Digester,
         body: &[u8],
         ranges: &[Range<usize>],
@@ -70,7 +70,7 @@ impl KnownTools {
     }
 
     /// Where they stand in `body`, which begins as the recorded one up to `end`; `None` if it has others.
-    pub(super) fn place(
+    pub(crate) fn place(
         &self,
         digester: &Digester,
         body: &[u8],
@@ -85,7 +85,7 @@ impl KnownTools {
     }
 
     /// Whether `bytes` are all that stands behind the messages, the tools among them.
-    pub(super) fn is_tail(&self, digester: &Digester, bytes: &[u8]) -> bool {
+    pub(crate) fn is_tail(&self, digester: &Digester, bytes: &[u8]) -> bool {
         let is_same =
             |(length, tail)| length == bytes.len() && tail_digest(digester, bytes) == tail;
         self.tail.is_some_and(is_same)
@@ -93,7 +93,7 @@ impl KnownTools {
 
     /// Whether `context` is that of a request without what is left out, to which nothing else adds tools and
     /// which has no options: it is as with all.
-    pub(super) fn is_all_but(&self, context: Digest, request: &Request<'_>, options: u64) -> bool {
+    pub(crate) fn is_all_but(&self, context: Digest, request: &Request<'_>, options: u64) -> bool {
         let has_later = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
         context == self.short_context && options == 0 && !has_later
     }

@@ -1,7 +1,7 @@
 //! Bodies of known messages, whatever else has changed in them: only what is new is read.
 //!
 //! A cache marker that moves, or another field before the messages, makes other bytes of a body, and
-//! [`resume`](crate::engine::resume) knows a body by its first bytes alone. So the JSON text of each recorded
+//! [`resume`](crate::engine::known_body::beginning) knows a body by its first bytes alone. So the JSON text of each recorded
 //! message has a fingerprint, by which its digest is remembered. Of a body, the places of its messages are found
 //! without reading them; those that are remembered are left out, the rest is read as ever, and an empty
 //! message of the same role stands in for each that was left out. Digests, prefixes and places of all messages are
@@ -11,9 +11,9 @@
 //! Left to be read are messages with what the whole request may depend on: reasoning, documents, files. The list
 //! of messages must be valid JSON if its elements are, and what was remembered is.
 use crate::engine::input::Body;
-use crate::engine::known_tools::KnownTools;
-use crate::engine::note::{MessageDigest, Note, first_looked_at};
-use crate::engine::resume::{Begun, LISTS, MIN_BYTES};
+use crate::engine::known_body::beginning::{Begun, LISTS, MIN_BYTES};
+use crate::engine::known_body::note::{MessageDigest, Note, first_looked_at};
+use crate::engine::known_body::tools::KnownTools;
 use crate::json::{array_elements, first_elements};
 use crate::known::KnownPrefix;
 use crate::known::digest::{Digest, Digester};
@@ -41,14 +41,14 @@ const LEAST_MESSAGES: usize = 4;
 const LEAST_KNOWN_TOKENS: u64 = 1024;
 
 /// Where the messages of a long body stand, which is valid JSON; none if that is not clear.
-pub(super) fn message_ranges(body: &Body<'_>) -> Vec<Range<usize>> {
+pub(crate) fn message_ranges(body: &Body<'_>) -> Vec<Range<usize>> {
     let bytes = body.bytes().filter(|it| it.len() >= MIN_BYTES);
     let ranges = bytes.and_then(|it| array_elements(it, &LISTS, MAX_MESSAGES));
     ranges.unwrap_or_default()
 }
 
 /// A body in which messages stand in for those that are known.
-pub(super) struct StandIns {
+pub(crate) struct StandIns {
     /// The body without these.
     pub text: Vec<u8>,
     /// Of each message, if it is known.
@@ -62,7 +62,7 @@ pub(super) struct StandIns {
 impl StandIns {
     /// For the messages of `body` at `ranges` that are remembered, or that it has `begun` with; `None` if it is as
     /// well read in whole. Linear.
-    pub(super) fn new(
+    pub(crate) fn new(
         digester: &Digester,
         body: &[u8],
         ranges: &[Range<usize>],
@@ -98,24 +98,24 @@ impl StandIns {
     }
 
     /// Whether the first messages of `body`, of which no more is read, say that it may be one.
-    pub(super) fn are_likely(digester: &Digester, body: &[u8]) -> bool {
+    pub(crate) fn are_likely(digester: &Digester, body: &[u8]) -> bool {
         let ranges = is_long(body).then(|| first_elements(body, &LISTS, SAMPLES.end));
         has_known(digester, body, &ranges.flatten().unwrap_or_default())
     }
 
     /// Tools that were left out.
-    pub(super) fn tools(&self) -> Option<&KnownTools> {
+    pub(crate) fn tools(&self) -> Option<&KnownTools> {
         self.tools.as_deref()
     }
 
     /// How many messages there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.digests.len()
     }
 
     /// What was `read`, one of each message of the text, and between them what `stands_in` for the others;
     /// what was read alone, if it is another number.
-    pub(super) fn between<T>(&self, read: Vec<T>, stands_in: impl Fn(Note) -> T) -> Vec<T> {
+    pub(crate) fn between<T>(&self, read: Vec<T>, stands_in: impl Fn(Note) -> T) -> Vec<T> {
         let left_count = self.has_left.iter().filter(|has_left| **has_left).count();
         if read.len() + left_count != self.len() {
             return read;
@@ -134,18 +134,18 @@ impl StandIns {
     }
 
     /// The digest of a message, if it is known.
-    pub(super) fn digest(&self, index: usize) -> Option<Digest> {
+    pub(crate) fn digest(&self, index: usize) -> Option<Digest> {
         self.digests[index].map(|it| it.digest)
     }
 
     /// What is known of the message at `index`.
-    pub(super) fn known(&self, index: usize) -> Option<MessageDigest> {
+    pub(crate) fn known(&self, index: usize) -> Option<MessageDigest> {
         self.digests[index]
     }
 
     /// Whether `request` is what the whole body would be read as, but for messages that nobody looks at if
     /// `prefix` is known.
-    pub(super) fn stands_for(&self, request: &Request<'_>, prefix: KnownPrefix) -> bool {
+    pub(crate) fn stands_for(&self, request: &Request<'_>, prefix: KnownPrefix) -> bool {
         let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
         let is_guessed = request.assumptions.contains("dialect_guessed");
         let is_plain = request.edits.is_empty() && !has_later_tools && !is_guessed;
@@ -231,7 +231,7 @@ fn without(
 
 /// What a recorded body, which was read as `request` with these `digests`, tells of its messages at `ranges`. It is
 /// remembered, but for messages that no other may stand in for.
-pub(super) fn message_digests(
+pub(crate) fn message_digests(
     digester: &Digester,
     body: &[u8],
     ranges: &[Range<usize>],
