@@ -1,14 +1,14 @@
-//! What is noted of a message beside its digest: what may stand in its place.
+//! A note beside the digest of a message: which empty message may stand in its place.
 use crate::known::digest::Digest;
 use crate::request::{Clues, Dialect, MediaKind, Message, Part, Signature, ToolResult};
 
 /// A message that has more parts for its bytes is always read: there is a limit of parts.
 const LEAST_PART_BYTES: usize = 128;
 
-/// The first message is read, unless the user has said so much in it: layouts look at a system prompt there.
+/// A shorter first message of the user is read: layouts look at a system prompt there.
 const LONG_BYTES: usize = 16 << 10;
 
-/// What is known of a message by its JSON text.
+/// A message that is known by its JSON text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageDigest {
     pub digest: Digest,
@@ -21,7 +21,7 @@ const TOOL_ROLE: usize = 2;
 const RESULT_ROLE: usize = 5;
 const ROLE_BITS: u32 = 3;
 
-/// What may stand in for a message of some dialect; 0 if nothing may.
+/// The role and dialect of the message that may stand in; 0 if none may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Note(pub(crate) u8);
 
@@ -53,7 +53,7 @@ impl Note {
         }
     }
 
-    /// Whether another may stand in for a message of the user that is first and has so many bytes.
+    /// True if another may stand in for a message of the user that is first and has so many bytes.
     pub(crate) fn is_long_first(self, byte_count: usize) -> bool {
         let is_user = self.role().is_some_and(|role| ROLES[role] == "user");
         is_user && byte_count >= LONG_BYTES
@@ -89,7 +89,7 @@ fn plain_count(parts: &[Part<'_>]) -> Option<usize> {
     })
 }
 
-/// A message of this role, in place of one that nobody looks at.
+/// A message of this role, in place of one that no count looks at.
 pub(crate) fn stand_in<'d>(note: Note) -> Message<'d> {
     let role = note.role().unwrap_or_default();
     let result = || {
