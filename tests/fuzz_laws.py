@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import tokenctx
 from tokenctx._cli.tables import WORDS
-from tokenctx._models import Dialect
+from tokenctx._results.estimates import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,7 +30,7 @@ from tokenctx._estimate.profiles import bundled_profiles
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tokenctx._models import Dialect
+    from tokenctx._results.estimates import Dialect
 
 TOOL = {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}}
 LEAST_SHARE = 0.86

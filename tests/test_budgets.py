@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 import budgets as study
 import redis_rig as rig
 from tokenctx import Estimate, HybridTokenEstimator, Prices, Usage
-from tokenctx.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
-from tokenctx.budgets.store import Claim, Step
+from tokenctx.money.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
+from tokenctx.money.budgets.store import Claim, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tokenctx.budgets.store import BudgetStore, Outcome
+    from tokenctx.money.budgets.store import BudgetStore, Outcome
 
 redis = pytest.importorskip("redis")
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenctx import CacheForecast, Estimate, HybridTokenEstimator
-from tokenctx._cache.rules import minimum_tokens, rule_of, rules
+from tokenctx.money.cache.rules import minimum_tokens, rule_of, rules
 
 LONG = "You are a careful assistant for people in a hurry. " * 200
 MARK = {"type": "ephemeral"}

@@ -17,7 +17,7 @@ from tokenctx._cli.commands import app
 from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans, cells, segments
 from tokenctx._cli.context_view import view
-from tokenctx._tables import table_path
+from tokenctx.data.tables import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable

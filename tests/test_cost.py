@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenctx import Estimate, HybridTokenEstimator, Prices, Usage, routing
+from tokenctx import Estimate, HybridTokenEstimator, Prices, Usage
+from tokenctx.money import routing
 
 if TYPE_CHECKING:
     from pathlib import Path

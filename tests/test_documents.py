@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tokenctx._estimate.data import bundle_of
-from tokenctx._tables import read_table, table_path
+from tokenctx.data.tables import read_table, table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -515,7 +515,7 @@ def test_wrong_commands_paths_links_and_names_in_the_prose_are_found() -> None:
         "#moon",
         "moon.md",
     ]
-    assert unknown_names("`tokenctx.moon` `tokenctx.stats()` `tokenctx.mime`") == ["tokenctx.moon"]
+    assert unknown_names("`tokenctx.moon` `tokenctx.stats()` `tokenctx.convert.mime`") == ["tokenctx.moon"]
     assert unknown_identifiers(
         "`moon_tokens`, `MoonBatch`, `ttl_seconds`, `moon`, `UNDER_MOON`"
     ) == [

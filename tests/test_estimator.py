@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import tokenctx
 from dialect_calls import CALLS, DIALECTS, SDK, assistant, chat, message_of, user
 from tokenctx._estimate.profiles import bundled_profiles
-from tokenctx._usage.normal import normalize_usage
+from tokenctx.usage.normal import normalize_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,12 +16,12 @@ import tokenctx
 from tokenctx import HybridTokenEstimator
 from tokenctx._cli.commands import app
 from tokenctx._cli.eval_tables import Grid
-from tokenctx._evaluation import peers as _peers
-from tokenctx._evaluation.chat_form import chat_form
-from tokenctx._evaluation.evaluation import Score, Scores, read_call
-from tokenctx._evaluation.peers import PACKAGES, Peer, PeerName
-from tokenctx._evaluation.recordings import restored
-from tokenctx._evaluation.strata import DELTA, POOLS, STRATA, stratum_of, vendor_of
+from tokenctx._cli.evaluation import peers as _peers
+from tokenctx._cli.evaluation.chat_form import chat_form
+from tokenctx._cli.evaluation.evaluation import Score, Scores, read_call
+from tokenctx._cli.evaluation.peers import PACKAGES, Peer, PeerName
+from tokenctx._cli.evaluation.recordings import restored
+from tokenctx._cli.evaluation.strata import DELTA, POOLS, STRATA, stratum_of, vendor_of
 
 CALLS = Path(__file__).parent / "data" / "recorded-calls.jsonl"
 """Requests that we made up, with made-up bills: they show how a call is scored, not how well."""

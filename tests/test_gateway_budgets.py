@@ -10,7 +10,7 @@ import pytest
 
 import redis_rig as rig
 from tokenctx import HybridTokenEstimator
-from tokenctx.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
+from tokenctx.money.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
 from tokenctx.gateway import Gateway, TokenctxMiddleware
 
 if TYPE_CHECKING:

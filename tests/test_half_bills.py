@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import tokenctx
-from tokenctx._evaluation.recordings import read_recording
-from tokenctx._evaluation.replay import replay
+from tokenctx._cli.evaluation.recordings import read_recording
+from tokenctx._cli.evaluation.replay import replay
 
 if TYPE_CHECKING:
     from pathlib import Path

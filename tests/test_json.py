@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenctx import _errors
+from tokenctx._results import errors
 from tokenctx._core import _json_anomalies, _json_canonical, _json_compact, _panic
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class TestText:
 
     @pytest.mark.parametrize("case", cases("refused"))
     def test_refused_bodies_say_why_and_where(self, case: dict[str, Any]) -> None:
-        with pytest.raises(_errors.RequestError) as caught:
+        with pytest.raises(errors.RequestError) as caught:
             _json_compact(body(case))
         assert (caught.value.code, caught.value.offset) == (case["code"], case["offset"])
 
@@ -126,7 +126,7 @@ class TestText:
     def test_any_text_is_read_or_refused(self, text: bytes | str) -> None:
         try:
             again = _json_compact(text)
-        except _errors.RequestError:
+        except errors.RequestError:
             return
         assert _json_compact(again) == again
 
@@ -166,7 +166,7 @@ class TestText:
     def test_deep_bodies_are_read(self) -> None:
         deep = "[" * 1024 + "]" * 1024
         assert _json_compact(deep) == deep
-        with pytest.raises(_errors.RequestError, match="1024 levels at byte 1024"):
+        with pytest.raises(errors.RequestError, match="1024 levels at byte 1024"):
             _json_compact(f"[{deep}]")
 
     def test_large_bodies_are_read_while_detached(self) -> None:
@@ -450,7 +450,7 @@ class TestObjects:
     def test_cycles_end_in_the_depth_limit(self) -> None:
         cycle: list[object] = []
         cycle.append({"a": (cycle,)})
-        with pytest.raises(_errors.RequestError) as caught:
+        with pytest.raises(errors.RequestError) as caught:
             _json_compact(cycle)
         assert (caught.value.code, caught.value.limit) == ("too_deep", 1024)
         assert caught.value.offset is None
@@ -461,12 +461,12 @@ class TestObjects:
         bomb: list[object] = []
         for _ in range(10):
             bomb = [bomb] * width
-        with pytest.raises(_errors.RequestError) as caught:
+        with pytest.raises(errors.RequestError) as caught:
             _json_compact(bomb)
         assert caught.value.code == "too_many_values"
 
     def test_shared_strings_end_in_the_byte_limit(self) -> None:
-        with pytest.raises(_errors.RequestError) as caught:
+        with pytest.raises(errors.RequestError) as caught:
             _json_compact(["x" * (1 << 20)] * 200)
         assert (caught.value.code, caught.value.limit) == ("too_large", 128 << 20)
 
@@ -516,7 +516,7 @@ class TestObjects:
             def items(self) -> Any:
                 return ((number, number) for number in iter(int, 1))
 
-        with pytest.raises(_errors.RequestError, match="values and keys"):
+        with pytest.raises(errors.RequestError, match="values and keys"):
             _json_compact(Endless())
 
 
@@ -571,21 +571,21 @@ class TestModels:
 
 class TestErrors:
     def test_errors_can_be_pickled(self) -> None:
-        error = _errors.RequestError("text", "too_deep", 3, 1024)
+        error = errors.RequestError("text", "too_deep", 3, 1024)
         again = pickle.loads(pickle.dumps(error))  # noqa: S301
-        assert (type(again), str(again)) == (_errors.RequestError, "text")
+        assert (type(again), str(again)) == (errors.RequestError, "text")
         assert (again.code, again.offset, again.limit) == ("too_deep", 3, 1024)
-        assert isinstance(again, (_errors.Error, ValueError))
-        internal = pickle.loads(pickle.dumps(_errors.InternalError("x")))  # noqa: S301
+        assert isinstance(again, (errors.Error, ValueError))
+        internal = pickle.loads(pickle.dumps(errors.InternalError("x")))  # noqa: S301
         assert str(internal) == "x"
 
     def test_errors_hold_nothing_of_the_body(self) -> None:
-        with pytest.raises(_errors.RequestError) as caught:
+        with pytest.raises(errors.RequestError) as caught:
             _json_compact('{"secret": secret}')
         assert "secret" not in repr(caught.value)
 
     def test_a_panic_becomes_an_internal_error(self, capfd: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(_errors.InternalError, match="bug"):
+        with pytest.raises(errors.InternalError, match="bug"):
             _panic()
         assert "on purpose" in capfd.readouterr().err
         assert _json_compact("1") == "1"

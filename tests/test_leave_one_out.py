@@ -11,8 +11,8 @@ import pytest
 
 import leave_one_out
 from tokenctx._core import profile_of_model
-from tokenctx._evaluation import held_out
-from tokenctx._evaluation.fit import CONSTANTS, Sample, fitted
+from tokenctx._cli.evaluation import held_out
+from tokenctx._cli.evaluation.fit import CONSTANTS, Sample, fitted
 
 if TYPE_CHECKING:
     from pathlib import Path

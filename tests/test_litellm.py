@@ -128,7 +128,7 @@ def test_what_is_too_long_is_refused_before_it_is_sent(provider: Upstream, logge
 
 
 def test_calls_are_reserved_in_budgets_and_settled(provider: Upstream, logger: Any) -> None:
-    from tokenctx.budgets import Budget, Budgets
+    from tokenctx.money.budgets import Budget, Budgets
 
     logger.budgets = Budgets([Budget("day", tokens=5_000, per="day", by="tenant")])
     asyncio.run(called(provider, max_tokens=100))

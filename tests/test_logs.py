@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tokenctx import HybridTokenEstimator
-from tokenctx._evaluation.evaluation import Evaluation, Filter, evaluate
-from tokenctx._evaluation.logs import LogReader
-from tokenctx._evaluation.recordings import RecordingError, read_recording
+from tokenctx._cli.evaluation.evaluation import Evaluation, Filter, evaluate
+from tokenctx._cli.evaluation.logs import LogReader
+from tokenctx._cli.evaluation.recordings import RecordingError, read_recording
 
 if TYPE_CHECKING:
     from pathlib import Path

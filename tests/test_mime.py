@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenctx import mime
+import tokenctx
+from tokenctx.convert import mime
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 JPEG = b"\xff\xd8\xff\xe0"
@@ -208,7 +209,7 @@ def test_bytes_become_text(content: bytes, charset: str | None, text: str) -> No
 
 
 def test_what_a_dialect_takes_is_data_with_a_source() -> None:
-    path = Path(mime.__file__).parent / "data" / "media_types.json"
+    path = Path(tokenctx.__file__).parent / "data" / "media_types.json"
     rows = json.loads(path.read_text("utf-8"))["dialects"]
     assert set(rows) == {"openai-chat", "openai-responses", "anthropic", "gemini", "ai-sdk"}
     for row in rows.values():

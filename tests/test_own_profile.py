@@ -10,7 +10,7 @@ import pytest
 
 from learned_constants import biller, conversation
 from tokenctx import HybridTokenEstimator
-from tokenctx._evaluation.own_profile import Finding, read_logs
+from tokenctx._cli.evaluation.own_profile import Finding, read_logs
 
 if TYPE_CHECKING:
     from pathlib import Path

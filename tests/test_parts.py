@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pytest
 
 import sdk_types
-from tokenctx._context.outline import outline
+from tokenctx.context.outline import outline
 from tokenctx._core import _convert_plain, _reply_view, _request_view
-from tokenctx._tables import read_table
-from tokenctx._usage.replies import reply_of
+from tokenctx.data.tables import read_table
+from tokenctx.usage.replies import reply_of
 from tokenctx.convert import model, vscode
 from tokenctx.convert.conversion import RULES
 from tokenctx.convert.notes import ConversionOptions, Notes

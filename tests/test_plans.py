@@ -19,10 +19,10 @@ from tokenctx import (
     PrunePlan,
     TrimPlan,
 )
-from tokenctx._context.outline import outline
-from tokenctx._context.parts import PartCounts
-from tokenctx._context.plans import prune_plan, retention_plan, trim_plan
-from tokenctx._evaluation.four_characters import four_character_tokens
+from tokenctx.context.outline import outline
+from tokenctx.context.parts import PartCounts
+from tokenctx.context.plans import prune_plan, retention_plan, trim_plan
+from tokenctx._cli.evaluation.four_characters import four_character_tokens
 
 PLACEHOLDER = "[Old tool result content cleared]"
 

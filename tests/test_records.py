@@ -15,7 +15,7 @@ import pytest
 import tokenctx
 from dialect_calls import CALLS
 from tokenctx import AccuracyEvent, ContextWindow, NotRecorded, Usage, UsageReader, _core
-from tokenctx._models import Reason, ReplyReason
+from tokenctx._results.estimates import Reason, ReplyReason
 
 REASONS, REPLY_REASONS = get_args(Reason), get_args(ReplyReason)
 DOCS = Path(__file__).parents[1] / "docs"

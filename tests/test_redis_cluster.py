@@ -10,7 +10,7 @@ import pytest
 import redis_rig as rig
 from redis_worker import CONVERSATIONS, SECRET, TURNS, billed, conversation, share
 from tokenctx import HybridTokenEstimator, RedisPrefixStore, Usage
-from tokenctx.budgets import Budget, Budgets, RedisBudgetStore
+from tokenctx.money.budgets import Budget, Budgets, RedisBudgetStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

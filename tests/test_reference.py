@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import tokenctx.budgets
+import tokenctx.money.budgets
 import tokenctx.gateway
 import tokenctx.gateway.server
-import tokenctx.mime
-import tokenctx.routing
+import tokenctx.convert.mime
+import tokenctx.money.routing
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -60,9 +60,9 @@ PUBLIC = {
     *(f"tokenctx.gateway.server.{name}" for name in tokenctx.gateway.server.__all__),
     *of_module("tokenctx.gateway.httpx2"),
     *of_module("tokenctx.integrations.metrics"),
-    *of_module("tokenctx.mime"),
-    *(f"tokenctx.budgets.{name}" for name in tokenctx.budgets.__all__),
-    *(f"tokenctx.routing.{name}" for name in tokenctx.routing.__all__),
+    *of_module("tokenctx.convert.mime"),
+    *(f"tokenctx.money.budgets.{name}" for name in tokenctx.money.budgets.__all__),
+    *(f"tokenctx.money.routing.{name}" for name in tokenctx.money.routing.__all__),
     *classes_of_integrations(),
 }
 

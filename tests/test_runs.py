@@ -14,7 +14,7 @@ import pytest
 
 from tokenctx import UsageReader
 from tokenctx._core import Alike, Documents
-from tokenctx._usage.replies import NO_REPLY, reply_of
+from tokenctx.usage.replies import NO_REPLY, reply_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

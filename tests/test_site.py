@@ -40,7 +40,7 @@ def test_a_link_leads_to_the_page_on_the_site(page: str, link: str, turned: str)
 
 
 def test_a_name_of_the_reference_gets_its_docstring_behind_its_example() -> None:
-    page = "# A\n\n## `tokenctx.encode`, `tokenctx.Encoding`\n\nWords.\n\n## `tokenctx.mime`\n"
+    page = "# A\n\n## `tokenctx.encode`, `tokenctx.Encoding`\n\nWords.\n\n## `tokenctx.convert.mime`\n"
     made = make_site.with_docstrings(page)
     assert "## `encode`, `Encoding`\n\nWords.\n" in made
     assert made.index("Words.") < made.index(".. autofunction:: tokenctx.encode")

@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from tokenctx._cli.commands import app
-from tokenctx._evaluation.four_characters import four_character_tokens, four_characters
-from tokenctx._evaluation.recordings import read_recording
-from tokenctx._evaluation.replay import replay
-from tokenctx._evaluation.steps import AFTER_TOTAL, StepReport
-from tokenctx._tables import table_path
+from tokenctx._cli.evaluation.four_characters import four_character_tokens, four_characters
+from tokenctx._cli.evaluation.recordings import read_recording
+from tokenctx._cli.evaluation.replay import replay
+from tokenctx._cli.evaluation.steps import AFTER_TOTAL, StepReport
+from tokenctx.data.tables import table_path
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from tokenctx import (
     ModelLimits,
     model_limits,
 )
-from tokenctx._context.thresholds import PresetName, preset
+from tokenctx.context.thresholds import PresetName, preset
 
 if TYPE_CHECKING:
     from pathlib import Path

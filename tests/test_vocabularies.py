@@ -158,7 +158,7 @@ def test_a_file_that_is_not_there_or_too_large_is_refused(
         Encoding.from_tokenizer_json(tmp_path / "none.json")
     path = tmp_path / "large.json"
     path.write_bytes(bytes(1 << 20))
-    monkeypatch.setattr("tokenctx._estimate.vocabularies.MAX_FILE_BYTES", (1 << 20) - 1)
+    monkeypatch.setattr("tokenctx.encodings.vocabularies.MAX_FILE_BYTES", (1 << 20) - 1)
     with pytest.raises(ValueError, match=r"large.json has more than"):
         Encoding.from_tokenizer_json(path)
 
