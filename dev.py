@@ -37,6 +37,7 @@ from tasks.steps import (
     require_cargo,
     run,
     say,
+    test_files,
 )
 
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
@@ -175,7 +176,7 @@ def clients(options: argparse.Namespace) -> None:
         words = (*uv, "pip", "install", "--python", program, *locked)
         packages = sorted({text for each in lists for text in listed(each)})
         run(f"fill .venv-{name}", *words, wheel, *packages, *own, quiet=True)
-        files = [f"tests/test_{test}.py" for test in tests]
+        files = test_files(tests)
         words = ("-m", "pytest", "-n", "auto", "--dist", "loadfile", *files, *options.words)
         run(f"test {name}", program, *words)
 
@@ -289,7 +290,7 @@ def study(options: argparse.Namespace) -> None:
 def fuzz(options: argparse.Namespace) -> None:
     """Feed arbitrary requests, answers and streams to the installed package for --seconds."""
     setup("cli", "test", profile=QUICK)
-    python("fuzz", "tests/fuzz_requests.py", "--seconds", str(options.seconds))
+    python("fuzz", "tests/rigs/fuzz_requests.py", "--seconds", str(options.seconds))
 
 
 def fuzz_core(options: argparse.Namespace) -> None:

@@ -29,6 +29,7 @@ from tasks.steps import (
     requirements,
     run,
     say,
+    test_files,
 )
 
 NEWEST = ("sid", "python3.14", "python3.15")  # Debian's suite with the newest Pythons
@@ -150,8 +151,7 @@ def test_in(root: Path, python: str, machine: str) -> None:
     flags = (f"--python-version={version}", "--only-binary=:all:", *platforms, *TEST_TOOLS)
     pip(f"install what tests need on {machine}, {version}", PYTHON, "--target", place, *flags)
     words = (python, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider")
-    tests = [f"tests/test_{name}.py" for name in TESTS]
-    inside(root, f"tests on {machine}, {version}", *words, *tests)
+    inside(root, f"tests on {machine}, {version}", *words, *test_files(TESTS))
 
 
 def zig_cargo(

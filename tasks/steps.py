@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,6 +48,12 @@ DEMAND = "TOKENCTX_DEMANDS_ALL"
 
 class MissingError(StepError):
     """A step needs what this machine lacks and cannot have."""
+
+
+def test_files(names: Iterable[str]) -> list[str]:
+    """The paths of the test files of these names, each in the room of what it tests."""
+    found = [next((ROOT / "tests").glob(f"*/test_{name}.py")) for name in names]
+    return [path.relative_to(ROOT).as_posix() for path in found]
 
 
 def say(text: str) -> None:

@@ -16,9 +16,9 @@ from typing import Final
 from leave_one_out import mapped
 from tokenctx import __version__
 from tokenctx._cli.eval_tables import Grid, document, left_out
-from tokenctx._evaluation.evaluation import Evaluation, Filter, evaluate
-from tokenctx._evaluation.held_out import by_pool, held_out
-from tokenctx._evaluation.peers import PEERS, Peer
+from tokenctx._cli.evaluation.evaluation import Evaluation, Filter, evaluate
+from tokenctx._cli.evaluation.held_out import by_pool, held_out
+from tokenctx._cli.evaluation.peers import PEERS, Peer
 
 ROOT: Final = Path(__file__).parents[2]
 DOCUMENT: Final = ROOT / "docs" / "accuracy.md"

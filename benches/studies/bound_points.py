@@ -16,11 +16,9 @@ from leave_one_out import mapped
 from reference.bounds import METHODS, Scope, row_names
 from request_laws import uncertain
 from tokenctx import HybridTokenEstimator
-from tokenctx._estimate.estimator import Method
-from tokenctx._estimate.profiles import bundled_profiles
-from tokenctx._evaluation.evaluation import Unusable, read_call
-from tokenctx._evaluation.fit import Rows
-from tokenctx._evaluation.held_out import (
+from tokenctx._cli.evaluation.evaluation import Unusable, read_call
+from tokenctx._cli.evaluation.fit import Rows
+from tokenctx._cli.evaluation.held_out import (
     bundled_rows,
     chunks,
     fold,
@@ -28,18 +26,20 @@ from tokenctx._evaluation.held_out import (
     scored,
     tasks,
 )
-from tokenctx._evaluation.held_out import weighed as weighed_by_model
-from tokenctx._evaluation.recordings import read_recording
-from tokenctx._evaluation.strata import POOLS, vendor_of
+from tokenctx._cli.evaluation.held_out import weighed as weighed_by_model
+from tokenctx._cli.evaluation.recordings import read_recording
+from tokenctx._cli.evaluation.strata import POOLS, vendor_of
+from tokenctx._estimate.estimator import Method
+from tokenctx._estimate.profiles import bundled_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tokenctx._evaluation.evaluation import Call
-    from tokenctx._evaluation.held_out import Chunk, Task
-    from tokenctx._evaluation.recordings import Conversation, Turn
-    from tokenctx._models import Estimate
+    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.held_out import Chunk, Task
+    from tokenctx._cli.evaluation.recordings import Conversation, Turn
+    from tokenctx._results.estimates import Estimate
 
 Parts = tuple[tuple[str, int], ...]
 """Strata in their order, each with its tokens."""

@@ -27,14 +27,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "rigs"))
 
 from bound_points import METHOD, SESSION, Point, all_points
 from reference.bounds import METHODS, STRATA, UNKNOWN_MODEL, UNMEASURED, Scope, interval
 from tokenctx._cli.eval_tables import Grid
+from tokenctx._cli.evaluation.held_out import quantile
+from tokenctx._cli.evaluation.strata import POOLS
 from tokenctx._estimate.profiles import bundled_profiles
-from tokenctx._evaluation.held_out import quantile
-from tokenctx._evaluation.strata import POOLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 import redis
 
-from tokenctx.budgets import RedisBudgetStore
-from tokenctx.budgets.store import Claim, Step
+from tokenctx.money.budgets import RedisBudgetStore
+from tokenctx.money.budgets.store import Claim, Step
 
 LEASE_SECONDS: Final = 3.0
 KILLS: Final = 0.003

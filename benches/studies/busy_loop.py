@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "rigs"))
 
 import redis_rig as rig
 from redis_worker import SECRET, billed, conversation

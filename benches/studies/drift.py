@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import HybridTokenEstimator
-from tokenctx._evaluation.evaluation import Unusable, numbered_lines, read_call
+from tokenctx._cli.evaluation.evaluation import Unusable, numbered_lines, read_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tokenctx import AccuracyEvent, Drift
-    from tokenctx._evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import Call
 
 LEAST_CALLS: Final = 40
 """Of a profile, so that there is something to draw from."""

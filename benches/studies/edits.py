@@ -30,21 +30,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import HybridTokenEstimator
-from tokenctx._evaluation.evaluation import Unusable, numbered_lines, read_call
-from tokenctx._evaluation.recordings import (
+from tokenctx._cli.evaluation.evaluation import Unusable, numbered_lines, read_call
+from tokenctx._cli.evaluation.recordings import (
     MESSAGE_FIELDS,
     UNBILLED_FIELDS,
     message_list,
     read_recording,
     truncated,
 )
-from tokenctx._evaluation.replay import quantile
+from tokenctx._cli.evaluation.replay import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tokenctx._evaluation.evaluation import Call
-    from tokenctx._models import Estimate, RequestCount
+    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._results.estimates import Estimate, RequestCount
 
 Json = dict[str, Any]
 CLEARED: Final = "[Old tool result content cleared]"

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from conversations import call, code, prose, tool
 from tokenctx import HybridTokenEstimator
-from tokenctx._evaluation.recordings import Turn, read_recording
+from tokenctx._cli.evaluation.recordings import Turn, read_recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._context.limits import plain_name
+from tokenctx.context.limits import plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenctx import HybridTokenEstimator
+from tokenctx._cli.evaluation.evaluation import Unusable, numbered_lines, read_call
+from tokenctx._cli.evaluation.replay import quantile
 from tokenctx._core import _request_view
-from tokenctx._evaluation.evaluation import Unusable, numbered_lines, read_call
-from tokenctx._evaluation.replay import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenctx._evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import Call
 
 
 @dataclass(slots=True)

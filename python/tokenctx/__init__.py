@@ -20,10 +20,10 @@ from tokenctx._core import (
     vector_level,
     vector_levels,
 )
-from tokenctx._errors import Error, InternalError, RequestError
+from tokenctx._results.errors import Error, InternalError, RequestError
 from tokenctx._estimate.estimator import HybridTokenEstimator, stats
 from tokenctx._estimate.tracker import ConversationStateTracker
-from tokenctx._models import (
+from tokenctx._results.estimates import (
     ConversationLookupResult,
     Dialect,
     Estimate,
@@ -31,32 +31,32 @@ from tokenctx._models import (
     ModelLimits,
     RequestCount,
 )
-from tokenctx._results import CacheForecast, Cost
+from tokenctx._results.result import CacheForecast, Cost
 
 if TYPE_CHECKING:
-    from tokenctx import mime
-    from tokenctx._context.compaction import Compaction
-    from tokenctx._context.limits import model_limits
-    from tokenctx._context.overflow import ContextOverflow, parse_overflow
-    from tokenctx._context.plans import PrunePlan, RetentionPlan, TrimPlan
-    from tokenctx._context.thresholds import Threshold
-    from tokenctx._context.usage import (
+    from tokenctx.convert import mime
+    from tokenctx.context.compaction import Compaction
+    from tokenctx.context.limits import model_limits
+    from tokenctx.context.overflow import ContextOverflow, parse_overflow
+    from tokenctx.context.plans import PrunePlan, RetentionPlan, TrimPlan
+    from tokenctx.context.thresholds import Threshold
+    from tokenctx.context.usage import (
         CalculationBasis,
         ContextCategory,
         ContextCounts,
         ContextItem,
         ContextUsage,
     )
-    from tokenctx._context.window import ContextWindow, ModelFit
-    from tokenctx._cost.prices import Prices
+    from tokenctx.context.window import ContextWindow, ModelFit
+    from tokenctx.money.prices import Prices
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.data import load_data
     from tokenctx._estimate.metrics import Metrics
-    from tokenctx._usage.agents import agent_hints
-    from tokenctx._usage.normal import SessionUsage, Usage, normalize_usage
-    from tokenctx._usage.reader import UsageReader
-    from tokenctx._usage.scaled import ScaledUsage
-    from tokenctx._usage.scaler import ContextWindowScaler
+    from tokenctx.usage.agents import agent_hints
+    from tokenctx.usage.normal import SessionUsage, Usage, normalize_usage
+    from tokenctx.usage.reader import UsageReader
+    from tokenctx.usage.scaled import ScaledUsage
+    from tokenctx.usage.scaler import ContextWindowScaler
     from tokenctx.convert import (
         Conversion,
         ConversionError,
@@ -127,7 +127,7 @@ __all__ = [
     "image_tokens",
     "list_encodings",
     "load_data",
-    "mime",
+    "convert.mime",
     "model_limits",
     "normalize_usage",
     "parse_overflow",
@@ -139,42 +139,42 @@ __all__ = [
 _LOADED_WHEN_USED = {
     "Accuracy": "_estimate.accuracy",
     "AccuracyEvent": "_estimate.accuracy",
-    "CalculationBasis": "_context.usage",
-    "Compaction": "_context.compaction",
-    "ContextCategory": "_context.usage",
-    "ContextCounts": "_context.usage",
-    "ContextItem": "_context.usage",
-    "ContextOverflow": "_context.overflow",
-    "ContextUsage": "_context.usage",
-    "ContextWindow": "_context.window",
-    "ContextWindowScaler": "_usage.scaler",
+    "CalculationBasis": "context.usage",
+    "Compaction": "context.compaction",
+    "ContextCategory": "context.usage",
+    "ContextCounts": "context.usage",
+    "ContextItem": "context.usage",
+    "ContextOverflow": "context.overflow",
+    "ContextUsage": "context.usage",
+    "ContextWindow": "context.window",
+    "ContextWindowScaler": "usage.scaler",
     "Conversion": "convert",
     "ConversionError": "convert",
     "ConversionNote": "convert",
     "ConversionOptions": "convert",
     "Drift": "_estimate.accuracy",
     "Metrics": "_estimate.metrics",
-    "ModelFit": "_context.window",
+    "ModelFit": "context.window",
     "NotRecorded": "_estimate.accuracy",
     "PrefixStore": "stores.protocol",
-    "Prices": "_cost.prices",
-    "PrunePlan": "_context.plans",
+    "Prices": "money.prices",
+    "PrunePlan": "context.plans",
     "RedisPrefixStore": "stores.redis",
-    "RetentionPlan": "_context.plans",
-    "ScaledUsage": "_usage.scaled",
-    "SessionUsage": "_usage.normal",
-    "Threshold": "_context.thresholds",
-    "TrimPlan": "_context.plans",
-    "Usage": "_usage.normal",
-    "UsageReader": "_usage.reader",
-    "agent_hints": "_usage.agents",
+    "RetentionPlan": "context.plans",
+    "ScaledUsage": "usage.scaled",
+    "SessionUsage": "usage.normal",
+    "Threshold": "context.thresholds",
+    "TrimPlan": "context.plans",
+    "Usage": "usage.normal",
+    "UsageReader": "usage.reader",
+    "agent_hints": "usage.agents",
     "convert_messages": "convert",
     "convert_response": "convert",
     "load_data": "_estimate.data",
-    "mime": "mime",
-    "model_limits": "_context.limits",
-    "normalize_usage": "_usage.normal",
-    "parse_overflow": "_context.overflow",
+    "convert.mime": "convert.mime",
+    "model_limits": "context.limits",
+    "normalize_usage": "usage.normal",
+    "parse_overflow": "context.overflow",
 }
 """Names and their modules, which a program that only counts need not pay for."""
 

@@ -4,8 +4,8 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal, final, overload
 
-from tokenctx._errors import RequestError
-from tokenctx._models import (
+from tokenctx._results.errors import RequestError
+from tokenctx._results.estimates import (
     ConversationLookupResult,
     CountOnlyName,
     EncodingName,

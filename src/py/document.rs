@@ -151,7 +151,7 @@ fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Document<'static>> {
     let mut reader = Reader::new(object, FrameworkObjects::Unknown);
     match reader.read() {
         Err(_) if matches!(reader.framework_objects, FrameworkObjects::Met) => {
-            let module = object.py().import("tokenctx._frameworks")?;
+            let module = object.py().import("tokenctx.convert.frameworks")?;
             let plain = module.call_method1("plain", (object,))?;
             let mut reader = Reader::new(&plain, FrameworkObjects::None);
             reader.read()?;

@@ -151,7 +151,7 @@ pub(super) struct PyEncoding {
 /// What counts.
 pub(super) enum Kind {
     Core(Encoding),
-    /// A `Tokenizer` of `tokenctx._estimate.vocabularies`.
+    /// A `Tokenizer` of `tokenctx.encodings.vocabularies`.
     Tokenizer(Py<PyAny>),
 }
 
@@ -190,7 +190,7 @@ impl PyEncoding {
         let rule = SplitRule::named(split).ok_or_else(|| unknown_split(split))?;
         let (content, name, fingerprint): (Bound<'_, PyBytes>, String, String) = path
             .py()
-            .import("tokenctx._estimate.vocabularies")?
+            .import("tokenctx.encodings.vocabularies")?
             .call_method1("read_file", (path, name))?
             .extract()?;
         let content = content.as_bytes();
@@ -206,7 +206,7 @@ impl PyEncoding {
     #[staticmethod]
     #[pyo3(signature = (path, *, name = None))]
     fn from_tokenizer_json(path: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<PyEncoding> {
-        let vocabularies = path.py().import("tokenctx._estimate.vocabularies")?;
+        let vocabularies = path.py().import("tokenctx.encodings.vocabularies")?;
         let (content, name, fingerprint): (Bound<'_, PyBytes>, String, String) = vocabularies
             .call_method1("read_file", (path, name))?
             .extract()?;

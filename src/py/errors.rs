@@ -5,8 +5,8 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-pyo3::import_exception!(tokenctx._errors, InternalError);
-pyo3::import_exception!(tokenctx._errors, RequestError);
+pyo3::import_exception!(tokenctx._results.errors, InternalError);
+pyo3::import_exception!(tokenctx._results.errors, RequestError);
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> PyErr {

@@ -1,4 +1,4 @@
-//! The result types of `tokenctx._models`, made from the core's.
+//! The result types of `tokenctx._results.estimates`, made from the core's.
 use crate::profile::ModelLimits;
 use crate::request::Assumptions;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ fn class<'py>(
     cell: &'static PyOnceLock<Py<PyType>>,
     name: &str,
 ) -> PyResult<&'py Bound<'py, PyType>> {
-    cell.import(py, "tokenctx._models", name)
+    cell.import(py, "tokenctx._results.estimates", name)
 }
 
 /// A tuple of names.
@@ -32,8 +32,8 @@ pub(super) fn estimate<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static MAKER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let maker = MAKER.get_or_try_init(py, || {
-        let kind = py.import("tokenctx._models")?.getattr("Estimate")?;
-        let maker = py.import("tokenctx._results")?.getattr("maker")?;
+        let kind = py.import("tokenctx._results.estimates")?.getattr("Estimate")?;
+        let maker = py.import("tokenctx._results.result")?.getattr("maker")?;
         maker.call1((kind,)).map(Bound::unbind)
     })?;
     let fields = fields.into_pyobject(py)?;
@@ -52,7 +52,7 @@ pub(super) fn model_limits<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static MAKER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let maker = MAKER.get_or_try_init(py, || {
-        let module = py.import("tokenctx._models")?;
+        let module = py.import("tokenctx._results.estimates")?;
         module.getattr("limits_of").map(Bound::unbind)
     })?;
     maker.bind(py).call1((

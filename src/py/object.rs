@@ -103,7 +103,7 @@ pub(super) fn as_bytes<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<
     }
 }
 
-/// Modules of agent frameworks whose messages and tools `tokenctx._frameworks` knows.
+/// Modules of agent frameworks whose messages and tools `tokenctx.convert.frameworks` knows.
 const FRAMEWORKS: [&str; 5] = [
     "langchain_core",
     "pydantic_ai",

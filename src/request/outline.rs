@@ -2,7 +2,7 @@
 //!
 //! It is read by the shape of a part, not by dialect, since gateways mix them. The reader of requests forgets
 //! what is not billed; here every message of the caller has one outline, at its own place.
-//! `tokenctx._context.outline` does the same for who changes messages.
+//! `tokenctx.context.outline` does the same for who changes messages.
 use super::field::{array, has, is_truthy, object, string};
 use super::part::{OutlineKind, call_fields, id_fields, outline_kind};
 use crate::json::{Document, Kind, Value};

@@ -34,16 +34,16 @@ from tokenctx._cli.tables import (
     total_line,
     turn_table,
 )
-from tokenctx._evaluation.recordings import (
+from tokenctx._cli.evaluation.recordings import (
     Conversation,
     Json,
     Recording,
     RecordingError,
     read_recording,
 )
-from tokenctx._evaluation.replay import Figures, ReplayedTurn, replay
-from tokenctx._evaluation.steps import AFTER_TOTAL, StepReport
-from tokenctx._tables import table_path
+from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn, replay
+from tokenctx._cli.evaluation.steps import AFTER_TOTAL, StepReport
+from tokenctx.data.tables import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,12 +19,12 @@ from tokenctx._cli.help_texts import DIALECT, PROVIDER
 from tokenctx._cli.inputs import STANDARD_INPUT, is_request, priced, read_input
 from tokenctx._cli.money import cache_line, cost_lines, expected
 from tokenctx._cli.screen import complain, print_line
-from tokenctx._context.limits import model_limits
-from tokenctx._context.thresholds import PresetName
-from tokenctx._context.window import ContextWindow
-from tokenctx._errors import Error
-from tokenctx._evaluation.recordings import RecordingError, recording_in
-from tokenctx._models import (
+from tokenctx.context.limits import model_limits
+from tokenctx.context.thresholds import PresetName
+from tokenctx.context.window import ContextWindow
+from tokenctx._results.errors import Error
+from tokenctx._cli.evaluation.recordings import RecordingError, recording_in
+from tokenctx._results.estimates import (
     Dialect,  # typer reads annotations at run time
     ModelLimits,
 )
@@ -32,9 +32,9 @@ from tokenctx._models import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tokenctx._context.usage import ContextUsage
-    from tokenctx._evaluation.recordings import Turn
-    from tokenctx._models import Estimate
+    from tokenctx.context.usage import ContextUsage
+    from tokenctx._cli.evaluation.recordings import Turn
+    from tokenctx._results.estimates import Estimate
 
 UNREADABLE: Final = (Error, OSError, EOFError, zlib.error, RecordingError)
 PRESET: Final = f"Compact as this agent does: {', '.join(get_args(PresetName))}."

@@ -21,7 +21,7 @@ from tokenctx._core import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenctx._context.usage import ContextItem, ContextUsage
+    from tokenctx.context.usage import ContextItem, ContextUsage
 
 STYLE: Final = """
 :root { color-scheme: light dark; }

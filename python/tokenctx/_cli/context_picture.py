@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tokenctx._context.usage import apportioned
+from tokenctx.context.usage import apportioned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tokenctx._context.plans import PrunePlan, RetentionPlan
-    from tokenctx._context.usage import ContextItem, ContextUsage, Decision
+    from tokenctx.context.plans import PrunePlan, RetentionPlan
+    from tokenctx.context.usage import ContextItem, ContextUsage, Decision
 
 MARKS: Final = {
     "system": "S", "tools": "T", "memory": "M", "skills": "K", "framing": "f",

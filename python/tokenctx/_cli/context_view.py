@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from tokenctx._context.usage import ContextUsage
+    from tokenctx.context.usage import ContextUsage
 
 LEAST_COLUMNS: Final = 32
 MOST_COLUMNS: Final = 100

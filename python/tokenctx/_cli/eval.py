@@ -15,8 +15,8 @@ from tokenctx._cli.eval_tables import document, left_out, show, skipped_lines
 from tokenctx._cli.money import forecast_grid
 from tokenctx._cli.screen import complain, console, print_document, print_line, progress
 from tokenctx._core import Encoding, __version__
-from tokenctx._errors import Error
-from tokenctx._evaluation.evaluation import (
+from tokenctx._results.errors import Error
+from tokenctx._cli.evaluation.evaluation import (
     ROWS,
     Evaluation,
     Filter,
@@ -24,16 +24,16 @@ from tokenctx._evaluation.evaluation import (
     evaluate,
     plain_estimator,
 )
-from tokenctx._evaluation.forecasts import forecasts
-from tokenctx._evaluation.held_out import by_pool, figures, held_out
-from tokenctx._evaluation.misses import misses
-from tokenctx._evaluation.peers import PEERS, MissingPeerError, Peer
-from tokenctx._evaluation.recordings import RecordingError, read_recording
-from tokenctx._evaluation.strata import Stratum  # noqa: TC001  # typer reads annotations at run time
+from tokenctx._cli.evaluation.forecasts import forecasts
+from tokenctx._cli.evaluation.held_out import by_pool, figures, held_out
+from tokenctx._cli.evaluation.misses import misses
+from tokenctx._cli.evaluation.peers import PEERS, MissingPeerError, Peer
+from tokenctx._cli.evaluation.recordings import RecordingError, read_recording
+from tokenctx._cli.evaluation.strata import Stratum  # noqa: TC001  # typer reads annotations at run time
 
 if TYPE_CHECKING:
-    from tokenctx._evaluation.misses import Miss
-    from tokenctx._evaluation.strata import Promise
+    from tokenctx._cli.evaluation.misses import Miss
+    from tokenctx._cli.evaluation.strata import Promise
 
 Json = dict[str, Any]
 Name = TypeVar("Name", bound=str)

@@ -10,16 +10,16 @@ from rich.table import Table
 
 from tokenctx._cli.screen import console, text, visible
 from tokenctx._core import __version__
-from tokenctx._evaluation.held_out import figures
-from tokenctx._evaluation.strata import DELTA
+from tokenctx._cli.evaluation.held_out import figures
+from tokenctx._cli.evaluation.strata import DELTA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tokenctx._evaluation.evaluation import Evaluation, Scores, Tally
-    from tokenctx._evaluation.held_out import Held
-    from tokenctx._evaluation.misses import Miss
-    from tokenctx._evaluation.strata import Promise
+    from tokenctx._cli.evaluation.evaluation import Evaluation, Scores, Tally
+    from tokenctx._cli.evaluation.held_out import Held
+    from tokenctx._cli.evaluation.misses import Miss
+    from tokenctx._cli.evaluation.strata import Promise
 
 LINES_SHOWN: Final = 10
 """Numbers of skipped lines that are shown; all of them are in the JSON."""

@@ -12,15 +12,15 @@ import typer
 
 from tokenctx._cli.eval_tables import Grid
 from tokenctx._cli.screen import complain, console, print_line, progress, remark, text
-from tokenctx._evaluation.logs import LogReader
-from tokenctx._evaluation.own_profile import read_logs
-from tokenctx._evaluation.recordings import RecordingError
+from tokenctx._cli.evaluation.logs import LogReader
+from tokenctx._cli.evaluation.own_profile import read_logs
+from tokenctx._cli.evaluation.recordings import RecordingError
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from tokenctx._evaluation.own_profile import Finding, Logged
+    from tokenctx._cli.evaluation.own_profile import Finding, Logged
 
 UNREADABLE = (RecordingError, OSError, EOFError, zlib.error)
 Logs = Annotated[

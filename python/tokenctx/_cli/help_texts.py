@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
-from tokenctx._models import Dialect, EncodingName
+from tokenctx._results.estimates import Dialect, EncodingName
 
 DIALECT: Final = f"{', '.join(get_args(Dialect))}. (default: detected)"
 ENCODING: Final = f"Count as text by {', '.join(get_args(EncodingName))}."

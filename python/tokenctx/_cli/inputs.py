@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._core import count_tokens
-from tokenctx._errors import Error, RequestError
+from tokenctx._results.errors import Error, RequestError
 from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx._tables import read_json
+from tokenctx.data.tables import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenctx._estimate.estimator import Method
-    from tokenctx._models import Dialect, EncodingName, Estimate, Quality
-    from tokenctx._results import CacheForecast, Cost
+    from tokenctx._results.estimates import Dialect, EncodingName, Estimate, Quality
+    from tokenctx._results.result import CacheForecast, Cost
 
 Kind = Literal["text", "request", "jsonl"]
 
@@ -283,7 +283,7 @@ def priced(estimate: Estimate, provider: str | None) -> Cost | None:
     """What a call costs; None if nobody knows."""
     if not estimate.model:
         return None
-    from tokenctx._cost.prices import default_prices  # which a count alone does not need
+    from tokenctx.money.prices import default_prices  # which a count alone does not need
 
     return default_prices().cost(estimate, provider=provider)
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from tokenctx._cli.eval_tables import Grid
 from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx._evaluation.replay import quantile
+from tokenctx._cli.evaluation.replay import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tokenctx._evaluation.forecasts import ForecastFigures, Forecasts
-    from tokenctx._evaluation.recordings import Turn
-    from tokenctx._models import Estimate
-    from tokenctx._results import CacheForecast, Cost
+    from tokenctx._cli.evaluation.forecasts import ForecastFigures, Forecasts
+    from tokenctx._cli.evaluation.recordings import Turn
+    from tokenctx._results.estimates import Estimate
+    from tokenctx._results.result import CacheForecast, Cost
 
 REASONS = {
     "warm": "by a recorded call",

@@ -13,7 +13,7 @@ from tokenctx._cli.help_texts import PROVIDER
 from tokenctx._cli.screen import complain, console, print_line, text
 from tokenctx._core import profile_of_model
 from tokenctx._estimate.profiles import profile_rows, profile_table
-from tokenctx._models import Dialect  # noqa: TC001
+from tokenctx._results.estimates import Dialect  # noqa: TC001
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from tokenctx._errors import Error
+from tokenctx._results.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,7 +141,7 @@ def complain(name: str, error: BaseException) -> None:
 
 def reason(error: BaseException) -> str:
     """An exception as a sentence."""
-    from tokenctx._evaluation.recordings import RecordingError  # where something is wrong only
+    from tokenctx._cli.evaluation.recordings import RecordingError  # where something is wrong only
 
     if isinstance(error, OSError):
         return error.strerror or str(error)

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from tokenctx._cli.money import cache_line, cost_lines
 from tokenctx._cli.screen import text
-from tokenctx._evaluation.replay import REASONS, quantile
-from tokenctx._evaluation.steps import WAYS
+from tokenctx._cli.evaluation.replay import REASONS, quantile
+from tokenctx._cli.evaluation.steps import WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tokenctx._cli.inputs import Count
-    from tokenctx._evaluation.replay import Figures, ReplayedTurn
-    from tokenctx._evaluation.steps import Steps
+    from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn
+    from tokenctx._cli.evaluation.steps import Steps
 
 SOURCE_STYLES: Final = {"exact": "green", "delta": "cyan", "estimated": "yellow"}
 TURN_COLUMNS: Final = (

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final, Literal
 
-from tokenctx._results import Result
-from tokenctx._usage.callbacks import Callback
+from tokenctx._results.result import Result
+from tokenctx.usage.callbacks import Callback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tokenctx._models import Estimate, Reason, ReplyReason, Source
-    from tokenctx._usage.normal import Usage
+    from tokenctx._results.estimates import Estimate, Reason, ReplyReason, Source
+    from tokenctx.usage.normal import Usage
 
 WARNING_PERCENT: Final = 20.0
 """An estimate that is further off is an event: token counting strategy, gemini-cli."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tokenctx._models import Estimate
+    from tokenctx._results.estimates import Estimate
 
 SMOOTHING: Final = 0.3
 """Weight of the newest correction."""

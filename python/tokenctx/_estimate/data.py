@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import replace_tables
-from tokenctx._tables import NEWER, read_table
+from tokenctx.data.tables import NEWER, read_table
 
 if TYPE_CHECKING:
     import os
@@ -72,7 +72,7 @@ def load_data(source: str | os.PathLike[str]) -> tuple[TableInfo, ...]:
     tables: dict[str, Any] = bundle["tables"]
     core = {name: json.dumps(tables[name]) for name in tables if name != "prices"}
     if "prices" in tables:
-        from tokenctx._cost.prices import check_table
+        from tokenctx.money.prices import check_table
 
         check_table(tables["prices"])
     replace_tables(core)

@@ -25,19 +25,19 @@ from tokenctx._estimate.arguments import (
 )
 from tokenctx._estimate.calibration import Calibration
 from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
-from tokenctx._models import Estimate
-from tokenctx._results import maker
+from tokenctx._results.estimates import Estimate
+from tokenctx._results.result import maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenctx._cache.advice import CacheFinding
-    from tokenctx._errors import RequestError
+    from tokenctx.money.cache.advice import CacheFinding
+    from tokenctx._results.errors import RequestError
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
-    from tokenctx._models import Dialect, Reason, RequestCount, TextCounter
-    from tokenctx._usage.normal import Usage
+    from tokenctx._results.estimates import Dialect, Reason, RequestCount, TextCounter
+    from tokenctx.usage.normal import Usage
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
 
@@ -142,7 +142,7 @@ class HybridTokenEstimator:
             )
         named = []
         if vocabularies:
-            from tokenctx._estimate.vocabularies import named_vocabularies
+            from tokenctx.encodings.vocabularies import named_vocabularies
 
             named = named_vocabularies(vocabularies, method)
         rows = None
@@ -152,7 +152,7 @@ class HybridTokenEstimator:
             rows = profile_rows(profiles)
         self._cache = None
         if caching:
-            from tokenctx._cache.forecast import CacheKnowledge
+            from tokenctx.money.cache.forecast import CacheKnowledge
 
             self._cache = CacheKnowledge(capacity_bytes // 8)
         self._shared = None
@@ -571,9 +571,9 @@ class HybridTokenEstimator:
         they differ is named, with the byte, and no text. Counts the whole of `body`; raises as
         `estimate`.
         """
-        from tokenctx._cache.advice import findings
-        from tokenctx._cache.forecast import Points
-        from tokenctx._cache.rules import rule_of
+        from tokenctx.money.cache.advice import findings
+        from tokenctx.money.cache.forecast import Points
+        from tokenctx.money.cache.rules import rule_of
 
         count = self.count_request(body, model=model, dialect=dialect, provider=provider)
         _, told = self._engine.estimate(
@@ -737,7 +737,7 @@ class HybridTokenEstimator:
 
     def _with_cache(self, estimate: Estimate, points: tuple[Any, ...]) -> Estimate:
         """The estimate with what the provider has probably cached of it."""
-        from tokenctx._cache.forecast import Points
+        from tokenctx.money.cache.forecast import Points
 
         knowledge: Any = self._cache
         cache = knowledge.forecast(Points._make(points), estimate, self._clock())
@@ -747,7 +747,7 @@ class HybridTokenEstimator:
         self, entries: list[Any], points: tuple[Any, ...], billed: Usage, profile: str, unix: int
     ) -> list[Any]:
         """Learn what is cached since a call; what of that is to be written to a shared store."""
-        from tokenctx._cache.forecast import Points
+        from tokenctx.money.cache.forecast import Points
 
         knowledge: Any = self._cache
         cached = knowledge.record(Points._make(points), billed, profile, self._clock())
@@ -768,7 +768,7 @@ class HybridTokenEstimator:
 
     def _insert_cached(self, digest: bytes, sealed: bytes) -> bool:
         """Whether `sealed` says that a provider has cached the prefix `digest`."""
-        from tokenctx._cache.forecast import Cached
+        from tokenctx.money.cache.forecast import Cached
 
         knowledge: Any = self._cache
         found = self._engine.open_cached(digest, sealed)
@@ -784,7 +784,7 @@ class HybridTokenEstimator:
 def _answers() -> tuple[Any, ...]:
     """What a record takes beside the engine, imported when there is one."""
     from tokenctx._estimate.accuracy import AccuracyEvent, Drift, NotRecorded
-    from tokenctx._usage.answers import answered
+    from tokenctx.usage.answers import answered
 
     return answered, maker(AccuracyEvent), Drift, NotRecorded
 

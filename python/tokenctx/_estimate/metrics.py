@@ -13,17 +13,17 @@ from weakref import WeakSet
 
 from tokenctx._core import model_name
 from tokenctx._estimate import metric_table as table
-from tokenctx._models import Dialect
-from tokenctx._tables import DASHES, read_table
-from tokenctx._usage.callbacks import Callback
+from tokenctx._results.estimates import Dialect
+from tokenctx.data.tables import DASHES, read_table
+from tokenctx.usage.callbacks import Callback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tokenctx._estimate.accuracy import AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metric_table import Instrument
-    from tokenctx._models import Estimate
-    from tokenctx._usage.normal import Usage
+    from tokenctx._results.estimates import Estimate
+    from tokenctx.usage.normal import Usage
 
 Labels = tuple[str, ...]
 Value = float | list[float]

@@ -7,12 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tokenctx._core import Tracker
-from tokenctx._models import MAX_TOKENS
+from tokenctx._results.estimates import MAX_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenctx._models import ConversationLookupResult, KnownConversationState
+    from tokenctx._results.estimates import ConversationLookupResult, KnownConversationState
 
 DEFAULT_CAPACITY_BYTES = 64 * 1024 * 1024
 """About 1,400,000 known prefixes."""

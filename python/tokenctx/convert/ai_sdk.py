@@ -10,8 +10,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx import mime
-from tokenctx._parts import functions_of, types_of
+from tokenctx.convert import mime
+from tokenctx.data.parts import functions_of, types_of
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
     Audio,

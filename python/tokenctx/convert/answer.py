@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._usage.normal import Usage, normalize_usage
+from tokenctx.usage.normal import Usage, normalize_usage
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses
 from tokenctx.convert.arrange import arranged
 from tokenctx.convert.model import Conversation, Json, Message, ToolCall

@@ -8,7 +8,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from tokenctx._core import _convert_plain
-from tokenctx._errors import RequestError
+from tokenctx._results.errors import RequestError
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses, vscode
 from tokenctx.convert.answer import convert_answer, detect_answer, is_answer
 from tokenctx.convert.arrange import SYSTEM_ROLES, arranged, with_few_markers

@@ -7,8 +7,8 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx import mime
-from tokenctx._parts import types_of
+from tokenctx.convert import mime
+from tokenctx.data.parts import types_of
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
     Audio,
@@ -37,7 +37,7 @@ from tokenctx.convert.tools import MADE_ID
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenctx._parts import PartType
+    from tokenctx.data.parts import PartType
     from tokenctx.convert.notes import Notes
     from tokenctx.convert.rules import PartWriter
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from tokenctx._errors import Error
-from tokenctx._results import Result
+from tokenctx._results.errors import Error
+from tokenctx._results.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

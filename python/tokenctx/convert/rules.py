@@ -6,7 +6,7 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from tokenctx import mime
+from tokenctx.convert import mime
 from tokenctx.convert.model import (
     Audio,
     Data,

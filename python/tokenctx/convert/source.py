@@ -10,9 +10,9 @@ from collections.abc import Mapping, Set
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenctx import _frameworks
+from tokenctx.convert import frameworks
 from tokenctx._core import _converted_dialect, _is_json
-from tokenctx._errors import RequestError
+from tokenctx._results.errors import RequestError
 
 if TYPE_CHECKING:
     from tokenctx.convert.model import Json, Source
@@ -26,7 +26,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | str):
         return _parsed(value)
     try:
-        return value if _is_json(value) else _copied(_frameworks.plain(value))
+        return value if _is_json(value) else _copied(frameworks.plain(value))
     except RecursionError:
         raise _too_deep() from None
 

@@ -10,7 +10,7 @@ import base64
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx import mime
+from tokenctx.convert import mime
 from tokenctx.convert.model import (
     Audio,
     Conversation,

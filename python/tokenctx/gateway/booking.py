@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenctx._models import Estimate
-    from tokenctx._usage.normal import Usage
-    from tokenctx.budgets import BudgetRefusal, Budgets, Reservation
+    from tokenctx._results.estimates import Estimate
+    from tokenctx.usage.normal import Usage
+    from tokenctx.money.budgets import BudgetRefusal, Budgets, Reservation
     from tokenctx.gateway.journal import Journal
 
 NOT_ANSWERED = "upstream_error"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._errors import RequestError
+from tokenctx._results.errors import RequestError
 from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx.gateway.booking import NOT_ANSWERED, Booking
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     )
 
     from tokenctx._estimate.accuracy import AccuracyEvent
-    from tokenctx._models import Estimate, ModelLimits
-    from tokenctx.budgets import BudgetRefusal
+    from tokenctx._results.estimates import Estimate, ModelLimits
+    from tokenctx.money.budgets import BudgetRefusal
     from tokenctx.gateway.relay import Headers
     from tokenctx.gateway.settings import Body, Names, Settings
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._core import _json_members
 
 if TYPE_CHECKING:
-    from tokenctx._models import Dialect
+    from tokenctx._results.estimates import Dialect
 
 Json = dict[str, Any]
 

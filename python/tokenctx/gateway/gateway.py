@@ -15,11 +15,11 @@ from tokenctx.gateway.settings import Names, RefuseBy, Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenctx._context.limits import Overrides
+    from tokenctx.context.limits import Overrides
     from tokenctx._estimate.estimator import HybridTokenEstimator
-    from tokenctx._models import Dialect, Estimate, ModelLimits
-    from tokenctx._usage.scaler import ContextWindowScaler
-    from tokenctx.budgets import Budgets
+    from tokenctx._results.estimates import Dialect, Estimate, ModelLimits
+    from tokenctx.usage.scaler import ContextWindowScaler
+    from tokenctx.money.budgets import Budgets
     from tokenctx.gateway.settings import Body
 
 
@@ -167,7 +167,7 @@ class Gateway:
 
     def _scaler(self, window_tokens: int) -> ContextWindowScaler:
         """One for each window, of which there are few."""
-        from tokenctx._usage.scaler import ContextWindowScaler
+        from tokenctx.usage.scaler import ContextWindowScaler
 
         assumed = self._assumed_window_tokens or window_tokens
         if window_tokens not in self._scalers:
@@ -180,7 +180,7 @@ class _LimitsByModel:
     """Limits of the user, looked up once for each model."""
 
     def __init__(self, overrides: Overrides) -> None:
-        from tokenctx._context.limits import own_limits, read_overrides
+        from tokenctx.context.limits import own_limits, read_overrides
 
         rows = read_overrides(overrides)
         self.own = lru_cache(maxsize=1024)(lambda model: own_limits(model, rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tokenctx._models import Estimate
+    from tokenctx._results.estimates import Estimate
 
 
 def estimate_headers(estimate: Estimate, window_tokens: int | None) -> dict[str, str]:

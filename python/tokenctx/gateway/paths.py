@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
-    from tokenctx._models import Dialect
+    from tokenctx._results.estimates import Dialect
 
 ENDINGS: Final[tuple[tuple[str, Dialect | None], ...]] = (
     ("/chat/completions", "openai-chat"),

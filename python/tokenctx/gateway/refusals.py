@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx._results import Result
+from tokenctx._results.result import Result
 
 if TYPE_CHECKING:
-    from tokenctx._models import Dialect, Estimate, ModelLimits
+    from tokenctx._results.estimates import Dialect, Estimate, ModelLimits
 
 Json = dict[str, Any]
 

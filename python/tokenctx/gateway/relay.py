@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx._usage.reader import UsageReader
+from tokenctx.usage.reader import UsageReader
 
 if TYPE_CHECKING:
-    from tokenctx._usage.scaler import ContextWindowScaler
+    from tokenctx.usage.scaler import ContextWindowScaler
     from tokenctx.gateway.journal import Journal
 
 Headers = Mapping[str, str] | Mapping[bytes, bytes] | Iterable[tuple[Any, Any]]

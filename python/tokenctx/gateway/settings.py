@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._estimate.estimator import HybridTokenEstimator
-    from tokenctx._models import Dialect, Estimate, ModelLimits
-    from tokenctx._usage.scaler import ContextWindowScaler
-    from tokenctx.budgets import Budgets
+    from tokenctx._results.estimates import Dialect, Estimate, ModelLimits
+    from tokenctx.usage.scaler import ContextWindowScaler
+    from tokenctx.money.budgets import Budgets
     from tokenctx.gateway.journal import Journal
 
 RefuseBy = Literal["tokens", "high"]

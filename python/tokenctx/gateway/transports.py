@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._usage.callbacks import Callback
+from tokenctx.usage.callbacks import Callback
 from tokenctx.gateway.paths import endpoint_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tokenctx.integrations import _litellm_calls as calls
 from tokenctx.integrations._litellm_calls import Call, Json
 
 if TYPE_CHECKING:
-    from tokenctx.budgets import Budgets
+    from tokenctx.money.budgets import Budgets
 
 
 async def reserve(budgets: Budgets | None, call: Call, metadata: Json) -> None:

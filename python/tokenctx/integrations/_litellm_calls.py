@@ -6,15 +6,15 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._models import ModelLimits
+from tokenctx._results.estimates import ModelLimits
 from tokenctx.gateway.refusals import Refusal, refusal_of
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from tokenctx._models import Dialect, Estimate
-    from tokenctx.budgets import Reservation
+    from tokenctx._results.estimates import Dialect, Estimate
+    from tokenctx.money.budgets import Reservation
 
 Json = dict[str, Any]
 

@@ -4,7 +4,7 @@
 //! that every dialect has: texts, tool calls and their results, in order, without any field more.
 //! What else the user says, as with an image or a cache marker, it leaves to Python, message by message.
 //! Whatever else it meets, and whatever would be a loss or a warning, it declines; then all of it
-//! is converted in Python. tests/test_plain_conversion.py compares the two.
+//! is converted in Python. tests/convert/test_plain_conversion.py compares the two.
 //!
 //! It is not in the core, because nothing of it is left without Python: texts and arguments stay
 //! the objects that they are and pass from one dict to another.

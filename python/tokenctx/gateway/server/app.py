@@ -9,7 +9,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._errors import RequestError
+from tokenctx._results.errors import RequestError
 from tokenctx.gateway.server.call import Call
 from tokenctx.gateway.server.deadline import Deadline
 from tokenctx.gateway.server.refused import Refused

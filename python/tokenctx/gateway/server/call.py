@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
 from tokenctx._core import _json_members
 from tokenctx._estimate.arguments import is_large
-from tokenctx._models import Dialect
+from tokenctx._results.estimates import Dialect
 from tokenctx.gateway.headers import estimate_headers as headers_of
 from tokenctx.gateway.server.refused import Refused
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tokenctx._estimate.estimator import HybridTokenEstimator
-    from tokenctx._models import Estimate
+    from tokenctx._results.estimates import Estimate
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from tokenctx.gateway.server.call import Call, Members, estimate_headers
 from tokenctx.gateway.server.refused import Refused
 
 if TYPE_CHECKING:
-    from tokenctx._models import Estimate
+    from tokenctx._results.estimates import Estimate
 
 Answer = tuple[dict[str, Any], dict[str, str]]
 """The body of an answer and its headers."""

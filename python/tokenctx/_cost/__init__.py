@@ -1,1 +1,0 @@
-"""Money: what a call will cost, and what it has cost."""

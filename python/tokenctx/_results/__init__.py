@@ -1,0 +1,1 @@
+"""Types that the package hands out, and what it raises."""

@@ -1,0 +1,1 @@
+"""The tables of facts, JSON files with their sources, and their readers."""

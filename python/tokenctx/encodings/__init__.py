@@ -1,0 +1,1 @@
+"""Vocabularies: by name, by model, and of the user."""

@@ -1,0 +1,1 @@
+"""Prices and costs, the cache of the provider, budgets, routing."""

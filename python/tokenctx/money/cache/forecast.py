@@ -1,0 +1,306 @@
+"""What a call is expected to read from the provider's cache, and to write to it.
+
+Nothing of a request is kept but keyed digests of its prefixes, numbers of tokens and times. A
+prefix is warm when a call that ended there was recorded and its lifetime has not passed; how many
+of its tokens are cached is what that call was billed for, not a count.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tokenctx.money.cache.rules import minimum_tokens, rule_of
+from tokenctx._results.result import CacheForecast
+
+if TYPE_CHECKING:
+    from tokenctx.money.cache.rules import Rule
+    from tokenctx._results.estimates import Estimate
+    from tokenctx._results.result import CacheLabel, CacheReason
+    from tokenctx.usage.normal import Usage
+
+CACHED_BYTES: Final = 384
+"""What one known prefix of a provider's cache is charged with, its digest and place included."""
+SLACK_TOKENS: Final = 64
+SLACK_PART: Final = 50
+"""The lower bound of what is read leaves a fiftieth and a few tokens."""
+SURE_SHARE: Final = 0.9
+"""From this share of hits on, a read is expected and not only possible."""
+PRIOR_CALLS: Final = 4
+"""Calls that the share of a rule stands for."""
+RECENT_CALLS: Final = 100
+"""A learned share forgets what is older."""
+
+
+class Points(NamedTuple):
+    """What the core says of a request: places where the provider may have cached it."""
+
+    points: list[tuple[bytes, int, int]]
+    marks: list[tuple[int, bool, int | None, int]]
+    tokens_after_mark: int
+    context_tokens: int | None
+    model: str
+    vendor: str
+    provider: str
+    has_cached_content: bool
+    retention_seconds: int | None
+    reply: bytes | None
+
+    def lifetime_seconds(self, rule: Rule) -> int:
+        """How long what this call writes is kept after its last use."""
+        of_marks = [it[2] for it in self.marks if it[2]]
+        return (of_marks[-1] if of_marks else self.retention_seconds) or rule.lifetime_seconds
+
+
+class Cached(NamedTuple):
+    """A prefix that the provider has cached."""
+
+    tokens: int
+    tail_tokens: int
+    used_seconds: float
+    lifetime_seconds: int
+    is_beyond_marks: bool = False
+    """By the bill, who sends the request on has marked more of it than we see."""
+
+
+class CacheKnowledge:
+    """What is known of the providers' caches: warm prefixes, and how often they were read.
+
+    It needs no lock, which a fork could copy locked: each step is one of an `OrderedDict`.
+    """
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self._capacity = max(1, capacity_bytes // CACHED_BYTES)
+        self._cached: OrderedDict[bytes, Cached] = OrderedDict()
+        self._shares: dict[str, tuple[float, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._cached)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._cached.clear()
+        self._shares.clear()
+
+    def put(self, digest: bytes, cached: Cached) -> None:
+        """Remember a cached prefix; the one that was used longest ago goes first."""
+        self._cached[digest] = cached
+        try:
+            self._cached.move_to_end(digest)
+            if len(self._cached) > self._capacity:
+                self._cached.popitem(last=False)
+        except KeyError:  # another thread was quicker
+            pass
+
+    def put_newer(self, digest: bytes, cached: Cached) -> None:
+        """As `put`, unless what is known was used later."""
+        known = self._cached.get(digest)
+        if known is None or known.used_seconds < cached.used_seconds:
+            self.put(digest, cached)
+
+    def forecast(self, points: Points, estimate: Estimate, now: float) -> CacheForecast:
+        """What a call of this estimate will read and write, seen at `now`."""
+        tokens, most = estimate.tokens, max(estimate.tokens, estimate.high)
+        rule = rule_of(points.model, points.vendor, points.provider)
+        if rule is None:
+            return _unread(tokens, "unknown", "no_rule", high=most)
+        if points.has_cached_content:
+            return _unread(tokens, "unknown", "cached_content", rule=rule, high=most)
+        if rule.kind == "automatic":
+            return self._automatic(rule, points, (tokens, most), estimate.profile, now)
+        return self._marked(rule, points, (tokens, most), now)
+
+    def record(
+        self, points: Points, usage: Usage, profile: str, now: float
+    ) -> list[tuple[bytes, Cached]]:
+        """Learn from a billed call; what is cached since, for other processes."""
+        rule = rule_of(points.model, points.vendor, points.provider)
+        if rule is None or points.has_cached_content or not points.points:
+            return []
+        found = self._deepest(points, _limit(rule, points))
+        lifetime = points.lifetime_seconds(rule)
+        read, written = usage.cache_read_tokens, usage.cache_write_tokens
+        if usage.cache_write_1h_tokens and usage.cache_write_1h_tokens == written:
+            lifetime = max(lifetime, 3600)
+        if rule.kind == "automatic":
+            self._learn(rule, points, found, read, profile, now)
+            put = [(points.points[-1][0], usage.input_tokens)]
+            if points.reply is not None:
+                answer = usage.output_tokens - usage.reasoning_tokens
+                put.append((points.reply, usage.input_tokens + max(0, answer)))
+            if points.context_tokens is not None:
+                put.append((points.points[0][0], points.context_tokens))
+            entries = [(digest, Cached(tokens, 0, now, lifetime)) for digest, tokens in put]
+        elif read + written == 0:
+            return []
+        else:
+            behind = points.tokens_after_mark
+            is_beyond = usage.uncached_input_tokens < behind / 2
+            tail = max(0, usage.uncached_input_tokens - (0 if is_beyond else behind))
+            end = points.points[-1][0] if is_beyond else _end(rule, points)
+            entries = [(end, Cached(read + written, tail, now, lifetime, is_beyond))]
+            context = points.context_tokens
+            if points.marks and points.marks[0][0] == 0 and context is not None:
+                tokens = min(context, read + written)
+                if tokens >= minimum_tokens(rule, points.model) and end != points.points[0][0]:
+                    entries.append((points.points[0][0], Cached(tokens, 0, now, lifetime)))
+        if found is not None and read > 0:  # being read renews it
+            digest, cached = found
+            if all(digest != it for it, _ in entries):
+                entries.append((digest, cached._replace(used_seconds=now)))
+        for digest, cached in entries:
+            self.put(digest, cached)
+        return entries
+
+    def _marked(
+        self, rule: Rule, points: Points, sizes: tuple[int, int], now: float
+    ) -> CacheForecast:
+        tokens, most = sizes
+        limit = _limit(rule, points)
+        found = self._deepest(points, limit)
+        lifetime = points.lifetime_seconds(rule)
+        if rule.kind == "marked" and not points.marks and found is None:
+            return _unread(tokens, "none", "no_marks", rule=rule)
+        tail = 0 if found is None else found[1].tail_tokens
+        is_beyond = found is not None and found[1].is_beyond_marks
+        end = max(0, tokens - (0 if is_beyond else points.tokens_after_mark) - tail)
+        end_at_most = end + most - tokens
+        least = minimum_tokens(rule, points.model)
+        if end < least:
+            high = end_at_most if end_at_most >= least else 0
+            return _unread(tokens, "none", "below_minimum", rule=rule, high=high)
+        write = end if rule.is_write_billed else 0
+        if found is None:
+            reason: CacheReason = "nothing_known"
+            if self._deepest(points, limit, looks_back=False) is not None:
+                reason = "beyond_lookback"
+            return CacheForecast(
+                "none", 0, write, tokens - write, 0, end_at_most, lifetime, rule.name, reason
+            )
+        cached = found[1]
+        read = min(cached.tokens, end)
+        age = now - cached.used_seconds
+        if age > max(cached.lifetime_seconds, rule.longest_seconds):
+            return CacheForecast(
+                "none", 0, write, tokens - write, 0, read, lifetime, rule.name, "expired"
+            )
+        is_sure = age <= cached.lifetime_seconds
+        write = end - read if rule.is_write_billed else 0
+        low = max(0, read - read // SLACK_PART - SLACK_TOKENS) if is_sure else 0
+        label: CacheLabel = "expected" if is_sure else "possible"
+        if not is_sure:
+            read, write = 0, end if rule.is_write_billed else 0
+        return CacheForecast(
+            label,
+            read,
+            write,
+            tokens - read - write,
+            low,
+            end_at_most,
+            lifetime,
+            rule.name,
+            "warm" if is_sure else "expired",
+        )
+
+    def _automatic(
+        self, rule: Rule, points: Points, sizes: tuple[int, int], profile: str, now: float
+    ) -> CacheForecast:
+        tokens, most = sizes
+        least = minimum_tokens(rule, points.model)
+        lifetime = points.lifetime_seconds(rule)
+        high = _blocks(rule, most)
+        if high < least:
+            return _unread(tokens, "none", "below_minimum", rule=rule)
+        found = self._deepest(points, None)
+        read = 0 if found is None else _blocks(rule, min(found[1].tokens, tokens))
+        if found is None or read < least:
+            return _unread(tokens, "none", "nothing_known", rule=rule, high=high, lifetime=lifetime)
+        age = now - found[1].used_seconds
+        if age > max(found[1].lifetime_seconds, rule.longest_seconds):
+            return _unread(tokens, "none", "expired", rule=rule, high=high, lifetime=lifetime)
+        share = self._share(rule, profile)
+        is_sure = share >= SURE_SHARE and age <= found[1].lifetime_seconds
+        if age > found[1].lifetime_seconds:
+            share /= 2
+        low = read // 2 if is_sure else 0
+        read = read if share >= 0.5 else 0
+        label: CacheLabel = "expected" if is_sure else "possible"
+        return CacheForecast(
+            label, read, 0, tokens - read, low, high, lifetime, rule.name, "best_effort"
+        )
+
+    def _deepest(
+        self, points: Points, limit: int | None, *, looks_back: bool = True
+    ) -> tuple[bytes, Cached] | None:
+        """The deepest prefix that may be read and is known to be cached."""
+        rule = rule_of(points.model, points.vendor, points.provider)
+        lookback = rule.lookback_blocks if rule is not None and looks_back else None
+        for digest, message_count, blocks in reversed(points.points):
+            cached = self._cached.get(digest)
+            if cached is None:
+                continue
+            if limit is not None and message_count > limit and not cached.is_beyond_marks:
+                continue
+            if (
+                lookback is None
+                or cached.is_beyond_marks
+                or not points.marks
+                or any(0 <= mark[3] - blocks <= lookback for mark in points.marks)
+            ):
+                return digest, cached
+        return None
+
+    def _share(self, rule: Rule, profile: str) -> float:
+        hits, calls = self._shares.get(profile, (0.0, 0.0))
+        return (hits + PRIOR_CALLS * rule.share) / (calls + PRIOR_CALLS)
+
+    def _learn(
+        self,
+        rule: Rule,
+        points: Points,
+        found: tuple[bytes, Cached] | None,
+        read: int,
+        profile: str,
+        now: float,
+    ) -> None:
+        """Count whether a warm prefix was read."""
+        if found is None or now - found[1].used_seconds > found[1].lifetime_seconds:
+            return
+        expected = _blocks(rule, found[1].tokens)
+        if expected < minimum_tokens(rule, points.model):
+            return
+        hits, calls = self._shares.get(profile, (0.0, 0.0))
+        if calls >= RECENT_CALLS:
+            hits, calls = hits * (1 - 1 / RECENT_CALLS), calls * (1 - 1 / RECENT_CALLS)
+        self._shares[profile] = hits + (read >= expected / 2), calls + 1
+
+
+def _limit(rule: Rule, points: Points) -> int | None:
+    """Messages up to the last mark; None: all of them."""
+    if rule.kind != "marked" or not points.marks:
+        return None
+    return points.marks[-1][0]
+
+
+def _end(rule: Rule, points: Points) -> bytes:
+    """The prefix up to which the call was cached."""
+    limit = _limit(rule, points)
+    ends = (it for it in reversed(points.points) if limit is None or it[1] <= limit)
+    return next(ends, points.points[-1])[0]
+
+
+def _blocks(rule: Rule, tokens: int) -> int:
+    return tokens - tokens % rule.block_tokens
+
+
+def _unread(
+    tokens: int,
+    label: CacheLabel,
+    reason: CacheReason,
+    *,
+    rule: Rule | None = None,
+    high: int = 0,
+    lifetime: int | None = None,
+) -> CacheForecast:
+    name = "" if rule is None else rule.name
+    return CacheForecast(label, 0, 0, tokens, 0, high, lifetime, name, reason)

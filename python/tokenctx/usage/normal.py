@@ -1,0 +1,293 @@
+"""One normal form of usage, out of whatever a provider, a gateway or an SDK calls by that name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx._results.estimates import MAX_TOKENS
+from tokenctx._results.result import Result, maker
+from tokenctx.usage.reading import (
+    KNOWN_NAMES,
+    Numbers,
+    Reading,
+    member,
+    normal_usage_of,
+    number_of,
+    numbers_in,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tokenctx.money.prices import Prices
+    from tokenctx._results.estimates import Dialect
+    from tokenctx._results.result import Cost
+
+_CACHE_BESIDE_IN_AI_SDK_5: Final = frozenset({"anthropic", "bedrock-converse"})
+"""AI SDK 5 passes on the input of these APIs, which is without what was cached."""
+_TTLS: Final = ("5m", "1h", "30m", "12h")
+_PARTS: Final = {
+    name: f"{name}_tokens"
+    for name in (
+        *(f"cache_write_{ttl}" for ttl in _TTLS),
+        "tool_use_prompt",
+        *("input_audio", "input_image", "output_audio", "output_image"),
+    )
+}
+"""Fields whose numbers are taken as they are, and what they are called here."""
+_PLAIN: Final = frozenset({"input", "output", "total"})
+"""Of these alone none can be inside of another but by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage(Result):
+    """Tokens of one call. No number is part of another, but where that is said.
+
+    Attributes:
+        uncached_input_tokens: Input that was neither read from nor written to a cache.
+        cache_read_tokens: Input read from the provider's cache.
+        cache_write_tokens: Input written to it, for whatever time.
+        cache_write_5m_tokens: Part of `cache_write_tokens`: for 5 minutes.
+        cache_write_1h_tokens: Part of `cache_write_tokens`: for an hour.
+        cache_write_30m_tokens: Part of `cache_write_tokens`: for 30 minutes (OpenAI).
+        cache_write_12h_tokens: Part of `cache_write_tokens`: for 12 hours (OpenAI).
+        tool_use_prompt_tokens: Results of tools that the provider ran, where it counts them beside
+            the input (Gemini).
+        output_tokens: All output, reasoning included.
+        reasoning_tokens: Part of `output_tokens`.
+        is_reasoning_inside: Whether the provider's own output number holds the reasoning.
+        input_audio_tokens: Part of the input, if it is reported; images likewise.
+        output_audio_tokens: Part of the output, if it is reported; images likewise.
+        compaction_input_tokens: Billed for a compaction on the way to the answer (Anthropic), in
+            no other number.
+        compaction_output_tokens: Likewise.
+        reported_total_tokens: The provider's own total; None without one. It may leave out or add
+            what the parts do not.
+        is_partial: Of a stream that did not end well: the numbers are the best that are known.
+        is_scaled: Not what was billed, but what an agent is told; see `ContextWindowScaler`.
+    """
+
+    uncached_input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    cache_write_30m_tokens: int = 0
+    cache_write_12h_tokens: int = 0
+    tool_use_prompt_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    is_reasoning_inside: bool = True
+    input_audio_tokens: int = 0
+    input_image_tokens: int = 0
+    output_audio_tokens: int = 0
+    output_image_tokens: int = 0
+    compaction_input_tokens: int = 0
+    compaction_output_tokens: int = 0
+    reported_total_tokens: int | None = None
+    is_partial: bool = False
+    is_scaled: bool = False
+
+    @property
+    def input_tokens(self) -> int:
+        """All input that filled the window: uncached, read from a cache, written to one."""
+        return self.uncached_input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    @property
+    def total_tokens(self) -> int:
+        """Input, tool-use prompt and output; the sum of the parts, whatever was reported."""
+        return self.input_tokens + self.tool_use_prompt_tokens + self.output_tokens
+
+    def cost(
+        self,
+        model: str,
+        *,
+        provider: str | None = None,
+        at: datetime | None = None,
+        prices: Prices | None = None,
+    ) -> Cost | None:
+        """What the call of `model` has cost; None if nobody knows its prices.
+
+        `provider` is who answered, where the name does not say it. `at` is when (UTC if it has no
+        zone), by default now. `prices` are those that are installed, unless you have others.
+        """
+        from tokenctx.money.prices import default_prices
+
+        return (prices or default_prices()).cost(self, model=model, provider=provider, at=at)
+
+
+@dataclass(slots=True)
+class SessionUsage(Result):
+    """Usage of a conversation, message by message and in sum.
+
+    A message that is added again, as cumulative frames of one are, replaces what was added before.
+    """
+
+    messages: dict[object, Usage] = field(default_factory=dict)
+
+    def add(self, usage: object, message_id: object = None) -> Usage | None:
+        """The usage of one message in normal form, now part of the session.
+
+        Takes what `normalize_usage` takes. Without an id it is a message of its own. None, and
+        nothing is added, if there is no usage in it.
+        """
+        normal = normalize_usage(usage)
+        if normal is None:
+            return None
+        self.messages[object() if message_id is None else message_id] = normal
+        return normal
+
+    @property
+    def last(self) -> Usage | None:
+        """Usage of the message that was first added last."""
+        return next(reversed(self.messages.values()), None)
+
+    @property
+    def input_tokens(self) -> int:
+        """All input of all messages: what was billed, not what fills the window."""
+        return sum(usage.input_tokens for usage in self.messages.values())
+
+    @property
+    def output_tokens(self) -> int:
+        """All output, reasoning included."""
+        return sum(usage.output_tokens for usage in self.messages.values())
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Part of the output."""
+        return sum(usage.reasoning_tokens for usage in self.messages.values())
+
+    @property
+    def cache_read_tokens(self) -> int:
+        """Part of the input."""
+        return sum(usage.cache_read_tokens for usage in self.messages.values())
+
+    @property
+    def cache_write_tokens(self) -> int:
+        """Part of the input."""
+        return sum(usage.cache_write_tokens for usage in self.messages.values())
+
+    @property
+    def total_tokens(self) -> int:
+        """Of all messages."""
+        return sum(usage.total_tokens for usage in self.messages.values())
+
+
+_make_usage: Final = maker(Usage)
+
+
+def normalize_usage(obj: object, dialect: Dialect | None = None) -> Usage | None:
+    """The usage in `obj`: a usage object, a response or event that has one, or input tokens.
+
+    Takes mappings and SDK objects of every provider as they are. None if nothing in it is a number
+    that is known; what is missing beside one, null or no number counts as 0, a number above
+    `MAX_TOKENS` as that; nothing raises. `dialect` is needed for AI SDK 5 alone, whose
+    `inputTokens` of Claude are without the cached ones.
+    """
+    return read_usage(obj, dialect)[0]
+
+
+def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, object]:
+    """As `normalize_usage`, and the object that has the numbers: `obj`, or one in it."""
+    if type(obj) is dict:
+        plain = _plain_usage(obj)
+        if plain is not None:
+            return plain, obj
+    elif isinstance(obj, Usage):
+        return obj, obj
+    elif isinstance(own := normal_usage_of(obj), Usage):
+        return own, obj
+    elif isinstance(obj, (int, float)):
+        number = number_of(obj)
+        return (None if number is None else _make_usage(uncached_input_tokens=number)), obj
+    numbers = numbers_in(obj)
+    if numbers is None:
+        return None, obj
+    place = numbers.usage
+    if isinstance(place, Usage):  # in what stands for a response
+        return place, place
+    counts = numbers.counts
+    if not numbers.lists and counts.keys() <= _PLAIN:
+        if place is obj and type(obj) is dict:
+            _remember_names(obj, numbers)
+        usage = _make_usage(
+            uncached_input_tokens=counts.get("input", 0),
+            output_tokens=counts.get("output", 0),
+            reported_total_tokens=counts.get("total"),
+        )
+        return usage, place
+    reading = Reading(numbers)
+    if dialect in _CACHE_BESIDE_IN_AI_SDK_5:
+        reading.is_cache_beside |= member(place, "cachedInputTokens") is not None
+    return _normal(reading), place
+
+
+_PLAIN_NAMES: Final[dict[tuple[str, ...], tuple[str, str, str]]] = {}
+"""Where input, output and total are in dicts of these names, all of which have whole numbers."""
+_MOST_NAMES: Final = 64
+
+
+def _remember_names(obj: dict[str, object], numbers: Numbers) -> None:
+    """Note where the numbers of such dicts are, if they have nothing but known numbers."""
+    names = tuple(obj)
+    is_whole = {int} == set(map(type, obj.values())) and KNOWN_NAMES.issuperset(names)
+    if is_whole and "input" in numbers.counts and len(_PLAIN_NAMES) < _MOST_NAMES:
+        found = [numbers.path(field) for field in ("input", "output", "total")]
+        if not any("." in path for path in found):
+            _PLAIN_NAMES[names] = (found[0], found[1], found[2])
+
+
+def _plain_usage(obj: dict[str, Any]) -> Usage | None:
+    """The usage in a dict of whole numbers whose names were met before; None of any other."""
+    names = _PLAIN_NAMES.get(tuple(obj))
+    if names is None:
+        return None
+    for number in obj.values():
+        if type(number) is not int or not 0 <= number <= MAX_TOKENS:
+            return None
+    first, output, total = names
+    usage: Usage = _make_usage(
+        uncached_input_tokens=obj[first],
+        output_tokens=obj[output] if output else 0,
+        reported_total_tokens=obj[total] if total else None,
+    )
+    return usage
+
+
+def _normal(reading: Reading) -> Usage:
+    cache_read, cache_write = reading.cache_read, reading.cache_write
+    if not reading.is_cache_beside:
+        cache_read = min(cache_read, reading.input_tokens)
+        cache_write = min(cache_write, reading.input_tokens - cache_read)
+    counts = reading.counts
+    parts: dict[str, Any] = {_PARTS[name]: counts[name] for name in counts if name in _PARTS}
+    input_tokens = reading.all_input_tokens
+    if reading.lists:
+        inputs, outputs = reading.by_modality("input"), reading.by_modality("output")
+        input_tokens = input_tokens or sum(inputs.values())
+        for name, found in (("input", inputs), ("output", outputs)):
+            for modality in ("audio", "image"):
+                tokens = parts.get(f"{name}_{modality}_tokens") or found.get(modality.upper(), 0)
+                parts[f"{name}_{modality}_tokens"] = tokens
+        for ttl, tokens in reading.written_by_ttl().items():
+            if ttl in _TTLS:
+                name = f"cache_write_{ttl}_tokens"
+                parts[name] = parts.get(name) or tokens
+        compactions = reading.compactions()
+        parts["compaction_input_tokens"] = sum(one.all_input_tokens for one in compactions)
+        parts["compaction_output_tokens"] = sum(one.all_output_tokens for one in compactions)
+    for name, tokens in parts.items():
+        if name.startswith("cache_write_"):
+            parts[name] = min(tokens, cache_write)
+    usage: Usage = _make_usage(
+        uncached_input_tokens=input_tokens - cache_read - cache_write,
+        cache_read_tokens=cache_read,
+        cache_write_tokens=cache_write,
+        output_tokens=reading.all_output_tokens,
+        reasoning_tokens=reading.reasoning,
+        is_reasoning_inside=not reading.is_reasoning_beside,
+        reported_total_tokens=reading.counts.get("total"),
+        **parts,
+    )
+    return usage

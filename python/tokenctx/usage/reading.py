@@ -1,0 +1,342 @@
+"""Which numbers a usage object has, and what stands inside of what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from tokenctx._results.estimates import MAX_TOKENS
+from tokenctx.data.tables import read_table
+
+_TABLE: Final = read_table("usage_fields")
+_PLACES: Final = [tuple(path.split(".")) for path in _TABLE["places"]]
+_MODALITIES: Final = {1: "TEXT", 2: "IMAGE", 3: "VIDEO", 4: "AUDIO", 5: "DOCUMENT"}
+"""Numbers of Gemini's `MediaModality`."""
+_SLIP_PERCENT: Final = 1
+"""Reasoning that is above the output by no more is in it: a host of Kimi counts it one higher."""
+_OPENAI_INPUT: Final = "prompt_tokens"
+_COHERE_INPUT: Final = "billed_units.input_tokens"
+
+
+class _Name:
+    """What a name in a usage object can be: a number, a list, or an object with more names."""
+
+    __slots__ = ("field", "list", "members", "rank")
+
+    def __init__(self) -> None:
+        self.field = self.list = ""
+        self.rank = 0  # how many paths of the field or list come before this one
+        self.members: dict[str, _Name] = {}
+
+    def at(self, path: str) -> _Name:
+        """The name at the end of `path`, made if it is new."""
+        name = self
+        for step in path.split("."):
+            name = name.members.setdefault(step, _Name())
+        return name
+
+
+def _names() -> dict[str, _Name]:
+    root = _Name()
+    for kind, part in (("field", "fields"), ("list", "lists")):
+        for field, paths in _TABLE[part].items():
+            for rank, path in enumerate(paths):
+                name = root.at(path)
+                setattr(name, kind, field)
+                name.rank = rank
+    return root.members
+
+
+_NAMES: Final = _names()
+_USAGE_NAMES: Final = frozenset(_NAMES)
+KNOWN_NAMES: Final = _USAGE_NAMES | {path[0] for path in _PLACES}
+"""Without one of these an event has no usage."""
+
+
+class Numbers:
+    """The numbers of a usage object by meaning, and its lists.
+
+    Attributes:
+        counts: By field, the number of the first path that has one.
+        lists: Likewise.
+        usage: The object itself.
+    """
+
+    __slots__ = ("_ranks", "counts", "lists", "usage")
+
+    def __init__(self, obj: object) -> None:
+        self.counts: dict[str, int] = {}
+        self.lists: dict[str, list[object]] = {}
+        self.usage = obj
+        self._ranks: dict[str, int] = {}
+        self._collect(obj, _NAMES)
+
+    def path(self, field: str) -> str:
+        """Where the number stood; empty if there is none."""
+        path: str = _TABLE["fields"][field][self._ranks[field]] if field in self.counts else ""
+        return path
+
+    def _collect(self, obj: object, names: dict[str, _Name]) -> None:
+        counts, ranks = self.counts, self._ranks
+        for key, value in _members(obj, names):
+            name = names[key]
+            number = number_of(value)
+            if number is not None:
+                if (field := name.field) and name.rank < ranks.get(field, MAX_TOKENS):
+                    counts[field], ranks[field] = number, name.rank
+            elif isinstance(value, (list, tuple)):
+                if (field := name.list) and name.rank < ranks.get(field, MAX_TOKENS):
+                    self.lists[field], ranks[field] = list(value), name.rank
+            elif name.members and is_object(value):
+                self._collect(value, name.members)
+
+
+def numbers_in(obj: object) -> Numbers | None:
+    """The numbers of the usage in a response or event, or of a usage object; None without any."""
+    while True:
+        numbers = Numbers(obj)
+        if "input" in numbers.counts or "uncached" in numbers.counts:
+            return numbers
+        place = _place(obj)
+        if place is None:
+            return numbers if numbers.counts or numbers.lists else None
+        obj = place
+
+
+def find_usage(event: dict[str, Any]) -> object:
+    """The usage object in an event; None if it has none. Quick where it has not."""
+    if KNOWN_NAMES.isdisjoint(event):
+        return None
+    obj: object = event
+    while not _has_input(obj):
+        place = _place(obj)
+        if place is None:
+            return None if obj is event else obj
+        obj = place
+    return obj
+
+
+def _has_input(obj: object) -> bool:
+    """Whether it is a usage object with input tokens."""
+    if type(obj) is dict and _USAGE_NAMES.isdisjoint(obj):
+        return False
+    return "input" in Numbers(obj).counts
+
+
+def _place(obj: object) -> object:
+    """The first object where usage may stand."""
+    paths = _PLACES
+    if type(obj) is dict:
+        paths = [path for path in _PLACES if path[0] in obj]
+    for path in paths:
+        place = obj
+        for name in path:
+            place = member(place, name)
+            if place is None:
+                break
+        if is_object(place):
+            return place
+    return None
+
+
+class Reading:
+    """A usage object with the question answered what stands inside of what."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self.counts, self.lists = numbers.counts, numbers.lists
+        of = self.counts.get
+        self.input_tokens, self.output_tokens = of("input", 0), of("output", 0)
+        self.cache_read = of("cache_read_beside", 0) or of("cache_read", 0)
+        self.cache_write = of("cache_write_beside", 0) or of("cache_write", 0)
+        self.reasoning = of("reasoning_beside", 0) or of("reasoning", 0)
+        if "input" not in numbers.counts and "uncached" in numbers.counts:
+            self.input_tokens = self.of("uncached") + self.cache_read + self.cache_write
+        has_beside = of("cache_read_beside") or of("cache_write_beside")
+        self.is_cache_beside = bool(has_beside) and numbers.path("input") != _OPENAI_INPUT
+        self.audio_beside = 0
+        has_total = {"input", "output", "total"} <= numbers.counts.keys()
+        self.is_reasoning_beside = "reasoning_beside" in numbers.counts or (
+            self.reasoning > self.output_tokens and not self._is_slip(has_total=has_total)
+        )
+        if has_total:
+            self._ask_total()
+        elif self.cache_read + self.cache_write > self.input_tokens:
+            # It cannot be inside, but for Cohere, which counts it in another measure.
+            self.is_cache_beside |= numbers.path("input") != _COHERE_INPUT
+
+    def of(self, field: str) -> int:
+        """The number of this meaning; 0 without one."""
+        return self.counts.get(field, 0)
+
+    def _is_slip(self, *, has_total: bool) -> bool:
+        """Whether reasoning that is more than the output is all of it, counted otherwise."""
+        more = self.reasoning - self.output_tokens
+        rest = self.of("total") - self.all_input_tokens - self.of("tool_use_prompt")
+        return more <= self.output_tokens // 100 * _SLIP_PERCENT or (
+            has_total and rest == self.reasoning
+        )
+
+    def _ask_total(self) -> None:
+        """What the total has more than input and output is what stands beside them."""
+        output_tokens = self.output_tokens + (self.reasoning if self.is_reasoning_beside else 0)
+        more = self.of("total") - self.all_input_tokens - output_tokens
+        more -= self.of("tool_use_prompt")
+        if more <= 0:
+            return
+        cached = 0 if self.is_cache_beside else self.cache_read + self.cache_write
+        reasoning = 0 if self.is_reasoning_beside else self.reasoning
+        if more in (reasoning, reasoning + cached):
+            self.is_reasoning_beside = reasoning > 0
+        if more in (cached, reasoning + cached) and more != reasoning:
+            self.is_cache_beside = self.is_cache_beside or cached > 0
+        elif more == self.of("input_audio"):
+            self.audio_beside = more
+
+    @property
+    def all_input_tokens(self) -> int:
+        """Input with all that was cached."""
+        cached = self.cache_read + self.cache_write if self.is_cache_beside else 0
+        return self.input_tokens + cached + self.audio_beside
+
+    @property
+    def all_output_tokens(self) -> int:
+        """Output with all reasoning."""
+        if self.is_reasoning_beside:
+            return self.output_tokens + self.reasoning
+        return max(self.output_tokens, self.reasoning)
+
+    def by_modality(self, side: str) -> dict[str, int]:
+        """Tokens by modality (Gemini: a list of `modality` and `tokenCount`)."""
+        tokens: dict[str, int] = {}
+        for one in self.lists.get(f"{side}_by_modality", ()):
+            modality = member(one, "modality")
+            value = attribute(modality, "value") or modality
+            number = value if isinstance(value, int) else 0
+            name = value if isinstance(value, str) else _MODALITIES.get(number, "")
+            count = number_of(member(one, "tokenCount")) or number_of(member(one, "token_count"))
+            tokens[name] = tokens.get(name, 0) + (count or 0)
+        return tokens
+
+    def written_by_ttl(self) -> dict[str, int]:
+        """Tokens written to the cache by the time they stay (Bedrock)."""
+        details = [(member(one, "ttl"), one) for one in self.lists.get("cache_write_by_ttl", ())]
+        tokens = {
+            ttl: number_of(member(one, "inputTokens")) for ttl, one in details if _is_text(ttl)
+        }
+        return {ttl: number or 0 for ttl, number in tokens.items()}
+
+    def compactions(self) -> list[Reading]:
+        """Iterations of Anthropic that are billed beside the numbers of the answer."""
+        kinds = [(member(one, "type"), one) for one in self.lists.get("usages", ())]
+        found = [one for kind, one in kinds if _is_text(kind) and kind == "compaction"]
+        return [Reading(Numbers(one)) for one in found]
+
+
+def _members(obj: object, names: dict[str, _Name]) -> list[tuple[str, Any]]:
+    """What `obj` has under `names`, whatever it is; nothing of what raises."""
+    try:
+        if isinstance(obj, dict):
+            return [(key, value) for key, value in obj.items() if key in names]
+        its_class: Any = type(obj)
+        kind = _kind(its_class)
+        if kind.is_mapping:
+            mapping: Any = obj
+            return [(name, mapping.get(name)) for name in names]
+        if not kind.tells_names:
+            return [(name, attribute(obj, name)) for name in names]
+        own: dict[str, Any] = getattr(obj, "__dict__", _NOTHING)
+        members = [
+            (name, value) for name, value in own.items() if name in names and name not in kind.names
+        ]
+        if kind.is_pydantic and (extra := getattr(obj, "__pydantic_extra__", None)):
+            members += [(name, value) for name, value in extra.items() if name in names]
+        members += [(name, attribute(obj, name)) for name in kind.names if name in names]
+    except Exception:  # a caller's object may raise anything
+        return []
+    return members
+
+
+_NOTHING: Final[dict[str, Any]] = {}
+
+
+class _Kind(NamedTuple):
+    """What is true of all objects of a class.
+
+    Attributes:
+        tells_names: Whether what an object has is known without asking for each name. To ask an
+            object of pydantic for an attribute that it has not costs more than all those it has.
+        names: Attributes of the class that can be numbers of usage or lead to them.
+    """
+
+    is_mapping: bool
+    is_pydantic: bool
+    tells_names: bool
+    names: frozenset[str]
+    has_normal_usage: bool
+
+
+@lru_cache(maxsize=64)
+def _kind(kind: Any) -> _Kind:
+    is_pydantic = hasattr(kind, "__pydantic_fields__")
+    is_asked = kind.__getattribute__ is not object.__getattribute__ or (
+        hasattr(kind, "__getattr__") and not is_pydantic
+    )
+    return _Kind(
+        issubclass(kind, Mapping),
+        is_pydantic,
+        not is_asked,
+        _ALL_NAMES.intersection(dir(kind)),
+        hasattr(kind, "normal_usage"),
+    )
+
+
+def normal_usage_of(obj: object) -> Any:
+    """What an object of ours knows in normal form; None of any other."""
+    kind: Any = type(obj)
+    return attribute(obj, "normal_usage") if _kind(kind).has_normal_usage else None
+
+
+def _all_names(names: dict[str, _Name]) -> set[str]:
+    return set(names).union(*(_all_names(name.members) for name in names.values()))
+
+
+_ALL_NAMES: Final = frozenset(_all_names(_NAMES))
+
+
+def member(obj: object, name: str) -> Any:
+    """A member of a mapping or an attribute of an object; None without one, or if it raises."""
+    if type(obj) is dict:
+        return obj.get(name)
+    try:
+        return obj.get(name) if isinstance(obj, Mapping) else getattr(obj, name, None)
+    except Exception:  # a caller's object may raise anything
+        return None
+
+
+def attribute(obj: object, name: str) -> Any:
+    """An attribute; None without one, or if it raises."""
+    try:
+        return getattr(obj, name, None)
+    except Exception:
+        return None
+
+
+def is_object(value: object) -> bool:
+    """Whether it may have members."""
+    return not isinstance(value, (type(None), str, bytes, int, float, list, tuple))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def number_of(value: object) -> int | None:
+    """A count, cut to the limit; None for what is none."""
+    if type(value) is int and 0 <= value <= MAX_TOKENS:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        return None
+    return min(value, MAX_TOKENS)
