@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, Literal, final, overload
+from typing import Any, Final, Literal, Protocol, final
 
 from tokenctx._results.errors import RequestError
 from tokenctx._results.estimates import (
     ConversationLookupResult,
     CountOnlyName,
+    Dialect,
     EncodingName,
     Estimate,
     KnownConversationState,
@@ -19,12 +20,20 @@ from tokenctx._results.estimates import (
 
 __all__ = [
     "Alike",
+    "CachePoints",
+    "CachedPrefix",
+    "CallContext",
+    "CountedLines",
     "Documents",
+    "DriftRow",
     "Encoding",
     "Engine",
+    "PartCounts",
+    "Recorded",
     "Rewriter",
     "Scale",
     "Tracker",
+    "Wanted",
     "__version__",
     "_apportioned",
     "_choose_vector_level",
@@ -60,17 +69,223 @@ __all__ = [
     "vector_levels",
 ]
 
-_Wanted = tuple[bytes, list[bytes], list[bytes], bytes | None]
-"""Root, prefixes and points of a conversation, and by what others have learned of its model."""
-
-_Told = tuple[str, str, int, int, int, int, int]
-"""Profile, host, since when and when told, tokens, permille, and bills of a change."""
-
 __version__: Final[str]
 """Version of the crate, which is the version of the package."""
 
 _debug_build: Final[bool]
 """Whether the core was compiled without optimisation."""
+
+class _Usage(Protocol):
+    """The numbers of a `Usage` that a record takes."""
+
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def reasoning_tokens(self) -> int: ...
+
+@final
+class CallContext:
+    """Who calls an engine, and for what: made once, and passed on by value."""
+
+    def __new__(
+        cls,
+        model: str | None = None,
+        dialect: str | None = None,
+        provider: str | None = None,
+        tenant: bytes | None = None,
+        *,
+        wants_cache_points: bool = False,
+        wants_entries: bool = False,
+    ) -> CallContext: ...
+    @property
+    def dialect(self) -> Dialect | None: ...
+    @property
+    def provider(self) -> str | None: ...
+
+@final
+class Recorded:
+    """A recorded call: the estimate before it, and more."""
+
+    @property
+    def estimate(self) -> Estimate: ...
+    @property
+    def reply_fault(self) -> ReplyReason | None: ...
+    @property
+    def entries(self) -> list[tuple[bytes, bytes, bytes]]: ...
+    @property
+    def drift(self) -> DriftRow | None: ...
+    @property
+    def cache_points(self) -> CachePoints | None: ...
+
+@final
+class Wanted:
+    """The question for others, who may know more than this process."""
+
+    @property
+    def root(self) -> bytes: ...
+    @property
+    def prefixes(self) -> list[bytes]: ...
+    @property
+    def points(self) -> list[bytes]: ...
+    @property
+    def learned(self) -> bytes | None: ...
+
+@final
+class DriftRow:
+    """A change in how a provider counts."""
+
+    @property
+    def profile(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def since_unix_seconds(self) -> int: ...
+    @property
+    def told_unix_seconds(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def permille(self) -> int: ...
+    @property
+    def bills(self) -> int: ...
+
+@final
+class CachePoints:
+    """The places in a request where the provider may have cached it."""
+
+    @property
+    def points(self) -> tuple[tuple[bytes, int, int], ...]: ...
+    @property
+    def marks(self) -> tuple[CacheMark, ...]: ...
+    @property
+    def tokens_after_mark(self) -> int: ...
+    @property
+    def context_tokens(self) -> int | None: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def vendor(self) -> str: ...
+    @property
+    def provider(self) -> str: ...
+    @property
+    def has_cached_content(self) -> bool: ...
+    @property
+    def retention_seconds(self) -> int | None: ...
+    @property
+    def reply(self) -> bytes | None: ...
+
+@final
+class CacheMark:
+    """A place up to which a request asks to be cached."""
+
+    @property
+    def message_count(self) -> int: ...
+    @property
+    def is_at_end(self) -> bool: ...
+    @property
+    def lifetime_seconds(self) -> int | None: ...
+    @property
+    def blocks(self) -> int: ...
+
+@final
+class CachedPrefix:
+    """A prefix that a provider has cached, from another process."""
+
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def tail_tokens(self) -> int: ...
+    @property
+    def lifetime_seconds(self) -> int: ...
+    @property
+    def used_seconds(self) -> int: ...
+
+@final
+class PartCounts:
+    """A request counted part by part, whose messages are in the caller's order.
+
+    Attributes:
+        message_tokens: Of each message.
+        is_system: 1 for each message that the system says, else 0.
+        is_turn: 1 where a turn of the user begins.
+        is_safe: 1 before each message, and behind the last, where a conversation may be cut.
+        categories: Tokens of messages by category, if they were wanted.
+        results: Results of tools, if they were wanted.
+        head: The parts around the messages, if categories were wanted.
+    """
+
+    @property
+    def message_tokens(self) -> tuple[int, ...]: ...
+    @property
+    def is_system(self) -> bytes: ...
+    @property
+    def is_turn(self) -> bytes: ...
+    @property
+    def is_safe(self) -> bytes: ...
+    @property
+    def categories(self) -> list[tuple[Any, int]]: ...
+    @property
+    def results(self) -> list[ResultCount]: ...
+    @property
+    def head(self) -> HeadCount | None: ...
+
+@final
+class ResultCount:
+    """A result of a tool; `saved_tokens` is what a placeholder in its place would save."""
+
+    @property
+    def message(self) -> int: ...
+    @property
+    def part(self) -> int: ...
+    @property
+    def tool(self) -> str: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def saved_tokens(self) -> int: ...
+
+@final
+class HeadCount:
+    """The parts of a request around the messages, in tokens."""
+
+    @property
+    def system(self) -> int: ...
+    @property
+    def tools(self) -> int: ...
+    @property
+    def framing(self) -> int: ...
+    @property
+    def items(self) -> list[ToolCount]: ...
+
+@final
+class ToolCount:
+    """A definition of a tool; `server` is the one that it says it is of."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def server(self) -> str: ...
+    @property
+    def is_deferred(self) -> bool: ...
+
+@final
+class CountedLines:
+    """The counts of some lines as JSON, and where the rest begins."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def faults(self) -> list[tuple[int, RequestError]]: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def is_left(self) -> bool: ...
 
 @final
 class Engine:
@@ -92,124 +307,44 @@ class Engine:
     ) -> Engine: ...
     def __len__(self) -> int: ...
     def clear(self) -> None: ...
-    @overload
     def estimate(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
-        wanted: int = 0,
-        *,
-        wants_cache_points: Literal[False] = False,
-    ) -> Estimate | list[_Wanted]: ...
-    @overload
-    def estimate(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
-        wanted: int = 0,
-        *,
-        wants_cache_points: Literal[True],
-    ) -> tuple[Estimate, tuple[Any, ...]] | list[_Wanted]: ...
-    @overload
+        self, body: object, call: CallContext, now_seconds: float, wanted: int = 0
+    ) -> Estimate | tuple[Estimate, CachePoints] | Wanted: ...
     def record(
         self,
         body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        input_tokens: int,
-        output_tokens: int,
-        reasoning_tokens: int,
+        call: CallContext,
+        usage: _Usage,
         reply: object | None,
         now_seconds: float,
         unix_seconds: int,
-        *,
-        wants_cache_points: Literal[False] = False,
-        wants_entries: bool = False,
-    ) -> (
-        tuple[Estimate, ReplyReason | None, list[tuple[bytes, bytes, bytes]], _Told | None] | None
-    ): ...
-    @overload
-    def record(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        input_tokens: int,
-        output_tokens: int,
-        reasoning_tokens: int,
-        reply: object | None,
-        now_seconds: float,
-        unix_seconds: int,
-        *,
-        wants_cache_points: Literal[True],
-        wants_entries: bool = False,
-    ) -> (
-        tuple[
-            Estimate,
-            ReplyReason | None,
-            list[tuple[bytes, bytes, bytes]],
-            _Told | None,
-            tuple[Any, ...],
-        ]
-        | None
-    ): ...
-    def new_byte_count(self, body: bytes, tenant: bytes | None) -> int: ...
+    ) -> Recorded | None: ...
+    def new_byte_count(self, body: bytes, call: CallContext) -> int: ...
     def note(self, reason: str) -> bool: ...
     def insert(
         self,
         digest: bytes,
         sealed: bytes,
-        tenant: bytes | None,
+        call: CallContext,
         now_seconds: float,
         unix_seconds: int,
     ) -> bool: ...
     def insert_learned(self, name: bytes, sealed: bytes) -> bool: ...
-    def uncertain(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
-    ) -> tuple[str, list[tuple[str, int]]]: ...
-    def count(
-        self, body: object, model: str | None, dialect: str | None, provider: str | None
-    ) -> RequestCount: ...
+    def uncertain(self, body: object, call: CallContext) -> tuple[str, list[tuple[str, int]]]: ...
+    def count(self, body: object, call: CallContext) -> RequestCount: ...
     def count_and_estimate(
-        self,
-        body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
-        now_seconds: float,
+        self, body: object, call: CallContext, now_seconds: float
     ) -> tuple[RequestCount, Estimate]: ...
     def count_parts(
         self,
         body: object,
-        model: str | None,
-        dialect: str | None,
-        provider: str | None,
-        tenant: bytes | None,
+        call: CallContext,
         now_seconds: float,
         *,
         wants_estimate: bool,
         wants_categories: bool,
         placeholder: str | None = None,
-    ) -> tuple[RequestCount, Estimate | None, tuple[Any, ...]]: ...
+    ) -> tuple[RequestCount, Estimate | None, PartCounts]: ...
     def seal_cached(
         self,
         digest: bytes,
@@ -218,12 +353,12 @@ class Engine:
         lifetime_seconds: int,
         used_seconds: int,
     ) -> bytes: ...
-    def open_cached(self, digest: bytes, sealed: bytes) -> tuple[int, int, int, int] | None: ...
+    def open_cached(self, digest: bytes, sealed: bytes) -> CachedPrefix | None: ...
     def stats(self) -> list[tuple[str, int]]: ...
     def export_known(self, now_seconds: float) -> bytes: ...
     def import_known(self, data: bytes, now_seconds: float) -> int: ...
-    def drifts(self) -> list[_Told]: ...
-    def learned(self) -> list[tuple[str, int, int, list[float]]]: ...
+    def drifts(self) -> list[DriftRow]: ...
+    def learned(self) -> list[tuple[str, dict[str, Any]]]: ...
     def set_learned(self, model: str, calls: int, wins: int, numbers: list[float]) -> bool: ...
 
 @final
@@ -580,15 +715,13 @@ def _panic() -> None: ...
 def _converted_dialect(body: object) -> tuple[str, bool]: ...
 def _count_lines(
     engine: Engine,
+    call: CallContext,
     content: bytes,
     start: int,
     number: int,
     name: str,
-    model: str | None,
-    dialect: str | None,
-    provider: str | None,
     now_seconds: float,
-) -> tuple[str, list[tuple[int, RequestError]], int, int, bool]: ...
+) -> CountedLines: ...
 def _convert_plain(
     messages: list[Any], source: str, rules: object
 ) -> tuple[int, list[Any], list[tuple[int, int]]] | None: ...

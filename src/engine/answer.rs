@@ -1,9 +1,8 @@
-//! The estimate for what was read: the known total, and a count of what is beyond it.
+//! The estimate for a request that was read: the known total, and a count of all beyond it.
 use crate::count::{Counter, last_user_index};
 use crate::engine::bounds::Stratum;
 use crate::engine::cache_points::cache_points;
 use crate::engine::difference::difference;
-use crate::engine::drift::DriftWatch;
 use crate::engine::edited::Edited;
 use crate::engine::estimate::{self, About, Count, Estimate, RequestCount, Source};
 use crate::engine::half_bill::unbilled_tokens;
@@ -14,19 +13,18 @@ use crate::engine::rounds;
 use crate::known::{KnownPrefix, KnownTotal};
 use crate::profile::Quality;
 
-/// The estimate for what was read, `known` of it known already. Linear in what is not known.
-pub(super) fn estimate_from(reading: &Reading<'_>, known: &Known, watch: &DriftWatch) -> Estimate {
-    counted_estimate(reading, known, watch).0
+/// The estimate for a request, `known` of it known already. Linear in the part that is not known.
+pub(super) fn estimate_from(reading: &Reading<'_>, known: &Known) -> Estimate {
+    counted_estimate(reading, known).0
 }
 
 /// As [`estimate_from`], with the places that the provider may have cached if `call` wants them.
 pub(super) fn estimate_with_cache_points(
     reading: &Reading<'_>,
     known: &Known,
-    watch: &DriftWatch,
     call: &Call<'_>,
 ) -> Estimate {
-    let mut estimate = estimate_from(reading, known, watch);
+    let mut estimate = estimate_from(reading, known);
     if call.wants_cache_points {
         estimate.cache_points = Some(Box::new(cache_points(reading, call.provider, known)));
     }
@@ -34,12 +32,8 @@ pub(super) fn estimate_with_cache_points(
 }
 
 /// As [`estimate_from`], with the count of the whole: at once if nothing is known.
-pub(super) fn estimate_and_count(
-    reading: &Reading<'_>,
-    known: &Known,
-    watch: &DriftWatch,
-) -> (Estimate, RequestCount) {
-    let (estimate, count, counter) = counted_estimate(reading, known, watch);
+pub(super) fn estimate_and_count(reading: &Reading<'_>, known: &Known) -> (Estimate, RequestCount) {
+    let (estimate, count, counter) = counted_estimate(reading, known);
     let request_count = match known.prefix.is_none() && count.edit.is_none() {
         true => request_count(reading, &counter, count.context_tokens, count.messages),
         false => count_whole(reading),
@@ -47,11 +41,7 @@ pub(super) fn estimate_and_count(
     (estimate, request_count)
 }
 
-fn counted_estimate<'r>(
-    reading: &'r Reading<'_>,
-    known: &Known,
-    watch: &DriftWatch,
-) -> (Estimate, Count, Counter<'r>) {
+fn counted_estimate<'r>(reading: &'r Reading<'_>, known: &Known) -> (Estimate, Count, Counter<'r>) {
     let (count, counter) = difference(reading, known.prefix, &known.near, known.learner.as_ref())
         .unwrap_or_else(|| count_beyond(reading, known.prefix));
     let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
@@ -88,7 +78,7 @@ fn counted_estimate<'r>(
         estimate.assumptions.insert("changed_options");
     }
     if source != Source::Exact {
-        widen_unsettled(watch, reading, &mut estimate);
+        widen_unsettled(known, &mut estimate);
     }
     if let Some(edited) = reading.edited.as_ref().filter(|_| source != Source::Exact) {
         widen(edited, &mut estimate);
@@ -97,12 +87,9 @@ fn counted_estimate<'r>(
 }
 
 /// Widens the bounds of `estimate` if its provider has lately begun to count otherwise.
-fn widen_unsettled(watch: &DriftWatch, reading: &Reading<'_>, estimate: &mut Estimate) {
-    let (provider, tenant) = (
-        (&*reading.profile.name, &*reading.host),
-        &reading.tenant.suffix,
-    );
-    let tokens = watch.unsettled_tokens(provider, tenant, estimate.estimated_tokens);
+fn widen_unsettled(known: &Known, estimate: &mut Estimate) {
+    let change = known.unsettled;
+    let tokens = change.map_or(0, |it| it.of(estimate.estimated_tokens));
     if tokens > 0 {
         estimate.assumptions.insert("changed_provider");
         estimate.low = estimate.low.saturating_sub(tokens);
@@ -110,7 +97,7 @@ fn widen_unsettled(watch: &DriftWatch, reading: &Reading<'_>, estimate: &mut Est
     }
 }
 
-/// What is beyond `prefix`, counted: all, if there is none. Linear in what it counts.
+/// The count of all beyond `prefix`: of the whole, if there is none. Linear in the part that it counts.
 pub(super) fn count_beyond<'r>(
     reading: &'r Reading<'_>,
     prefix: Option<KnownPrefix>,
@@ -195,8 +182,8 @@ fn request_count(
     }
 }
 
-/// What another model was billed for the request so far, and the count of what is new, if the request does
-/// not tell its size: then that bill is nearer than a count. Where it does tell, the count is.
+/// The bill of another model for the request so far, and the count of the new messages, if the size of the
+/// request had to be guessed: then that bill is nearer than a count, else it is not.
 fn by_other_model(known: &Known, count: &Count, own: &Estimate) -> Option<u64> {
     let shape = known.other.as_ref().filter(|_| count.edit.is_none())?;
     let new = &count.messages[shape.messages.len()..];

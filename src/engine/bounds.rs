@@ -26,7 +26,7 @@ const FLAT: &str = "flat_";
 /// Assumed if an encrypted blob is counted by its length.
 const OPAQUE: &str = "opaque_reasoning";
 
-/// How many strata there are.
+/// The number of strata.
 const STRATA: usize = Stratum::ALL.len();
 
 /// Where nothing was measured.
@@ -36,7 +36,7 @@ const UNMEASURED: Bounds = Bounds {
     slack_tokens: 20,
 };
 
-/// What is not billed yet.
+/// The part of a request that is not billed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// All of the request.
@@ -50,7 +50,7 @@ pub enum Scope {
     Answer,
 }
 
-/// From so many known tokens on a reply that was not recorded is an agent's: it may hold reasoning
+/// From this number of known tokens on a reply that was not recorded is an agent's: it may hold reasoning
 /// that was not shown and notes that were added, which short conversations do not have.
 const LONG_TOKENS: u64 = 8000;
 
@@ -75,7 +75,7 @@ impl Scope {
     }
 }
 
-/// What the counted messages have that text has not; the last that fits.
+/// The kind of the counted messages by the hardest part in them; the last that fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stratum {
     /// Nothing.
@@ -114,7 +114,7 @@ impl Stratum {
         Strata::of(request, start, assumptions).last()
     }
 
-    /// Whether something had to be guessed that makes a count undetermined.
+    /// True if something had to be guessed that makes a count undetermined.
     pub fn is_guessed(assumptions: &Assumptions) -> bool {
         let is_guess = |name: &str| GUESSES.iter().any(|guess| name.starts_with(guess));
         let mut names = assumptions.iter();
@@ -126,7 +126,7 @@ impl Stratum {
         Strata::default().with_parts(&message.parts).last()
     }
 
-    /// The stratum of what stands around the messages.
+    /// The stratum of the parts around the messages.
     pub fn of_context(request: &Request<'_>) -> Stratum {
         Strata::default().with_context(request).last()
     }
@@ -240,7 +240,7 @@ impl Uncertain {
     }
 
     /// `tokens` of `request`, or of its messages from `start` on if that is above 0, by what was
-    /// counted of them. Of what was guessed, and of a reply, nobody knows which part is wrong.
+    /// counted of them. Of a guess, and of a reply, it is not known which part is wrong.
     pub(super) fn of(
         scope: Scope,
         request: &Request<'_>,
@@ -275,7 +275,7 @@ impl Uncertain {
         Uncertain { scope, tokens: all }
     }
 
-    /// With so many tokens more of the last of its strata.
+    /// With these tokens more of the last of its strata.
     pub(super) fn and(mut self, tokens: u64) -> Uncertain {
         if let Some(last) = self.tokens.iter_mut().rev().flatten().next() {
             *last = last.saturating_add(tokens);
@@ -283,7 +283,7 @@ impl Uncertain {
         self
     }
 
-    /// With so many tokens of reasoning that a turn of the user has dropped.
+    /// With the tokens of reasoning that a turn of the user has dropped.
     pub(super) fn without_reasoning(mut self, dropped_tokens: u64) -> Uncertain {
         let is_by_part =
             self.scope == Scope::New && self.tokens[Stratum::Undetermined as usize].is_none();

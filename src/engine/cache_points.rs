@@ -61,7 +61,7 @@ pub struct CachePoints {
     pub vendor: String,
     /// Who answers, if the caller or the name says so.
     pub provider: String,
-    /// Whether the request points to a cache that was made before.
+    /// True if the request points to a cache that was made before.
     pub has_cached_content: bool,
     /// For how long it asks to be cached where that is automatic, in seconds.
     pub retention_seconds: Option<u32>,

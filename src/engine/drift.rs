@@ -1,4 +1,4 @@
-//! Drift: whether a provider has begun to count otherwise, told from bills.
+//! Drift: a provider that has begun to count otherwise, found by its bills.
 //!
 //! Requests differ, and so do the errors of their counts; what a request's own kind was off by before
 //! differs less. So a bill is compared with the usual error of its context: system prompt and tools, or
@@ -17,10 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Least share of bills that are surprises in one direction while nothing has changed.
 const USUAL_SHARE: f64 = 0.12;
 
-/// What is taken for usual is more than what was seen, since surprises come in runs.
+/// The usual share of surprises is taken to be this many times that of the bills so far, since surprises come
+/// in runs.
 const CAUTION: f64 = 1.25;
 
-/// What was seen is an average of about so many bills.
+/// The number of bills, about, over which that share is an average.
 const SLOW: f64 = 512.0;
 
 /// Share of the bills that are no surprises now and would be none after a change, too.
@@ -29,16 +30,16 @@ const UNCHANGED_SHARE: f64 = 0.45;
 /// Sum of log-likelihoods that is an alarm: one false alarm in e^18 bills, which is a month with 2,000,000 a day.
 const ALARM: f64 = 18.0;
 
-/// An alarm needs surprises of so many contexts, or more evidence: one application may change too.
+/// Contexts whose surprises an alarm needs, or more evidence: one application may change too.
 const LEAST_CONTEXTS: u32 = 3;
 
 /// Surprises of one context after which a further one counts for half.
 const HALF_WEIGHT: f64 = 12.0;
 
-/// What is usual in a context is told by so many bills, before which none is a surprise.
+/// The number of bills of a context before which none is a surprise.
 const MEMORY: usize = 24;
 
-/// One in so many surprises becomes usual: what stays surprising is usual in the end.
+/// One in this number of surprises becomes usual: what stays surprising is usual in the end.
 const LEARNED_SURPRISES: u32 = 8;
 
 /// A bill is a surprise that is further off than three of four are, times this.
@@ -47,7 +48,7 @@ const WIDTH: f64 = 2.0;
 const HALF: (usize, usize) = (1, 2);
 const WIDE: (usize, usize) = (3, 4);
 
-/// What framing and rounding make, in tokens, and of a count.
+/// The error that framing and rounding make, in tokens, and as a share of a count.
 const NOISE: (f64, f64) = (1.5, 0.002);
 
 /// Bills after an alarm in which bounds are wider.
@@ -59,21 +60,21 @@ const MAX_SURPRISES: usize = 64;
 const SERIES: NonZeroUsize = NonZeroUsize::new(256).expect("not 0");
 const CONTEXTS: NonZeroUsize = NonZeroUsize::new(4096).expect("not 0");
 
-/// A change in how a provider counts, as its bills have told it.
+/// A change in how a provider counts, as its bills have shown it.
 ///
 /// ```
-/// let told: Vec<tokenctx::Drift> = Vec::new(); // Engine::drifts, or Record::drift
-/// assert!(told.iter().all(|drift| drift.bills > 0));
+/// let drifts: Vec<tokenctx::Drift> = Vec::new(); // Engine::drifts, or Record::drift
+/// assert!(drifts.iter().all(|drift| drift.bills > 0));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// What the models concerned are counted with.
+    /// The profile of the models concerned.
     pub profile: String,
     /// Who answers, where that is known; else empty.
     pub host: String,
     /// When the first of the surprising bills came, in seconds since 1970.
     pub since_unix_seconds: u64,
-    /// When it was told.
+    /// When it was found, in seconds since 1970.
     pub told_unix_seconds: u64,
     /// How much more is billed for a request than before: the median, in tokens.
     pub tokens: i64,
@@ -83,12 +84,27 @@ pub struct Drift {
     pub bills: u32,
 }
 
+/// The size of a late change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unsettled {
+    tokens: u64,
+    permille: u64,
+}
+
+impl Unsettled {
+    /// The tokens that a count of `counted` may be off by.
+    pub(super) fn of(self, counted: u64) -> u64 {
+        let share = counted.saturating_mul(self.permille) / 1000;
+        share.max(self.tokens)
+    }
+}
+
 /// One bill of a request of which nothing was known.
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
     pub profile: String,
     pub host: String,
-    /// Whose it is: what stands behind the names of its models where something is learned.
+    /// Whose it is: the suffix of the names of its models where something is learned.
     pub tenant: String,
     /// System prompt and tools, then the tools alone if there are any; of its tenant.
     pub contexts: [u64; 2],
@@ -107,7 +123,7 @@ struct Usual {
     runs: [(u64, u32); 2],
 }
 
-/// What one profile at one host has shown.
+/// The surprises of one profile at one host.
 #[derive(Clone, Debug, Default)]
 struct Series {
     /// More is billed, and less is billed.
@@ -142,7 +158,7 @@ struct Sum {
 struct Watch {
     series: LruCache<(String, String), Series>,
     usual: LruCache<(u64, u64), Usual>,
-    /// The last of the numbers that tell series and runs apart.
+    /// The last of the numbers that series and runs have.
     numbers: u64,
 }
 
@@ -212,27 +228,21 @@ impl Watch {
         None
     }
 
-    /// What has changed lately at a host with a profile, as tokens of a count of `counted`; 0 for a tenant
-    /// whose own bills have not shown it.
-    fn unsettled_tokens(
-        &mut self,
-        (profile, host): (&str, &str),
-        tenant: &str,
-        counted: u64,
-    ) -> u64 {
+    /// The late change at a host with a profile; none for a tenant whose own bills have not shown it.
+    fn unsettled(&self, (profile, host): (&str, &str), tenant: &str) -> Option<Unsettled> {
         let key = (profile.to_owned(), host.to_owned());
         let series = self.series.peek(&key);
         let series = series.filter(|it| {
             it.bills_since < UNSETTLED_BILLS && it.tenants.iter().any(|it| it == tenant)
         });
-        let Some(drift) = series.and_then(|it| it.last.as_ref()) else {
-            return 0;
-        };
-        let share = counted.saturating_mul(drift.permille.unsigned_abs()) / 1000;
-        share.max(drift.tokens.unsigned_abs())
+        let drift = series?.last.as_ref()?;
+        Some(Unsettled {
+            tokens: drift.tokens.unsigned_abs(),
+            permille: drift.permille.unsigned_abs(),
+        })
     }
 
-    /// Whether bounds are wider anywhere.
+    /// True if bounds are wider anywhere.
     fn is_unsettled(&self) -> bool {
         let mut all = self.series.iter().map(|(_, series)| series);
         all.any(|it| it.last.is_some() && it.bills_since < UNSETTLED_BILLS)
@@ -267,18 +277,12 @@ impl DriftWatch {
         })
     }
 
-    /// As [`Watch::unsettled_tokens`].
-    pub(super) fn unsettled_tokens(
-        &self,
-        provider: (&str, &str),
-        tenant: &str,
-        counted: u64,
-    ) -> u64 {
+    /// As [`Watch::unsettled`].
+    pub(super) fn unsettled(&self, provider: (&str, &str), tenant: &str) -> Option<Unsettled> {
         if !self.is_unsettled.load(Ordering::Relaxed) {
-            return 0;
+            return None;
         }
-        self.watch
-            .with(|watch| watch.unsettled_tokens(provider, tenant, counted))
+        self.watch.with(|watch| watch.unsettled(provider, tenant))
     }
 
     /// The last change of each profile at each host.
@@ -297,7 +301,7 @@ fn next(numbers: &mut u64) -> u64 {
     *numbers
 }
 
-/// What a bill has that its context has usually not.
+/// The error of a bill beyond the usual one of its context.
 #[derive(Clone, Copy, Debug)]
 struct Surprise {
     tokens: f64,
@@ -310,9 +314,9 @@ impl Usual {
         self.bills >= MEMORY
     }
 
-    /// What is left of the error of a bill.
+    /// The error of a bill without the usual one.
     ///
-    /// Errors grow with the request or do not: the nearer of both is what was to be expected.
+    /// Errors grow with the request or do not: the nearer of both was to be expected.
     fn surprise(&self, counted: u64, billed: u64) -> Surprise {
         let bill = error(counted, billed);
         let errors = self.newest.iter();
@@ -537,9 +541,10 @@ mod tests {
         }
         assert!((0..60).any(|_| told(&mut watch, &mut draw, 500)));
         assert!(watch.is_unsettled());
-        assert!(watch.unsettled_tokens(("any", ""), "", 1000) >= 450);
-        assert_eq!(watch.unsettled_tokens(("other", ""), "", 1000), 0);
-        assert_eq!(watch.unsettled_tokens(("any", ""), "@alice", 1000), 0);
+        let unsettled = watch.unsettled(("any", ""), "");
+        assert!(unsettled.is_some_and(|it| it.of(1000) >= 450));
+        assert_eq!(watch.unsettled(("other", ""), ""), None);
+        assert_eq!(watch.unsettled(("any", ""), "@alice"), None);
         for _ in 0..UNSETTLED_BILLS {
             assert!(!told(&mut watch, &mut draw, 500));
         }

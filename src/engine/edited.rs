@@ -12,7 +12,7 @@ use crate::request::{
     ClearToolUses, ContextEdit, Message, Request, Trigger, clear_thinking, tool_uses,
 };
 
-/// The placeholder of a cleared result may cost so many tokens more or less than is assumed.
+/// The placeholder of a cleared result may cost this number of tokens more or less than is assumed.
 const PLACEHOLDER_SLACK_TOKENS: u64 = 12;
 
 /// A trigger is close within the bounds and this share of a count more: the bounds hold for nine of ten.

@@ -1,4 +1,4 @@
-//! What is answered: tokens, where they come from, how good they are.
+//! The answer: tokens, where they come from, how good they are.
 use crate::count::{Counter, Tally};
 use crate::engine::bounds::{Scope, Stratum, Uncertain};
 use crate::engine::cache_points::CachePoints;
@@ -37,7 +37,7 @@ impl Source {
     }
 }
 
-/// What a request is, as it was read.
+/// The facts of a request that was read.
 ///
 /// ```
 /// # use tokenctx::{Alone, Body, Call, Dialect, Engine, Settings};
@@ -55,7 +55,7 @@ pub struct About {
     pub model: String,
     /// The profile that it is counted with.
     pub profile: String,
-    /// What the model takes and gives.
+    /// The limits of the model.
     pub limits: ModelLimits,
     /// The most output that the body asks for, if it says so.
     pub requested_output_tokens: Option<u64>,
@@ -104,13 +104,13 @@ pub struct Estimate {
     pub low: u64,
     /// Upper bound.
     pub high: u64,
-    /// What the bounds are made from.
+    /// The parts from which the bounds are made.
     pub uncertain: Uncertain,
-    /// What had to be guessed.
+    /// The names of all guesses.
     pub assumptions: Assumptions,
-    /// What was read.
+    /// The request that was read.
     pub about: About,
-    /// What the provider may have cached, if the call wants it.
+    /// The places that the provider may have cached, if the call wants them.
     pub cache_points: Option<Box<CachePoints>>,
 }
 
@@ -132,22 +132,22 @@ pub struct RequestCount {
     pub context_tokens: u64,
     /// One for each message.
     pub message_tokens: Vec<u64>,
-    /// What text was counted with.
+    /// The encoding of its texts.
     pub encoding: String,
     /// How it was counted.
     pub quality: Quality,
-    /// What had to be guessed.
+    /// The names of all guesses.
     pub assumptions: Assumptions,
-    /// What was read.
+    /// The request that was read.
     pub about: About,
 }
 
-/// What was counted beyond a known prefix, or against a known conversation.
+/// The count beyond a known prefix, or against a known conversation.
 #[derive(Default)]
 pub(crate) struct Count {
     pub known: KnownTotal,
     pub tokens: u64,
-    /// What stands before the messages, if it was counted.
+    /// The context (all before the messages), if it was counted.
     pub context_tokens: u64,
     /// Each message beyond the known prefix.
     pub messages: Vec<u64>,
@@ -156,9 +156,9 @@ pub(crate) struct Count {
     pub tally: Tally,
     /// Reasoning that was billed and that a turn of the user drops.
     pub dropped_tokens: u64,
-    /// Whether the known total was billed with other options; they are counted then.
+    /// True if the known total was billed with other options; they are counted then.
     pub has_other_options: bool,
-    /// What differs from the known conversation, if it is not a prefix.
+    /// The difference from the known conversation, if it is not a prefix.
     pub edit: Option<Edit>,
 }
 
@@ -167,16 +167,16 @@ pub(crate) struct Count {
 pub(crate) struct Edit {
     /// Of what was removed and of what was added.
     pub stratum: Stratum,
-    /// Whether messages were removed or added between others.
+    /// True if messages were removed or added between others.
     pub has_other_history: bool,
-    /// Whether what stands before the messages is another.
+    /// True if the context is another.
     pub has_other_context: bool,
-    /// Whether what was removed was corrected by what was learned.
+    /// True if the count of the removed messages was corrected by what was learned.
     pub is_learned: bool,
 }
 
 impl Edit {
-    /// The bounds that apply: those of a whole request, if what stands around it is another.
+    /// The bounds that apply: those of a whole request, if its context is another.
     pub(crate) fn scope(self) -> Scope {
         match self.has_other_context {
             true => Scope::Whole,
@@ -251,7 +251,7 @@ pub(super) fn estimate(
     }
 }
 
-/// What is not billed yet. What is known but derived may be as wrong as a count.
+/// The tokens that are not billed yet. A known but derived total may be as wrong as a count.
 fn uncertain(
     reading: &Reading<'_>,
     source: Source,

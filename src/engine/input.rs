@@ -1,4 +1,4 @@
-//! What an engine is given: a body, what is known of the call beside it, and what runs the engine.
+//! The input of an engine: a body, the facts of a call beside it, and the host that runs the engine.
 use crate::Error;
 use crate::json::{Anomalies, Document, Limits};
 use crate::request::Dialect;
@@ -17,7 +17,7 @@ pub enum Body<'b> {
     Bytes(&'b [u8]),
     /// JSON text, and what was mended in it.
     Text(&'b str, Anomalies),
-    /// What was read from objects.
+    /// A document that was read from objects.
     Document(Document<'static>),
 }
 
@@ -39,7 +39,7 @@ impl Body<'_> {
         }
     }
 
-    /// What `work` makes of the document. Fails for text that is no JSON or beyond a limit, and as
+    /// The result of `work` on the document. Fails for text that is no JSON or beyond a limit, and as
     /// `work` does.
     pub fn read<T>(
         &self,
@@ -58,7 +58,7 @@ impl Body<'_> {
     }
 }
 
-/// What is known of a call beside its body.
+/// The facts of a call beside its body.
 ///
 /// ```
 /// use tokenctx::{Call, Dialect};
@@ -80,13 +80,13 @@ pub struct Call<'c> {
     pub now_seconds: f64,
     /// The time since 1970, which other processes have in common.
     pub unix_seconds: u64,
-    /// Whether the estimate is to say what the provider may have cached: [`super::CachePoints`].
+    /// True if the estimate is to have the places that the provider may have cached: [`crate::CachePoints`].
     pub wants_cache_points: bool,
-    /// Whether a record is to have what other processes may take over: [`super::SharedEntry`].
+    /// True if a record is to have entries that other processes may take over: [`crate::SharedEntry`].
     pub wants_entries: bool,
 }
 
-/// What runs an engine.
+/// The program that runs an engine.
 ///
 /// A process that forks copies its locks as they are: one that another thread holds stays locked for ever
 /// in the copy. Whoever forks must therefore take locks only where no fork can happen, and wants to do long
@@ -95,7 +95,7 @@ pub struct Call<'c> {
 /// ```
 /// use tokenctx::Host;
 ///
-/// /// Does long work as it is told to, and no process here forks.
+/// /// Does long work at once, and no process here forks.
 /// struct Inline;
 ///
 /// impl Host for Inline {
@@ -113,7 +113,7 @@ pub trait Host {
     /// Runs `step`, which takes locks of the engine for a moment, where nothing can fork.
     fn locked<T>(step: impl FnOnce() -> T) -> T;
 
-    /// Runs `work` on so many bytes, where others may run beside it. It calls [`Host::locked`].
+    /// Runs `work` on this number of bytes, where others may run beside it. It calls [`Host::locked`].
     fn detached<T: Send>(&self, byte_count: usize, work: impl FnOnce() -> T + Send) -> T;
 }
 

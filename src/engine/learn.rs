@@ -1,4 +1,4 @@
-//! Learning: what recorded calls tell about the constants of a model.
+//! Learning: the constants of a model, from recorded calls.
 //!
 //! A [`Lesson`] is one recorded call: what was counted, by feature, and by how much the bill
 //! differs. A [`Learner`] explains the differences by one correction for each feature, with
@@ -17,13 +17,13 @@ pub const FEATURE_COUNT: usize = 9;
 /// what was counted for text, tools, schema and media, in tokens for the others.
 const PRIOR_SPREAD: [f64; FEATURE_COUNT] = [20.0, 0.15, 3.0, 0.3, 150.0, 8.0, 15.0, 0.5, 0.5];
 
-/// A surprise counts for at most so many standard deviations.
+/// Standard deviations that a surprise counts for at most.
 const OUTLIER_SIGMA: f64 = 3.0;
 
-/// What is known of a correction after one more call, as a share of what was known before.
+/// The weight of older calls after one more call, as a share of their weight before.
 const FORGETTING: f64 = 0.98;
 
-/// What no constant explains: a token, shares of what was counted and of what is not billed yet.
+/// The error that no constant explains: a token, and shares of the counted and of the derived tokens.
 const NOISE: (f64, f64, f64) = (1.0, 0.01, 0.02);
 
 /// Wins over the plain count, less losses, are kept up to this number.
@@ -32,16 +32,16 @@ const MAX_WINS: i32 = 8;
 /// Models that are remembered; the least recently used goes first.
 const MODELS: NonZeroUsize = NonZeroUsize::new(1024).expect("not 0");
 
-/// Corrections leave the process after so many calls, and after each multiple of the last.
+/// Corrections leave the process after these numbers of calls, and after each multiple of the last.
 const SHARED_AFTER: [u32; 4] = [2, 4, 8, 16];
 
 /// Other processes are asked about a model once in this time.
 const ASK_SECONDS: f64 = 60.0;
 
-/// What was counted, by what the constants of a profile apply to.
+/// The counted parts of a call, by the constants of a profile that apply to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Whether all but the messages was counted: 1 or 0.
+    /// 1 if all but the messages was counted, else 0.
     pub requests: u64,
     /// Tokens of text and of all that is not below.
     pub text_tokens: u64,
@@ -49,7 +49,7 @@ pub struct Features {
     pub messages: u64,
     /// Tokens of tool definitions and tool choice.
     pub tools_tokens: u64,
-    /// Whether tools were counted: 1 or 0.
+    /// 1 if tools were counted, else 0.
     pub tool_sets: u64,
     /// Tool definitions.
     pub tools: u64,
@@ -85,9 +85,9 @@ impl Features {
 /// One recorded call, as far as it was counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lesson {
-    /// What shares its constants.
+    /// The name of all models that share its constants.
     pub model: String,
-    /// What was counted.
+    /// The counted parts.
     pub features: Features,
     /// Tokens that were counted.
     pub counted: u64,
@@ -109,7 +109,7 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// A learner that knows nothing, and whose corrections have lost so many comparisons.
+    /// A learner that knows nothing, and whose corrections have lost `prior_losses` comparisons.
     pub fn new(prior_losses: i32) -> Learner {
         Learner {
             corrections: [0.0; FEATURE_COUNT],
@@ -124,8 +124,8 @@ impl Learner {
         self.calls
     }
 
-    /// Whether other processes should know of it now: its corrections are in use, and it has learned
-    /// enough since they were told.
+    /// True if other processes should know of it now: its corrections are in use, and it has learned
+    /// enough since they last left the process.
     pub fn is_to_be_shared(&self) -> bool {
         let [.., last] = SHARED_AFTER;
         let is_due = self.calls.is_multiple_of(last) || SHARED_AFTER.contains(&self.calls);
@@ -185,7 +185,7 @@ impl Learner {
         (self.calls, self.wins, numbers.collect())
     }
 
-    /// What [`Learner::export`] gave; `None` if the numbers cannot be such.
+    /// The learner that [`Learner::export`] gave the numbers of; `None` if the numbers cannot be such.
     pub fn import(calls: u32, wins: i32, numbers: &[f64]) -> Option<Learner> {
         let (corrections, covariance) = numbers.split_at_checked(FEATURE_COUNT)?;
         let is_sane = |number: &f64| number.abs() <= MAX_NUMBER;
@@ -202,7 +202,7 @@ impl Learner {
         Some(learner)
     }
 
-    /// Calls, lead, corrections, and the half of the covariance that its symmetry does not tell: 32 bits
+    /// Calls, lead, corrections, and the half of the covariance that its symmetry leaves open: 32 bits
     /// each, low bytes first.
     #[allow(
         clippy::cast_possible_truncation,
@@ -217,7 +217,7 @@ impl Learner {
         head.into_iter().chain(numbers).flatten().collect()
     }
 
-    /// What [`Learner::pack`] gave; `None` if the bytes cannot be such.
+    /// The learner that [`Learner::pack`] gave the bytes of; `None` if the bytes cannot be such.
     pub fn unpack(packed: &[u8]) -> Option<Learner> {
         let (words, []) = packed.as_chunks::<4>() else {
             return None;
@@ -282,8 +282,8 @@ impl Learners {
         learner
     }
 
-    /// Whether other processes are to be asked about `model` now, which they know by `name`: it was not
-    /// asked lately. Then it has been.
+    /// The `name` by which other processes know `model`, if they are to be asked about it now: they were not
+    /// asked lately. Then they have been.
     pub fn ask(
         &mut self,
         model: &str,

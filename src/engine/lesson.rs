@@ -2,7 +2,7 @@
 use crate::count::{Counter, last_user_index};
 use crate::engine::answer::{count_beyond, turn_reasoning};
 use crate::engine::bounds::Stratum;
-use crate::engine::drift::{Drift, DriftWatch, Observation};
+use crate::engine::drift::{Drift, Observation};
 use crate::engine::estimate::{self, Count};
 use crate::engine::input::Call;
 use crate::engine::learn::Lesson;
@@ -86,7 +86,7 @@ impl Reply {
         }
     }
 
-    /// True if so many tokens can be all of it. A client may have logged the number while the
+    /// True if `output_tokens` can be all of it. A client may have logged the number while the
     /// answer was still coming.
     fn is_billed_by(&self, output_tokens: u64) -> bool {
         let most_bytes = output_tokens.saturating_mul(MOST_TOKEN_BYTES);
@@ -159,7 +159,6 @@ impl CallLesson {
     pub(super) fn keep(
         self,
         memory: &Memory,
-        watch: &DriftWatch,
         sharing: &Sharing,
         call: &Call<'_>,
     ) -> (Option<Drift>, Option<SharedEntry>) {
@@ -169,7 +168,7 @@ impl CallLesson {
                 .with(|shapes| shapes.record(shape, call.now_seconds));
         }
         let observation = self.observation;
-        let change = observation.and_then(|it| watch.observe(&it, call.unix_seconds));
+        let change = observation.and_then(|it| memory.watch.observe(&it, call.unix_seconds));
         let learned = self.lesson.and_then(|lesson| {
             memory.learners.with(|learners| {
                 // The provider counts otherwise now, so what was learned before may be wrong.

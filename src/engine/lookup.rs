@@ -1,4 +1,5 @@
 //! The memory of an engine, and what is found in it for a request before it is counted.
+use crate::engine::drift::{DriftWatch, Unsettled};
 use crate::engine::guarded::Guarded;
 use crate::engine::learn::{Learner, Learners};
 use crate::engine::reading::Reading;
@@ -10,14 +11,16 @@ use std::sync::Arc;
 /// message that many conversations have makes none of them near.
 pub(super) const LEAST_GAIN_TOKENS: u64 = 64;
 
-/// What recorded calls have left: totals of prefixes, shapes of conversations, corrections by model.
+/// The memory of recorded calls: totals of prefixes, shapes of conversations, corrections by model, changes of
+/// providers. Locks are taken here alone, so that a caller can do it where no fork can happen.
 pub(super) struct Memory {
     pub store: PrefixStore,
     pub shapes: Guarded<Shapes>,
     pub learners: Guarded<Learners>,
+    pub watch: DriftWatch,
 }
 
-/// What is known of a request before it is counted.
+/// The knowledge of a request before it is counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// Its deepest known prefix.
@@ -28,10 +31,12 @@ pub(super) struct Known {
     pub near: Vec<Arc<Shape>>,
     /// If none of these is known: a call of another model that it goes on from.
     pub other: Option<Arc<Shape>>,
+    /// A late change of its provider.
+    pub unsettled: Option<Unsettled>,
 }
 
 impl Memory {
-    /// What is known of the request that was read. It counts in no statistics.
+    /// Finds all that is known of the request that was read. It counts in no statistics.
     pub(super) fn find(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
         let prefix = self.store.find(&reading.prefixes, now_seconds);
         let start = prefix.map_or(0, |prefix| prefix.message_count);
@@ -44,11 +49,13 @@ impl Memory {
         };
         let is_new = prefix.is_none() && near.is_empty();
         let model = reading.learned_name.as_ref();
+        let provider = (&*reading.profile.name, &*reading.host);
         Known {
             prefix,
             learner: model.and_then(|model| self.learners.with(|all| all.get(model))),
             near,
             other: is_new.then(other).flatten(),
+            unsettled: self.watch.unsettled(provider, &reading.tenant.suffix),
         }
     }
 
@@ -75,6 +82,7 @@ impl Memory {
         self.shapes.with(Shapes::clear);
         self.store.clear();
         self.learners.with(Learners::clear);
+        self.watch.clear();
     }
 
     /// Known conversations that share enough with the request beyond its first `start` messages.

@@ -2,7 +2,7 @@
 //!
 //! [`Engine::estimate`] and [`Engine::record`] are the whole story, in order. A body becomes a document, a
 //! request, and one digest for each prefix of its messages. The deepest prefix whose total was billed is
-//! looked up; what stands behind it is counted; both together are the estimate. A record looks up what was
+//! looked up; all behind it is counted; both together are the estimate. A record looks up what was
 //! known before, estimates as if for the first time, and keeps the billed total at the end of the request and
 //! at the end of its reply.
 //!
@@ -21,6 +21,8 @@ mod input;
 mod known_body;
 pub mod learn;
 mod lesson;
+#[cfg(feature = "python")]
+mod lines;
 mod lookup;
 #[cfg(feature = "python")]
 mod parts;
@@ -39,7 +41,9 @@ pub use estimate::{About, Estimate, RequestCount, Source};
 pub use input::{Alone, Body, Call, Host};
 pub use lesson::Billed;
 #[cfg(feature = "python")]
-pub(crate) use parts::{CountedParts, WantedParts, apportioned};
+pub(crate) use lines::CountedLines;
+#[cfg(feature = "python")]
+pub(crate) use parts::{CountedParts, Head, ResultTokens, ToolTokens, WantedParts, apportioned};
 pub use settings::{Method, Settings};
 pub use shared::{SharedEntry, Wanted};
 pub use statistics::{Statistics, UNRECORDED};
@@ -88,7 +92,6 @@ pub struct Engine {
     reader: Reader,
     memory: Memory,
     bodies: RecordedBodies,
-    watch: DriftWatch,
     sharing: Sharing,
     counters: Counters,
 }
@@ -188,9 +191,9 @@ impl Engine {
                 store,
                 shapes: Guarded::new(shapes),
                 learners: Guarded::default(),
+                watch: DriftWatch::default(),
             },
             bodies,
-            watch: DriftWatch::default(),
             sharing: Sharing::new(secret, &reader.digester),
             counters: Counters::default(),
             reader,
@@ -332,7 +335,7 @@ impl Engine {
                 self.bodies.record(digester, bytes, prefix);
             }
             let learned;
-            (drift, learned) = lesson.keep(&self.memory, &self.watch, &self.sharing, call);
+            (drift, learned) = lesson.keep(&self.memory, &self.sharing, call);
             entries.extend(learned);
         });
         if !is_known {
@@ -420,7 +423,7 @@ impl Engine {
     ) -> (RequestCount, Estimate) {
         let known = H::locked(|| self.memory.find(reading, call.now_seconds));
         self.memory.store.count_lookup(known.prefix);
-        let (estimate, count) = estimate_and_count(reading, &known, &self.watch);
+        let (estimate, count) = estimate_and_count(reading, &known);
         self.counters.count(estimate.source);
         (count, estimate)
     }
@@ -447,7 +450,6 @@ impl Engine {
     pub fn clear(&self) {
         self.bodies.clear();
         self.memory.clear();
-        self.watch.clear();
     }
 
     /// Counts a call that was not recorded, or not in whole, under one of [`UNRECORDED`]; true if it is one.
@@ -461,6 +463,7 @@ impl Engine {
             store,
             shapes,
             learners,
+            ..
         } = &self.memory;
         let kept = (
             shapes.with(|it| it.len()),
@@ -509,7 +512,7 @@ impl Engine {
 
     /// The last change in how it counts of each provider that has shown one.
     pub fn drifts(&self) -> Vec<Drift> {
-        self.watch.drifts()
+        self.memory.watch.drifts()
     }
 
     /// Takes over a total that another process has recorded for `tenant`. False unless `sealed` is
@@ -559,7 +562,7 @@ impl Engine {
     /// The estimate by what is `known`; the look-up of it counts in the statistics.
     fn estimate_from(&self, reading: &Reading<'_>, known: &Known, call: &Call<'_>) -> Estimate {
         self.memory.store.count_lookup(known.prefix);
-        estimate_with_cache_points(reading, known, &self.watch, call)
+        estimate_with_cache_points(reading, known, call)
     }
 
     /// The estimate before a bill, and the lesson of the bill.

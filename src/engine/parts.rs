@@ -1,4 +1,4 @@
-//! A request counted part by part: every message once, and what stands around them. For the context window.
+//! A request counted part by part: every message once, and the parts around them. For the context window.
 use crate::Error;
 use crate::bpe::MemoKey;
 use crate::encoding::Encoding;
@@ -22,14 +22,14 @@ const SYSTEM_FIELDS: [&str; 4] = [
     "system_instruction",
 ];
 
-/// What is wanted of the parts beside the tokens of messages, which are always told.
+/// The parts that are wanted beside the tokens of messages, which are always given.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WantedParts<'p> {
     /// The estimate too.
     pub estimate: bool,
-    /// Tokens by category, and what stands around the messages.
+    /// Tokens by category, and the parts around the messages.
     pub categories: bool,
-    /// What clearing results of tools would save, with this text in the place of each.
+    /// The tokens that clearing results of tools would save, with this text in the place of each.
     pub placeholder: Option<&'p str>,
 }
 
@@ -38,21 +38,21 @@ pub struct WantedParts<'p> {
 pub struct CountedParts {
     /// Tokens.
     pub message_tokens: Vec<u64>,
-    /// Whether the system says it.
+    /// True for a message that the system says.
     pub is_system: Vec<bool>,
-    /// Whether a turn of the user begins with it.
+    /// True where a turn of the user begins.
     pub is_turn: Vec<bool>,
-    /// Whether a conversation may be cut before it, and last, behind all of them.
+    /// True where a conversation may be cut before the message, and last, behind all of them.
     pub is_safe: Vec<bool>,
     /// Tokens of messages by category, of those that occur.
     pub categories: Vec<(&'static str, u64)>,
     /// Results of tools, from the oldest on.
     pub results: Vec<ResultTokens>,
-    /// What stands around the messages.
+    /// The parts around the messages.
     pub head: Option<Head>,
 }
 
-/// What a tool has said.
+/// A result of a tool.
 #[derive(Debug)]
 pub struct ResultTokens {
     /// The place of its message.
@@ -61,13 +61,13 @@ pub struct ResultTokens {
     pub part: usize,
     /// The tool, as far as it is known.
     pub tool: String,
-    /// What it takes.
+    /// Its share of the tokens of the message.
     pub tokens: u64,
-    /// What a placeholder in its place would save.
+    /// The tokens that a placeholder in its place would save.
     pub saved_tokens: u64,
 }
 
-/// What stands around the messages.
+/// The parts of a request around the messages.
 #[derive(Debug, Default)]
 pub struct Head {
     /// The system prompt outside of the messages.
@@ -85,11 +85,11 @@ pub struct Head {
 pub struct ToolTokens {
     /// Its name.
     pub name: String,
-    /// What it adds.
+    /// The tokens that it adds.
     pub tokens: u64,
     /// The server that it says it is of; empty if it does not.
     pub server: String,
-    /// Whether it is defined but not sent yet.
+    /// True if it is defined but not sent yet.
     pub is_deferred: bool,
 }
 
@@ -297,7 +297,7 @@ fn results(
     found
 }
 
-/// What stands around the messages, told apart by counting it with and without.
+/// Counts the parts around the messages, each by the difference of a count with it and one without.
 struct HeadCounter<'r> {
     reader: &'r Reader,
     outline: &'r Outline<'r>,

@@ -63,7 +63,7 @@ pub(super) struct Reading<'d> {
     pub cache: Option<CacheOptions>,
     /// Reasoning in messages that were left out behind the first one.
     pub left_out_reasoning: u64,
-    /// Identity of what stands before the messages whatever the family, if tools of it were left out.
+    /// Identity of the context (all before the messages) whatever the family, if tools of it were left out.
     pub known_context: Option<u64>,
 }
 
@@ -213,7 +213,7 @@ pub(super) fn request_in<'d>(
 }
 
 impl Reading<'_> {
-    /// Identity of what stands before the messages, whatever the family. Linear in it.
+    /// Identity of the context (all before the messages), whatever the family. Linear in it.
     pub(super) fn any_family(&self) -> u64 {
         let read = || self.tenant.digester.context("", &self.request).word();
         self.known_context.unwrap_or_else(read)

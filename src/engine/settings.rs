@@ -46,7 +46,7 @@ pub struct Settings {
     /// Count text where there is one for the model. If one cannot count a text, the request is
     /// counted as if it were not there, and `failed_vocabulary` is assumed.
     pub vocabularies: Vocabularies,
-    /// Whether recorded calls teach; only with [`Method::Profile`].
+    /// True if recorded calls teach; only with [`Method::Profile`].
     pub is_learning: bool,
     /// The profiles.
     pub table: Cow<'static, Table>,

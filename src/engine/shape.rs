@@ -1,9 +1,9 @@
-//! Shapes of recorded calls: what an edited or branched conversation is compared with.
+//! Shapes of recorded calls, with which an edited or branched conversation is compared.
 //!
-//! A [`Shape`] is what was billed for a recorded call, and for each of its messages 40 bits of the
-//! digest and what it was counted as: 8 bytes a message, no text. A request that shares most of
+//! A [`Shape`] is the bill of a recorded call, and for each of its messages 40 bits of the
+//! digest and its count: 8 bytes a message, no text. A request that shares most of
 //! its messages with a shape, in whatever order, is estimated by difference: the known total,
-//! less what was removed, plus what was added.
+//! minus the messages that were removed, plus those that were added.
 //!
 //! [`Shapes`] finds them by MinHash: each is filed under the [`KEYS`] of its messages that have
 //! the smallest digests, wherever they stand. An edit that takes away a share x of the messages
@@ -53,12 +53,12 @@ impl Seen {
         (tokens >> TOKENS_BITS == 0).then_some(Seen(name(digest) << COUNT_BITS | count))
     }
 
-    /// What it was counted as.
+    /// The count of its tokens.
     pub fn tokens(self) -> u64 {
         self.0 & ((1 << TOKENS_BITS) - 1)
     }
 
-    /// What it has that text has not.
+    /// The kind of its hardest part.
     pub fn stratum(self) -> Stratum {
         Stratum::numbered(self.0 >> TOKENS_BITS & ((1 << STRATUM_BITS) - 1))
     }
@@ -73,18 +73,18 @@ fn name(digest: Digest) -> u64 {
     digest.word() >> COUNT_BITS
 }
 
-/// What was billed for a recorded call, and what its messages were counted as.
+/// The bill of a recorded call, and the counts of its messages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// Identity of what its counts depend on.
     pub family: u64,
-    /// Identity of what stands before the messages, whatever the family.
+    /// Identity of the context, whatever the family.
     pub any_family: u64,
-    /// Identity of what stands before the messages.
+    /// Identity of the context: of all before the messages.
     pub context: Digest,
-    /// What that was counted as, without options.
+    /// The count of that, without options.
     pub context_tokens: i64,
-    /// What that has that text has not.
+    /// The kind of its hardest part.
     pub context_stratum: Stratum,
     /// Billed for all messages; the reply, if there is one, is derived.
     pub total: KnownTotal,
@@ -96,7 +96,7 @@ pub struct Shape {
     pub messages: Box<[Seen]>,
 }
 
-/// What a request shares with a shape.
+/// The messages that a request shares with a shape.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overlap {
     /// For each message of the request, its place in the shape.
@@ -112,7 +112,7 @@ pub struct Overlap {
 pub struct Sum {
     /// How many.
     pub messages: u64,
-    /// What they were counted as.
+    /// The sum of their counts.
     pub tokens: u64,
     /// The last of their strata.
     pub stratum: Stratum,
@@ -127,7 +127,7 @@ impl Sum {
 }
 
 impl Shape {
-    /// What messages of these `digests`, of which `start` are known, share with this one. Equal
+    /// The overlap of messages of these `digests`, of which `start` are known, with this shape. Equal
     /// messages are paired in their order, but in a run with their neighbours if they can be.
     /// Sorts the shape's messages.
     ///
@@ -182,7 +182,7 @@ impl Shape {
         names.filter_map(|name| most.get(&name)).sum()
     }
 
-    /// Whether it begins with messages of these names.
+    /// True if it begins with messages of these names.
     fn begins(&self, names: impl ExactSizeIterator<Item = u64>) -> bool {
         names.len() <= self.messages.len()
             && names
@@ -190,7 +190,7 @@ impl Shape {
                 .all(|(name, seen)| name == seen.name())
     }
 
-    /// Whether `later` is a later turn of it, or the same call again.
+    /// True if `later` is a later turn of it, or the same call again.
     fn is_continued_by(&self, later: &Shape) -> bool {
         let names = self.messages[..self.request_len]
             .iter()
@@ -283,7 +283,7 @@ impl Shapes {
         self.filed.len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.filed.is_empty()
     }
@@ -419,7 +419,7 @@ impl Shapes {
         places.into_iter().filter(|id| *id != 0)
     }
 
-    /// What `shape` is to be filed under: the smallest of its keys that are not full.
+    /// The keys under which `shape` is to be filed: the smallest of its keys that are not full.
     fn free_keys(&self, shape: &Shape) -> Vec<u64> {
         let mut names: Vec<u64> = shape.messages.iter().map(|seen| seen.name()).collect();
         names.sort_unstable();
@@ -454,7 +454,7 @@ impl Shapes {
     }
 }
 
-/// What a shape is filed under for a message.
+/// The key under which a shape is filed for a message.
 fn key(family: u64, name: u64) -> u64 {
     family ^ name.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -181,7 +181,7 @@ pub(super) fn wanted(
 
 /// The last `limit` prefixes, deepest last, at which another process may have recorded more than is `known`.
 ///
-/// What was recorded ends with a request or with its reply, so only the borders of the assistant's messages
+/// A recorded prefix ends with a request or with its reply, so only the borders of the assistant's messages
 /// are asked for. Without one beyond the known prefix nothing is.
 pub(super) fn wanted_prefixes(reading: &Reading<'_>, known: &Known, limit: usize) -> Vec<Digest> {
     let messages = &reading.request.messages;

@@ -1,4 +1,4 @@
-//! What an engine was asked, and what it keeps.
+//! Numbers of the questions to an engine, and of all that it keeps.
 use crate::engine::estimate::Source;
 use crate::known::StoreStats;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ pub const UNRECORDED: [&str; 14] = [
     "failed_callbacks",
 ];
 
-/// What an engine was asked for.
+/// Counters of the questions to an engine.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     exact: AtomicU64,

@@ -51,7 +51,7 @@ impl Digester {
     }
 
     /// A digester whose digests match those of no other `tenant`, nor of none. Its key is made of
-    /// this one's, so what another tenant recorded is looked up under digests that nobody has
+    /// this one's, so what another tenant recorded is looked up under digests that were never
     /// recorded: a foreign conversation is an unknown one, in answer and in time.
     pub fn of_tenant(&self, tenant: &[u8]) -> Digester {
         Digester {
@@ -131,7 +131,7 @@ impl Digester {
         self.remembered(&mut form, |form| form.context(family, request))
     }
 
-    /// Identity of what may change what stands around the messages from turn to turn, 40 bits: tool
+    /// Identity of the options, which may change from turn to turn, 40 bits: tool
     /// choice, output schema, thinking, tools that messages load or hide; 0 if none.
     pub fn options(&self, request: &Request<'_>, hides_tools: bool) -> u64 {
         if !request.has_options() && !hides_tools {
@@ -284,7 +284,7 @@ struct Form<'k> {
     /// Kept for its memory.
     json: String,
     nodes: Vec<u8>,
-    /// Whether arguments and schemas are left as they stand, and sums take the place of long texts, under tags of
+    /// True if arguments and schemas are left as they stand, and sums take the place of long texts, under tags of
     /// their own; and whether there were some.
     is_draft: bool,
     has_unread: bool,

@@ -30,17 +30,17 @@ const CONTEXT: &str = "tokenctx 2026-11-25 words of fingerprints";
 
 const LENGTH_BYTES: usize = 8;
 
-/// Sums of so many blocks are handed to BLAKE3 at once.
+/// Blocks whose sums are handed to BLAKE3 at once.
 const BATCH_BLOCKS: usize = 64;
 
-/// What is fingerprinted: equal bytes of another kind are others.
+/// The kind of the bytes: equal bytes of another kind are others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A body up to the end of its messages.
     Body = 1,
     /// JSON text of a message.
     MessageText = 2,
-    /// The canonical form of a message, or of what stands before the messages.
+    /// The canonical form of a message, or of the context before the messages.
     Form = 3,
     /// Base64 of a picture or file, for the first half of its hash; that fingerprint, for the second.
     MediaHead = 4,
@@ -101,7 +101,7 @@ impl Words {
 pub(crate) struct Pieces<'k> {
     words: &'k KeyStripes,
     sealed: blake3::Hasher,
-    /// What is no whole block yet.
+    /// The bytes that are no whole block yet.
     rest: Vec<u8>,
     length: u64,
 }

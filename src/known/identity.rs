@@ -5,7 +5,7 @@
 /// ```
 /// use tokenctx::Digest;
 ///
-/// // As a store of several processes keeps it: 16 bytes, which tell nothing without the secret.
+/// // As a store of several processes keeps it: 16 bytes, which reveal nothing without the secret.
 /// let digest = Digest([7; 16]);
 /// assert_eq!(Digest(digest.0), digest);
 /// ```

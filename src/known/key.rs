@@ -1,4 +1,4 @@
-//! Keys, which are overwritten when nobody needs them any more.
+//! Keys, which are overwritten when they are no longer needed.
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 

@@ -73,7 +73,7 @@ fn is_empty(entry: &Entry) -> bool {
     entry[4].load(Relaxed) == 0
 }
 
-/// What binds the words of an entry: they are uniform, so a sum with each at other bits does.
+/// The bond of the words of an entry: they are uniform, so a sum with each at other bits does.
 fn bound(words: [u64; 4], note: u8) -> u64 {
     let [a, b, c, d] = words;
     let sum = a ^ b.rotate_left(13) ^ c.rotate_left(29) ^ d.rotate_left(47);

@@ -1,4 +1,4 @@
-//! What is known of conversations: digests of their prefixes, and the totals that were billed there.
+//! The knowledge of conversations: digests of their prefixes, and the totals that were billed there.
 //!
 //! A request has one [`digest`] for each of its prefixes, keyed by [`tenant`]. A [`PrefixStore`] keeps the
 //! billed total of some of them; an entry leaves the process [`sealed`], and all of them as an [`export`].

@@ -66,12 +66,12 @@ impl Sealer {
         self.with_mac(digest, sealed)
     }
 
-    /// What was learned of the model that `name` is made of, packed, with a MAC.
+    /// The packed corrections of the model that `name` is made of, with a MAC.
     pub fn seal_learned(&self, name: Digest, packed: &[u8]) -> Vec<u8> {
         self.with_mac(name, [&[LEARNED_VERSION], packed].concat())
     }
 
-    /// What [`Sealer::seal_learned`] was given; `None` unless this secret sealed it for `name`.
+    /// The bytes that [`Sealer::seal_learned`] was given; `None` unless this secret sealed it for `name`.
     pub fn open_learned<'s>(&self, name: Digest, sealed: &'s [u8]) -> Option<&'s [u8]> {
         self.without_mac(name, sealed, LEARNED_VERSION)
     }
@@ -102,7 +102,7 @@ impl Sealer {
         packed
     }
 
-    /// What stands between version and MAC, if both are right.
+    /// The bytes between version and MAC, if both are right.
     fn without_mac<'s>(&self, digest: Digest, sealed: &'s [u8], version: u8) -> Option<&'s [u8]> {
         let (packed, mac) = sealed.split_at_checked(sealed.len().checked_sub(MAC_BYTES)?)?;
         let difference = self.mac(digest, packed);

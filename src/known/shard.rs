@@ -8,7 +8,7 @@ use crate::known::digest::Digest;
 use crate::known::total::{KnownTotal, TOTAL_BYTES};
 use hashbrown::HashTable;
 
-/// Moments are counted in these parts of a second, modulo 2^32: four years ahead can be told.
+/// Moments are counted in these parts of a second, modulo 2^32: up to four years ahead.
 const TICKS_PER_SECOND: f64 = 16.0;
 
 /// Longest life of an entry, two years.
@@ -56,7 +56,7 @@ impl Tick {
     }
 }
 
-/// What is kept of a prefix, 40 bytes.
+/// The entry of a prefix, 40 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) digest: Digest,
@@ -147,7 +147,7 @@ impl Entry {
     }
 }
 
-/// What a shard has lost so far.
+/// The losses of a shard so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Losses {
     pub(crate) evicted: u64,
@@ -214,7 +214,7 @@ impl Shard {
         Some(&mut self.entries[place])
     }
 
-    /// Whether there was an entry of `digest`.
+    /// Removes the entry of `digest`; true if there was one.
     pub(crate) fn remove(&mut self, digest: &Digest) -> bool {
         let place = self.place(digest);
         place.map(|place| self.remove_at(place)).is_some()

@@ -23,7 +23,7 @@ pub const MAX_CAPACITY_BYTES: usize = 1 << 40;
 /// A store of fewer entries is one shard.
 const MIN_SHARDED_ENTRIES: usize = 1 << 16;
 
-/// Larger stores have at least so many shards, and fewer than twice as many.
+/// Larger stores have at least this number of shards, and fewer than twice as many.
 const MIN_SHARDS: usize = 32;
 
 /// So many of the latest boundaries of a conversation are kept, whatever their distance.
@@ -53,7 +53,7 @@ pub struct Boundary {
     pub total: KnownTotal,
 }
 
-/// What a store was asked, has lost and holds.
+/// Numbers of lookups, losses and entries of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Lookups that found a known prefix.
@@ -66,7 +66,7 @@ pub struct StoreStats {
     pub expired: u64,
     /// Boundaries that later ones of the same conversation made needless.
     pub superseded: u64,
-    /// Entries that are kept, expired ones that nobody has met among them.
+    /// Entries that are kept, expired ones that no lookup has met among them.
     pub entries: usize,
     /// Memory that is taken for them.
     pub used_bytes: usize,
@@ -102,12 +102,12 @@ impl PrefixStore {
         }
     }
 
-    /// Number of entries, expired ones that nobody asked for among them.
+    /// Number of entries, expired ones that no lookup has met among them.
     pub fn len(&self) -> usize {
         self.locked().map(|shard| shard.len()).sum()
     }
 
-    /// Whether nothing is known.
+    /// True if nothing is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -117,8 +117,8 @@ impl PrefixStore {
         self.locked().for_each(|mut shard| shard.clear());
     }
 
-    /// What was asked so far and what is kept. Each number is right; together they are of one
-    /// moment only if nobody else uses the store.
+    /// The numbers of lookups so far and of entries. Each number is right; together they are of one
+    /// moment only if no other thread uses the store.
     pub fn stats(&self) -> StoreStats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut stats = StoreStats {
@@ -231,7 +231,7 @@ impl PrefixStore {
         bytes.extend(shard.iter().filter_map(|entry| entry.form(now)).flatten());
     }
 
-    /// Whether an entry of an export was not known before.
+    /// Takes over an entry of an export; true if it was not known before.
     pub(crate) fn import_entry(&self, form: &[u8; ENTRY_FORM_BYTES], now_seconds: f64) -> bool {
         let now = Tick::at(now_seconds);
         let entry = Entry::of_form(form, now, self.life);
@@ -269,7 +269,7 @@ impl PrefixStore {
         found
     }
 
-    /// Sets what is known of a prefix and, if told, how far back the boundary before it is.
+    /// Sets the total of a prefix and, if given, how far back the boundary before it is.
     fn put(&self, tenant: u8, digest: Digest, total: KnownTotal, back: Option<usize>, now: Tick) {
         let expires = now.after(self.life);
         let mut shard = self.shard(&digest);
@@ -302,7 +302,7 @@ impl PrefixStore {
     }
 }
 
-/// Number of shards for so many entries, and how many each holds: three quarters of a power of
+/// Number of shards for this number of entries, and how many each holds: three quarters of a power of
 /// two, so that the index is as full as it may be. A small store is one shard, and its index may
 /// take some hundred kilobytes more than it is charged with.
 fn layout(entries: usize) -> (usize, usize) {

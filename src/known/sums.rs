@@ -32,7 +32,7 @@ const STRIPES_AHEAD: usize = 16;
 /// Words of 32 bits, the low byte first.
 type Stripe = [u8; STRIPE_BYTES];
 
-/// What is added to the words of a block.
+/// The numbers that are added to the words of a block.
 pub(super) type KeyStripes = [Stripe; BLOCK_BYTES / STRIPE_BYTES + PASSES - 1];
 
 /// The sums of at most a block, which ends with zeros.

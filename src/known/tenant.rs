@@ -7,11 +7,11 @@ use crate::known::digest::Digester;
 pub struct Tenant {
     /// Makes its digests.
     pub(crate) digester: Digester,
-    /// What its entries are tallied under; few tenants share a number.
+    /// The number that its entries are tallied under; few tenants share a number.
     pub(crate) number: u8,
     /// Behind the names of its models where something is learned; empty for those who name none.
     pub(crate) suffix: String,
-    /// What the counts of its texts are remembered under.
+    /// The key under which the counts of its texts are remembered.
     pub(crate) memo_key: MemoKey,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of one prefix: numbers, and their packed form.
+//! The knowledge of one prefix: numbers, and their packed form.
 
 /// Length of a packed total: 12 bytes of numbers, 5 of the identity of the options.
 pub(crate) const TOTAL_BYTES: usize = 17;
@@ -11,7 +11,7 @@ const DERIVED_BITS: u32 = 20;
 const OPTION_BITS: u32 = 20;
 const _: () = assert!(TOKEN_BITS + REASONING_BITS + DERIVED_BITS + OPTION_BITS == 96);
 
-/// Reasoning is packed in steps of so many tokens; what is known of it is never 0.
+/// Reasoning is packed in steps of this number of tokens; some reasoning never becomes 0.
 const REASONING_STEP: u64 = 8;
 
 /// Input tokens of a prefix.
@@ -23,7 +23,7 @@ pub struct KnownTotal {
     /// provider has billed them all.
     pub derived_tokens: u64,
     /// How many of them are reasoning that the next turn of the user drops; 0 if there is none,
-    /// or if nobody has said how much.
+    /// or if it is not known how much.
     pub reasoning_tokens: u64,
     /// The options that the request was sent with.
     pub options: KnownOptions,
@@ -35,12 +35,12 @@ pub struct KnownTotal {
 pub struct KnownOptions {
     /// Their identity, 40 bits; 0 if there are none.
     pub digest: u64,
-    /// What they were counted as; negative where they save tokens.
+    /// Their count; negative where they save tokens.
     pub tokens: i64,
 }
 
 impl KnownTotal {
-    /// Whether the provider has billed all of it as input.
+    /// True if the provider has billed all of it as input.
     pub fn is_billed(self) -> bool {
         self.derived_tokens == 0
     }
@@ -66,7 +66,7 @@ impl KnownTotal {
         packed
     }
 
-    /// What [`KnownTotal::pack`] gave.
+    /// The total that [`KnownTotal::pack`] gave the bytes of.
     pub(crate) fn unpack(packed: &[u8; TOTAL_BYTES]) -> KnownTotal {
         let number = |bytes: &[u8]| {
             let digits = bytes.iter().rev();

@@ -65,7 +65,7 @@ impl Tracker {
         self.store.deepest(&conversation.prefixes, now_seconds)
     }
 
-    /// What is known.
+    /// The store of known prefixes.
     pub fn store(&self) -> &PrefixStore {
         &self.store
     }

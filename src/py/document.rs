@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 /// Below this, detaching from the interpreter costs more than it lets others do.
 const DETACH_BYTES: usize = 2048;
 
-/// What some editors write before UTF-8.
+/// Some editors write this before UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// A string of so many bytes is held: to copy it would take longer than to count a reference to it.
+/// From this number of bytes on a string is held: to copy it would take longer than to count a reference to it.
 const MIN_HELD_BYTES: usize = 1024;
 
 /// So many classes of models are remembered while a body is read.
@@ -33,10 +33,10 @@ const MOST_MODELS: usize = 16;
 /// before it counts as unreadable.
 const MAX_REPLACEMENTS: usize = 8;
 
-/// A dict of so many members is read step by step, as signals and others must not wait for all of it.
+/// From this number of members on a dict is read step by step, as signals and others must not wait for all of it.
 const MANY_MEMBERS: usize = 16;
 
-/// Memory comes in lines; a short text takes so many behind the head of its object.
+/// Memory comes in lines; a short text takes this number behind the head of its object.
 const LINE_BYTES: usize = 64;
 const LINES_OF_TEXT: usize = 4;
 
@@ -77,7 +77,7 @@ impl<'py> FromPyObject<'_, 'py> for Body<'py> {
 }
 
 impl Body<'_> {
-    /// What `work` makes of it as the core takes it. Objects are read here, attached.
+    /// The result of `work` on the body as the core takes it. Objects are read here, attached.
     pub(super) fn with<T>(
         &self,
         work: impl FnOnce(&engine::Body<'_>) -> PyResult<T>,
@@ -91,7 +91,7 @@ impl Body<'_> {
         }
     }
 
-    /// What `work` makes of the document. Parsing and `work` run detached from the interpreter,
+    /// The result of `work` on the document. Parsing and `work` run detached from the interpreter,
     /// unless the body is small.
     pub(super) fn read<T: Send>(
         &self,
@@ -142,7 +142,7 @@ pub(super) fn detached<T: Send>(
 
 /// The document of `object`. Linear in what it contains; never recurses.
 ///
-/// What cannot be read becomes null and is flagged, so that this fails only by a limit, or
+/// A value that cannot be read becomes null and is flagged, so that this fails only by a limit, or
 /// with an exception that is no `Exception` (`KeyboardInterrupt`).
 ///
 /// Where a message or tool of an agent framework is met, all is read again with dicts in their
@@ -165,7 +165,7 @@ struct Reader<'py> {
     py: Python<'py>,
     builder: Builder<'static>,
     max_values: usize,
-    /// What is still to read, the next one last.
+    /// The values that are still to read, the next one last.
     pending: Vec<Pending<'py>>,
     /// Kept for their memory.
     spare: Vec<Members<'py>>,
@@ -174,7 +174,7 @@ struct Reader<'py> {
     models: Vec<Model<'py>>,
 }
 
-/// Whether objects of agent frameworks may be met.
+/// The chance to meet objects of agent frameworks.
 enum FrameworkObjects {
     Unknown,
     /// No framework is loaded, or its objects have been replaced.
@@ -318,7 +318,7 @@ impl<'py> Reader<'py> {
         self.unreadable()
     }
 
-    /// What stands for an object whose class was not met as a model's.
+    /// The replacement of an object whose class was not met as a model's.
     fn new_replacement(&mut self, value: &Bound<'py, PyAny>) -> PyResult<Replacement<'py>> {
         self.refuse_framework_object(value)?;
         let Some(model) = Model::of(value)? else {
@@ -421,7 +421,7 @@ impl<'py> Reader<'py> {
         Ok(true)
     }
 
-    /// What a mapping or sequence gives; an endless one ends in a limit.
+    /// The members of a mapping or sequence; an endless one ends in a limit.
     fn parts(
         &self,
         value: &Bound<'py, PyAny>,
@@ -538,7 +538,7 @@ fn is_text_or_none(value: &Bound<'_, PyAny>) -> bool {
     value.is_exact_instance_of::<PyString>() || value.is_none()
 }
 
-/// The digits of an integer; `None` if Python refuses to write so many
+/// The digits of an integer; `None` if Python refuses to write that many
 /// (`sys.set_int_max_str_digits`).
 fn digits(value: &Bound<'_, PyInt>) -> PyResult<Option<String>> {
     if let Ok(small) = value.extract::<i64>() {

@@ -15,7 +15,7 @@ impl From<Error> for PyErr {
     }
 }
 
-/// What `work` gives, or what it was ended with by [`end`]; a panic in it becomes `InternalError`.
+/// The result of `work`, or the error that ended it by [`end`]; a panic in it becomes `InternalError`.
 ///
 /// The text of the panic is not passed on: it may quote a message. Nothing that `work` leaves
 /// half done may be used again, so it must own what it changes or replace it whole.
@@ -45,7 +45,7 @@ pub(super) fn end_by(py: Python<'_>, error: PyErr) {
 /// Shorter work is done before anyone wonders.
 const WATCHED_BYTES: usize = 64 << 10;
 
-/// Runs `work` on so many bytes, detached or not, which a signal ends if its handler raises; `work` is
+/// Runs `work` on `byte_count` bytes, detached or not, which a signal ends if its handler raises; `work` is
 /// in a [`guard`] and leaves nothing half done that is used again.
 ///
 /// Python handles signals in its main thread alone.

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What may differ between events that are read as one.
+/// The members that may differ between events that are read as one.
 #[pyclass(name = "Alike", module = "tokenctx._core", frozen)]
 pub(super) struct PyAlike(Arc<Alike>);
 
@@ -28,7 +28,7 @@ impl PyAlike {
 #[pyclass(name = "Documents", module = "tokenctx._core", frozen)]
 pub(super) struct PyDocuments {
     documents: Mutex<Documents>,
-    /// What came last and is not all read, and up to where it is.
+    /// The bytes that came last and are not all read, and up to where it is.
     rest: Mutex<Option<(Py<PyBytes>, usize)>>,
 }
 
@@ -61,7 +61,7 @@ impl PyDocuments {
         guard(|| Ok(self.with(Documents::finish).map(text)))
     }
 
-    /// What may differ between documents from here on, if they are to be read as one.
+    /// Sets the members that may differ between documents from here on, if they are to be read as one.
     fn join(&self, alike: &PyAlike) {
         self.with(|it| it.join(Arc::clone(&alike.0)));
     }
@@ -77,7 +77,7 @@ impl PyDocuments {
         self.with(|it| it.document_bytes())
     }
 
-    /// Whether a document was dropped for its length, or because there were too many short ones.
+    /// True if a document was dropped for its length, or because there were too many short ones.
     #[getter]
     fn has_lost(&self) -> bool {
         self.with(|it| it.has_lost())

@@ -20,7 +20,7 @@ fn detail(name: &str) -> PyResult<Detail> {
     })
 }
 
-/// A side in px; `None` if there can be none of so many.
+/// A side in px; `None` if none can be that long.
 fn side(px: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
     match px.extract() {
         Ok(px) => Ok(Some(px)),

@@ -1,4 +1,5 @@
 //! The Python binding: the only place that knows pyo3.
+mod call;
 mod capacity;
 mod convert;
 mod document;
@@ -12,6 +13,7 @@ mod models;
 mod object;
 mod profile;
 mod request;
+mod results;
 mod scale;
 mod text;
 mod tokens;
@@ -37,6 +39,8 @@ mod _core {
     use super::*;
 
     #[pymodule_export]
+    use call::CallContext;
+    #[pymodule_export]
     use convert::{convert_plain, is_json};
     #[pymodule_export]
     use document::{json_anomalies, json_canonical, json_compact, json_members};
@@ -53,13 +57,15 @@ mod _core {
     #[pymodule_export]
     use events::{PyAlike, PyDocuments};
     #[pymodule_export]
-    use lines::count_lines;
+    use lines::{CountedLines, count_lines};
     #[pymodule_export]
     use media::{image_size, image_tokens};
     #[pymodule_export]
     use profile::{limits_of_model, model_name, profile_of_model, profiles, replace_tables};
     #[pymodule_export]
     use request::{dialect_of_body, view_reply, view_request};
+    #[pymodule_export]
+    use results::{CachePoints, CachedPrefix, DriftRow, PartCounts, Recorded, Wanted};
     #[pymodule_export]
     use scale::{PyRewriter, PyScale};
     #[pymodule_export]

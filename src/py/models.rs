@@ -1,6 +1,6 @@
 //! The result types of `tokenctx._results.estimates`, made from the core's.
+use crate::engine::{Estimate, RequestCount};
 use crate::profile::ModelLimits;
-use crate::request::Assumptions;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
@@ -13,36 +13,39 @@ fn class<'py>(
     cell.import(py, "tokenctx._results.estimates", name)
 }
 
-/// A tuple of names.
-pub(super) fn names<'py>(py: Python<'py>, names: &Assumptions) -> PyResult<Bound<'py, PyTuple>> {
-    PyTuple::new(py, names)
-}
-
-/// A tuple of numbers.
-pub(super) fn numbers<'py>(py: Python<'py>, numbers: &[u64]) -> PyResult<Bound<'py, PyTuple>> {
-    PyTuple::new(py, numbers)
-}
-
-/// `Estimate` of its first twelve fields, the limits of the model and the output that is asked for.
-pub(super) fn estimate<'py>(
-    py: Python<'py>,
-    fields: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
-    limits: &ModelLimits,
-    requested_output_tokens: Option<u64>,
-) -> PyResult<Bound<'py, PyAny>> {
+/// `Estimate` of the core's, but for its points of the cache.
+pub(super) fn estimate(py: Python<'_>, estimate: Estimate) -> PyResult<Bound<'_, PyAny>> {
     static MAKER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let maker = MAKER.get_or_try_init(py, || {
-        let kind = py.import("tokenctx._results.estimates")?.getattr("Estimate")?;
+        let kind = py
+            .import("tokenctx._results.estimates")?
+            .getattr("Estimate")?;
         let maker = py.import("tokenctx._results.result")?.getattr("maker")?;
         maker.call1((kind,)).map(Bound::unbind)
     })?;
-    let fields = fields.into_pyobject(py)?;
-    let last = (model_limits(py, limits)?, requested_output_tokens).into_pyobject(py)?;
-    let all = fields
-        .as_sequence()
-        .concat(last.as_sequence())?
-        .to_tuple()?;
-    maker.bind(py).call1(all)
+    let about = estimate.about;
+    let fields = (
+        estimate.tokens,
+        estimate.source.name(),
+        estimate.known_tokens,
+        estimate.estimated_tokens,
+        estimate.new_message_count,
+        estimate.quality.name(),
+        estimate.low,
+        estimate.high,
+        PyTuple::new(py, &estimate.assumptions)?,
+        about.dialect.name(),
+        about.model,
+        about.profile,
+    );
+    let last = (
+        model_limits(py, &about.limits)?,
+        about.requested_output_tokens,
+    );
+    // Only tuples of up to twelve can be made at once.
+    let (fields, last) = (fields.into_pyobject(py)?, last.into_pyobject(py)?);
+    let all = fields.as_sequence().concat(last.as_sequence())?;
+    maker.bind(py).call1(all.to_tuple()?)
 }
 
 /// `ModelLimits` of these numbers; equal ones are the same object.
@@ -64,13 +67,21 @@ pub(super) fn model_limits<'py>(
     ))
 }
 
-/// `RequestCount` of its fields.
-pub(super) fn request_count<'py>(
-    py: Python<'py>,
-    fields: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
-) -> PyResult<Bound<'py, PyAny>> {
+/// `RequestCount` of the core's.
+pub(super) fn request_count(py: Python<'_>, count: RequestCount) -> PyResult<Bound<'_, PyAny>> {
     static CLASS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-    class(py, &CLASS, "RequestCount")?.call1(fields.into_pyobject(py)?)
+    let fields = (
+        count.tokens,
+        count.context_tokens,
+        PyTuple::new(py, &count.message_tokens)?,
+        count.about.dialect.name(),
+        count.about.model,
+        count.about.profile,
+        count.encoding,
+        count.quality.name(),
+        PyTuple::new(py, &count.assumptions)?,
+    );
+    class(py, &CLASS, "RequestCount")?.call1(fields)
 }
 
 /// `KnownConversationState` of its fields.

@@ -1,4 +1,4 @@
-//! What a Python object holds that is neither a scalar, a dict, a list nor a tuple.
+//! The content of a Python object that is neither a scalar, a dict, a list nor a tuple.
 //!
 //! Code of the object may run here and raise: then there is no answer, but only what is no
 //! `Exception` is raised on. Special methods are looked up on the class, as Python does, so that
@@ -28,7 +28,7 @@ impl Class {
         }
     }
 
-    /// Whether the class of `value` is derived from this one or registered with it.
+    /// True if the class of `value` is derived from this one or registered with it.
     fn is_base_of(&self, value: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = value.py();
         let class = self.class.import(py, self.module, self.name)?;
@@ -41,7 +41,7 @@ static ENUM: Class = Class::new("enum", "Enum");
 static MAPPING: Class = Class::new("collections.abc", "Mapping");
 static SEQUENCE: Class = Class::new("collections.abc", "Sequence");
 
-/// What `result` holds; `None` if an `Exception` was raised, which is forgotten.
+/// The value of `result`; `None` if an `Exception` was raised, which is forgotten.
 pub(super) fn unless_raised<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -50,7 +50,7 @@ pub(super) fn unless_raised<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<
     }
 }
 
-/// What `work` makes of `text`, in which the halves of a surrogate pair are joined and U+FFFD
+/// The result of `work` on `text`, in which the halves of a surrogate pair are joined and U+FFFD
 /// stands for a lone one, as in the parser.
 pub(super) fn with_text<T>(
     text: &Bound<'_, PyString>,
@@ -112,14 +112,14 @@ const FRAMEWORKS: [&str; 5] = [
     "agents",
 ];
 
-/// Whether any of the frameworks was imported, so that its objects may be met.
+/// True if any of the frameworks was imported, so that its objects may be met.
 pub(super) fn is_framework_loaded(py: Python<'_>) -> PyResult<bool> {
     let modules = py.import("sys")?.getattr("modules")?;
     let mut loaded = FRAMEWORKS.iter().map(|&name| modules.contains(name));
     loaded.try_fold(false, |any, one| Ok(any || one?))
 }
 
-/// Whether the class of `value`, or one that it is derived from, is of a framework.
+/// True if the class of `value`, or one that it is derived from, is of a framework.
 pub(super) fn is_of_framework(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     for class in value.get_type().mro().iter() {
         let module = unless_raised(value.py(), class.getattr("__module__"))?;
@@ -135,7 +135,7 @@ pub(super) fn is_of_framework(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// What stands for an object.
+/// The value that stands for an object.
 pub(super) enum Replacement<'py> {
     By(Bound<'py, PyAny>),
     /// There is something, but to get it raised.
@@ -159,7 +159,7 @@ pub(super) fn replacement<'py>(value: &Bound<'py, PyAny>) -> PyResult<Replacemen
 /// A class whose objects are models of pydantic, or say that they are.
 pub(super) struct Model<'py> {
     class: Bound<'py, PyType>,
-    /// What its `model_dump` calls, if it is pydantic's own.
+    /// The function that its `model_dump` calls, if it is pydantic's own.
     to_python: Option<Bound<'py, PyAny>>,
 }
 
@@ -178,7 +178,7 @@ impl<'py> Model<'py> {
         value.get_type_ptr() == self.class.as_type_ptr()
     }
 
-    /// What `model_dump` gives.
+    /// The result of `model_dump`.
     pub(super) fn dump(&self, value: &Bound<'py, PyAny>) -> PyResult<Replacement<'py>> {
         let Some(to_python) = &self.to_python else {
             return dump(value);
@@ -240,7 +240,7 @@ fn has_method(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
     Ok(unless_raised(value.py(), found)?.unwrap_or(false))
 }
 
-/// Whether it is a mapping; `None` if it is neither that nor a sequence.
+/// True if it is a mapping; `None` if it is neither that nor a sequence.
 pub(super) fn is_mapping(value: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     if MAPPING.is_base_of(value)? {
         return Ok(Some(true));

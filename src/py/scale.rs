@@ -100,7 +100,7 @@ pub(super) struct PyRewriter(Box<Mutex<Rewriter>>);
 
 #[pymethods]
 impl PyRewriter {
-    /// What can be sent after `chunk` has come; the same object if that is all of it unchanged.
+    /// The bytes that can be sent after `chunk` has come; the same object if that is all of it unchanged.
     fn push<'py>(
         &self,
         py: Python<'py>,
@@ -119,7 +119,7 @@ impl PyRewriter {
         })
     }
 
-    /// What is left at the end.
+    /// The rest at the end.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let left = guard(|| Ok(self.with(Rewriter::finish)))?;
         Ok(PyBytes::new(py, &left))

@@ -12,7 +12,7 @@ fn no_text() -> PyErr {
     PyTypeError::new_err("text must be str or bytes")
 }
 
-/// What `work` makes of `text`, detached from the interpreter unless the text is short.
+/// The result of `work` on `text`, detached from the interpreter unless the text is short.
 pub(super) fn on_text<T: Send>(
     text: &Bound<'_, PyAny>,
     work: impl FnOnce(&str) -> T + Send,
@@ -40,7 +40,7 @@ pub(super) fn attached<T>(
     work(&String::from_utf8_lossy(bytes.as_bytes()))
 }
 
-/// What `work` makes of each of `texts`, detached unless they are short all together.
+/// The results of `work` on each of `texts`, detached unless they are short all together.
 pub(super) fn on_texts<T: Send>(
     texts: &Bound<'_, PyAny>,
     work: impl Fn(&str) -> T + Sync,
@@ -58,7 +58,7 @@ pub(super) fn on_texts<T: Send>(
     }))
 }
 
-/// Runs `work` on so many bytes of text in a [`guard`](super::errors::guard): detached unless they are few,
+/// Runs `work` on `byte_count` bytes of text in a [`guard`](super::errors::guard): detached unless they are few,
 /// until a signal ends it.
 fn run<T: Send>(py: Python<'_>, byte_count: usize, work: impl FnOnce() -> T + Send) -> T {
     interruptible(py, byte_count, || detached(py, byte_count, work))

@@ -1,6 +1,6 @@
 //! The documents of a stream as its bytes come: data of server-sent events, or objects of JSON.
 //!
-//! What begins with a brace or a bracket is JSON: an array of objects, objects one after the other, or one whole
+//! A stream that begins with a brace or a bracket is JSON: an array of objects, objects one after the other, or one whole
 //! body. Where the chunks are cut makes no difference. All is linear in the bytes and bounded: a document of more
 //! than [`MAX_DOCUMENT_BYTES`] is dropped, and so is what comes behind [`FREE_DOCUMENTS`] documents as soon as
 //! they have less than [`LEAST_BYTES`] on average. Events of models have hundreds; what parses them takes
@@ -78,7 +78,8 @@ impl Documents {
         given
     }
 
-    /// What may differ between documents of a run: the first is given, of the others what differs is kept.
+    /// The members that may differ between documents of a run: the first document is given, of the others the
+    /// differing members.
     pub fn join(&mut self, alike: Arc<Alike>) {
         self.runs.join(alike);
     }
@@ -88,7 +89,7 @@ impl Documents {
         self.runs.kept()
     }
 
-    /// What is to be read now that `document` is complete.
+    /// The documents that are to be read now that `document` is complete.
     fn given(&mut self, document: &[u8]) -> Option<Vec<u8>> {
         if is_empty(document) {
             return None;
@@ -127,17 +128,17 @@ impl Documents {
         self.document_bytes
     }
 
-    /// Whether a document was dropped, for its length or for the number of others.
+    /// True if a document was dropped, for its length or for the number of others.
     pub fn has_lost(&self) -> bool {
         self.has_lost
     }
 
-    /// Whether nothing has come but white space.
+    /// True if nothing has come but white space.
     pub fn is_empty(&self) -> bool {
         self.form.is_none()
     }
 
-    /// What stands behind white space and a byte order mark; the first byte of it tells the form.
+    /// The text behind white space and a byte order mark; its first byte shows the form.
     fn behind_head<'c>(&mut self, chunk: &'c [u8]) -> &'c [u8] {
         for (at, &byte) in chunk.iter().enumerate() {
             if BYTE_ORDER_MARK.get(self.mark_bytes) == Some(&byte) {
@@ -154,7 +155,7 @@ impl Documents {
     }
 }
 
-/// Whether there is nothing to read: no data, or the word that ends streams of OpenAI.
+/// True if there is nothing to read: no data, or the word that ends streams of OpenAI.
 fn is_empty(document: &[u8]) -> bool {
     document.is_empty() || document == b"[DONE]"
 }

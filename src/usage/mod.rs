@@ -37,7 +37,7 @@ pub struct Change {
     pub scaled: u64,
 }
 
-/// What is known of a response before its next number is read.
+/// The state of a response before its next number is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputSoFar {
     /// All input, real: where the output begins if one factor does not hold for all numbers.
@@ -46,7 +46,7 @@ pub struct InputSoFar {
     pub first_input_tokens: Option<u64>,
 }
 
-/// What becomes of the usage in the response or event `root`, in the order of the text.
+/// The changes to the usage in the response or event `root`, in the order of the text.
 ///
 /// Linear in the document. What is not written as an integer of 64 bits stays.
 pub fn response_changes(root: Value<'_>, scale: &Scale, input: &mut InputSoFar) -> Vec<Change> {
@@ -77,7 +77,7 @@ fn in_places<'d>(value: Value<'d>, places: &Name, work: &mut impl FnMut(Value<'d
     }
 }
 
-/// What becomes of `root`, the answer of an endpoint that counts tokens.
+/// The changes to `root`, the answer of an endpoint that counts tokens.
 pub fn count_changes(root: Value<'_>, scale: &Scale) -> Vec<Change> {
     let mut changes = Vec::new();
     Reading::new(root, &mut InputSoFar::default(), None).append_changes(scale, &mut changes);
@@ -130,7 +130,7 @@ struct Found {
     number: u64,
 }
 
-/// A usage object with the question answered what stands inside of what.
+/// A usage object for which it is known which number is part of which.
 struct Reading<'d> {
     found: Vec<Found>,
     /// The number of the first path of each field that has one.
@@ -226,7 +226,7 @@ impl<'d> Reading<'d> {
         has(Field::Input) && has(Field::Output) && has(Field::Total)
     }
 
-    /// Whether reasoning that is more than the output is all of it, counted otherwise.
+    /// True if reasoning that is more than the output is all of it, counted otherwise.
     fn is_slip(&self) -> bool {
         let output = self.of(Field::Output);
         let input = self
@@ -237,7 +237,7 @@ impl<'d> Reading<'d> {
             || self.has_total() && rest == Some(self.reasoning)
     }
 
-    /// What the total has more than input and output is what stands beside them.
+    /// The tokens of the total beyond input and output are those of the numbers beside them.
     fn ask_total(&mut self) {
         if !self.has_total() {
             return;
@@ -289,7 +289,7 @@ impl<'d> Reading<'d> {
         }
     }
 
-    /// What a total with this output is made of.
+    /// The numbers that a total with this output is made of.
     fn parts(&self, output: u64) -> u64 {
         let tool_use = self.of(Field::ToolUsePrompt);
         self.all_input()
@@ -322,7 +322,7 @@ impl<'d> Reading<'d> {
         }
     }
 
-    /// What comes before a number in the sum that it is part of.
+    /// The numbers before a number in the sum that it is part of.
     fn start(&self, found: &Found) -> u64 {
         let sum = |fields: &[Field]| {
             let numbers = fields.iter().map(|&field| self.of(field));

@@ -29,7 +29,7 @@ const MAX_DIGITS: usize = 15;
 /// How deep below a member the latest numbers are looked for; none is deeper.
 const MAX_LEVELS: usize = 4;
 
-/// What may differ between events of a run.
+/// The members that may differ between events of a run.
 #[derive(Debug, Default)]
 pub struct Alike {
     root: Place,
@@ -39,7 +39,7 @@ pub struct Alike {
 enum Rule {
     /// A text that goes on with each event.
     Joined,
-    /// A text or number that nobody reads.
+    /// A text or number that is not read.
     Ignored,
     /// Numbers in it replace those of the events before, if they are not 0.
     Latest,
@@ -115,13 +115,13 @@ struct Span {
 }
 
 impl Runs {
-    /// What may differ from the last event on.
+    /// The members that may differ from the last event on.
     pub fn join(&mut self, alike: Arc<Alike>) {
         self.alike = alike;
         self.run = None;
     }
 
-    /// Whether `event` is kept: it is as the one before. If not, what is kept comes before it.
+    /// True if `event` is kept: it is as the one before. If not, the kept ones come before it.
     pub fn takes(&mut self, event: &[u8]) -> bool {
         if let Some(first) = self.first.take() {
             self.run = Run::begun(first, &self.alike);
@@ -165,7 +165,7 @@ impl Run {
         })
     }
 
-    /// Whether `event` differs only where it may; then `found` has where.
+    /// True if `event` differs only where it may; then `found` has where.
     fn is_next(&self, event: &[u8], found: &mut Vec<Range<usize>>) -> bool {
         found.clear();
         let (mut at, mut same) = (0, 0);
@@ -342,7 +342,7 @@ mod tests {
         runs
     }
 
-    /// What is given for `events`, in order.
+    /// The documents that are given for `events`, in order.
     fn given(events: &[&str]) -> Vec<String> {
         let (mut runs, mut given) = (runs(), Vec::new());
         for event in events {

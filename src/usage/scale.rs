@@ -8,7 +8,7 @@
 //! assert_eq!(scale.after(50_000, 1), 1);
 //! ```
 
-/// What becomes of the part of a token.
+/// The rounding of the part of a token.
 ///
 /// ```
 /// use tokenctx::Rounding;
@@ -79,7 +79,7 @@ impl Scale {
         is_line.then_some(Scale { points, rounding })
     }
 
-    /// Whether one factor holds for all numbers, however full the window is.
+    /// True if one factor holds for all numbers, however full the window is.
     pub fn is_linear(&self) -> bool {
         self.points.len() == 1
     }
@@ -101,7 +101,7 @@ impl Scale {
         u64::try_from(u128::from(start.1) + scaled).unwrap_or(u64::MAX)
     }
 
-    /// What `tokens` more add to `before`, both real, in the assumed measure.
+    /// The number that `tokens` more add to `before`, both real, in the assumed measure.
     pub fn after(&self, before: u64, tokens: u64) -> u64 {
         self.tokens(before.saturating_add(tokens)) - self.tokens(before)
     }

@@ -25,9 +25,9 @@ use std::ops::Range;
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-/// What an event contains that is looked at.
+/// The text that an event must contain to be looked at.
 const USAGE_NAME: &[u8] = b"\"usage";
-/// What follows on it in all but the last event of a stream of OpenAI.
+/// The text that follows on it in all but the last event of a stream of OpenAI.
 const NULL: [&[u8]; 2] = [b"\":null", b"\": null"];
 
 /// Rewrites one stream.
@@ -76,7 +76,7 @@ impl Rewriter {
         }
     }
 
-    /// What can be sent after the next bytes have come: all events that are complete.
+    /// The bytes that can be sent after the next ones have come: all events that are complete.
     ///
     /// Linear in the bytes; borrowed if they are sent as they came.
     pub fn push<'c>(&mut self, chunk: &'c [u8]) -> Cow<'c, [u8]> {
@@ -98,7 +98,7 @@ impl Rewriter {
         Cow::Owned(out)
     }
 
-    /// What is left at the end of the stream: an event without a blank line behind it.
+    /// The rest at the end of the stream: an event without a blank line behind it.
     pub fn finish(&mut self) -> Vec<u8> {
         let event = std::mem::take(&mut self.pending);
         let is_first = std::mem::take(&mut self.is_first_event);
@@ -120,7 +120,7 @@ impl Rewriter {
         &self.last
     }
 
-    /// What can be sent of `bytes`, which are read up to `at`, and how many of them that are; `None`
+    /// The part that can be sent of `bytes`, which are read up to `at`, and how many of them that are; `None`
     /// if they are sent as they are.
     fn events(&mut self, bytes: &[u8], mut at: usize) -> (Option<Vec<u8>>, usize) {
         let mut out: Option<Vec<u8>> = None;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 const TABLE: &str = include_str!("../../python/tokenctx/data/usage_fields.json");
 
-/// What a number means.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Field {
     Input,
@@ -63,7 +63,7 @@ const FIELDS: [(&str, Field); FIELD_COUNT] = [
     ("total", Field::Total),
 ];
 
-/// What the elements of a list are.
+/// The meaning of the elements of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     InputByModality,
@@ -83,10 +83,10 @@ const LISTS: [(&str, List); 6] = [
     ("usages", List::Usages),
 ];
 
-/// What a name can be: a number, a list, or an object with more names.
+/// The value of a name: a number, a list, or an object with more names.
 #[derive(Debug, Default)]
 pub(super) struct Name {
-    /// What the number means, how many paths of the field come before this one, and the path.
+    /// The meaning of the number, the number of paths of the field before this one, and the path.
     pub(super) field: Option<(Field, usize, &'static str)>,
     pub(super) list: Option<List>,
     /// Usage may be here.

@@ -21,7 +21,6 @@ from tokenctx import (
 )
 from tokenctx._cli.evaluation.four_characters import four_character_tokens
 from tokenctx.context.outline import outline
-from tokenctx.context.parts import PartCounts
 from tokenctx.context.plans import prune_plan, retention_plan, trim_plan
 
 PLACEHOLDER = "[Old tool result content cleared]"
@@ -122,7 +121,7 @@ def check_the_outline(body: str) -> None:
     counted = HybridTokenEstimator()._count_parts(
         body, wants_categories=True, placeholder=PLACEHOLDER, **names
     )
-    parts, read = PartCounts._make(counted[2]), outline(body)
+    parts, read = counted[2], outline(body)
     said = read.messages
     assert list(parts.is_system) == [message.speaker == "system" for message in said]
     assert list(parts.is_turn) == [message.is_turn for message in said]
@@ -146,9 +145,9 @@ def check_the_outline(body: str) -> None:
             elif part.kind == "result":
                 found = tools.get(part.call_id, "") if part.call_id is not None else ""
                 results.append((index, at, part.name or found))
-    assert [tuple(result[:3]) for result in parts.results] == results
+    assert [(it.message, it.part, it.tool) for it in parts.results] == results
     assert parts.head is not None
-    assert [name for name, *_ in parts.head[3]] == [name for name, _ in read.tools]
+    assert [tool.name for tool in parts.head.items] == [name for name, _ in read.tools]
     assert len(parts.message_tokens) == count
     assert not said or sum(parts.message_tokens) == sum(counted[0].message_tokens)
 

@@ -68,7 +68,8 @@ def uncertain(
     estimator: Any, body: Any, model: Any = None, dialect: Any = None, provider: Any = None
 ) -> tuple[bounds.Scope, tuple[tuple[str, int], ...]]:
     """What the bounds of an estimate for `body` are made from: scope, tokens of each stratum."""
-    scope, parts = estimator._engine.uncertain(body, model, dialect, provider, None, 0.0)
+    call = _core.CallContext(model, dialect, provider)
+    scope, parts = estimator._engine.uncertain(body, call)
     return scope, tuple(parts)
 
 

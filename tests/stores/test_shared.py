@@ -21,9 +21,11 @@ from reference.entry import Sealer
 from reference.prefix import KnownTotal
 from request_laws import one_view
 from tokenctx import HybridTokenEstimator, PrefixStore
-from tokenctx._core import Engine
+from tokenctx._core import CallContext, Engine, Wanted
+from tokenctx._results.estimates import Estimate
 from tokenctx.stores.breaker import FAILURES, Breaker
 from tokenctx.stores.outbox import MAX_ENTRIES, Outbox
+from tokenctx.usage.normal import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -106,9 +108,10 @@ REPLY_TOKENS = 2 + 4
 
 @pytest.mark.parametrize("count", [0, 3, 20])
 def test_what_is_shared_is_the_total_sealed_under_the_digest_of_the_prefix(count: int) -> None:
-    call = (turn(count), None, None, None, b"t", 50, 2, 0, REPLY, 0.0, NOW_UNIX_SECONDS)
-    told = engine().record(*call, wants_entries=True)
-    assert told is not None
+    call = CallContext(tenant=b"t", wants_entries=True)
+    billed = Usage(uncached_input_tokens=50, output_tokens=2)
+    recorded = engine().record(turn(count), call, billed, REPLY, 0.0, NOW_UNIX_SECONDS)
+    assert recorded is not None
     digests = prefix_digests(KEY, "gpt-4o", one_view(turn(count)))
     (reply,) = one_view([REPLY])["messages"]
     totals = [
@@ -119,15 +122,15 @@ def test_what_is_shared_is_the_total_sealed_under_the_digest_of_the_prefix(count
         ),
     ]
     seal = Sealer(SECRET).seal
-    assert told[2] == [
+    assert recorded.entries == [
         (digests[1], prefix, seal(prefix, total, NOW_UNIX_SECONDS)) for prefix, total in totals
     ]
     other = engine()
-    for _, prefix, sealed in told[2]:
-        assert other.insert(prefix, sealed, b"t", 0.0, NOW_UNIX_SECONDS)
-        assert not other.insert(digests[0], sealed, b"t", 0.0, NOW_UNIX_SECONDS)
-    found = other.estimate(turn(count + 1), None, None, None, b"t", 0.0)
-    assert not isinstance(found, list)
+    for _, prefix, sealed in recorded.entries:
+        assert other.insert(prefix, sealed, call, 0.0, NOW_UNIX_SECONDS)
+        assert not other.insert(digests[0], sealed, call, 0.0, NOW_UNIX_SECONDS)
+    found = other.estimate(turn(count + 1), call, 0.0)
+    assert isinstance(found, Estimate)
     assert (found.source, found.known_tokens) == ("delta", 50 + REPLY_TOKENS)
 
 
@@ -135,8 +138,10 @@ def test_what_is_shared_is_the_total_sealed_under_the_digest_of_the_prefix(count
 @pytest.mark.parametrize("limit", [1, 16])
 def test_the_last_borders_between_speakers_are_asked_for(count: int, limit: int) -> None:
     digests = prefix_digests(KEY, "gpt-4o", one_view(turn(count)))
-    asked = engine().estimate(turn(count), None, None, None, b"t", 0.0, limit)
-    assert asked == [(digests[1], digests[1:][-limit:], [], None)]
+    asked = engine().estimate(turn(count), CallContext(tenant=b"t"), 0.0, limit)
+    assert isinstance(asked, Wanted)
+    assert (asked.root, asked.prefixes) == (digests[1], digests[1:][-limit:])
+    assert (asked.points, asked.learned) == ([], None)
 
 
 def test_the_borders_of_answers_are_asked_for() -> None:

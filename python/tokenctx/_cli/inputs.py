@@ -192,14 +192,15 @@ def _written_lines(
     names = (options.model, options.dialect, options.provider)
     done, number = 0, 1
     while done < len(content):
-        text, bad, done, number, is_left = estimator._count_lines(  # noqa: SLF001  # of this command
+        counted = estimator._count_lines(  # noqa: SLF001  # of this command
             content, done, number, name, names
         )
-        if text:
-            yield text, done
-        for bad_number, error in bad:
+        done, number = counted.start, counted.number
+        if counted.text:
+            yield counted.text, done
+        for bad_number, error in counted.faults:
             yield BadLine(f"{name}:{bad_number}", error), done
-        if is_left:
+        if counted.is_left:
             end = content.find(b"\n", done)
             line = content[done : end if end >= 0 else len(content)]
             done += len(line) + 1

@@ -13,6 +13,7 @@ from tokenctx._results.result import Result
 from tokenctx.usage.callbacks import Callback
 
 if TYPE_CHECKING:
+    from tokenctx._core import DriftRow
     from collections.abc import Callable, Iterable
 
     from tokenctx._results.estimates import Estimate, Reason, ReplyReason, Source
@@ -49,10 +50,10 @@ class Drift(Result):
     bill_count: int
 
     @classmethod
-    def of(cls, told: tuple[str, str, int, int, int, int, int]) -> Drift:
-        """What the core says."""
-        profile, provider, since, told_at, tokens, permille, bill_count = told
-        return cls(profile, provider, since, told_at, tokens, permille / 10, bill_count)
+    def of(cls, row: DriftRow) -> Drift:
+        """The change that the core has found."""
+        times = row.since_unix_seconds, row.told_unix_seconds
+        return cls(row.profile, row.host, *times, row.tokens, row.permille / 10, row.bills)
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, timezone.utc).isoformat(timespec="seconds")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeVar, get_args
 from weakref import WeakValueDictionary
 
-from tokenctx._core import Engine, _count_lines
+from tokenctx._core import CallContext, Engine, _count_lines
 from tokenctx._estimate.arguments import (
     LARGE_BYTES,
     LARGE_KNOWN_BYTES,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx.money.cache.advice import CacheFinding
-    from tokenctx._results.errors import RequestError
+    from tokenctx._core import CachePoints, CountedLines, PartCounts
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
@@ -48,7 +48,6 @@ RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0
 LEARNED_VERSION: Final = 1
 WANTED_PREFIXES: Final = 16
 """Asked of a shared store at once: the borders of the last eight answers."""
-_NO_NAMES: Final = (None, None, None)
 
 
 class HybridTokenEstimator:
@@ -174,10 +173,11 @@ class HybridTokenEstimator:
             rows,
             is_learning=learning,
         )
-        self._record_core = self._engine.record
-        if caching or shared is not None:
-            wanted = {"wants_cache_points": caching, "wants_entries": shared is not None}
-            self._record_core = functools.partial(self._record_core, **wanted)
+        self._wants: dict[str, Any] = {
+            "wants_cache_points": caching,
+            "wants_entries": shared is not None,
+        }
+        self._anyone = CallContext(**self._wants)
         self.accuracy_log = AccuracyLog(on_accuracy)
         _ALIVE[id(self)] = self
         self._calibration = Calibration()
@@ -222,11 +222,7 @@ class HybridTokenEstimator:
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
         began = 0.0 if self.metrics is None else time.perf_counter()
-        try:
-            estimate = self._estimated(body, model, dialect, provider, tenant_bytes(tenant))
-        except TypeError:
-            require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
-            raise
+        estimate = self._estimated(body, self._call(model, dialect, provider, tenant))
         return self._answer(estimate, began)
 
     async def aestimate(
@@ -244,16 +240,15 @@ class HybridTokenEstimator:
         thread and back would be worth. Cancelled, it ends at once, and the thread with its count.
         Under another loop than asyncio's it counts where it is, and asks no shared store.
         """
-        require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
-        request = (body, model, dialect, provider, tenant_bytes(tenant))
-        run = _in_thread if self._is_large(body, tenant) else _here
+        call = self._call(model, dialect, provider, tenant)
+        run = _in_thread if self._is_large(body, call) else _here
         began = 0.0 if self.metrics is None else time.perf_counter()
         if self._shared is not None and self._shared.is_asked():
-            found = await run(self._estimate_or_question, *request)
+            found = await run(self._estimate_or_question, body, call)
             if isinstance(found, Estimate):
                 return self._answer(found, began)
             await self._shared.alookup(found)
-        return self._answer(await run(self._local, *request), began)
+        return self._answer(await run(self._local, body, call), began)
 
     def record(
         self,
@@ -267,8 +262,8 @@ class HybridTokenEstimator:
         tenant: str | bytes | None = None,
     ) -> bool:
         """Whether the billed tokens of `body` are known from now on; see `record_event`."""
-        names = (model, dialect, provider)
-        event, entries = self._recorded(body, usage, reply, names, tenant)
+        call = self._call(model, dialect, provider, tenant)
+        event, entries = self._recorded(body, usage, reply, call, tenant)
         if entries:
             self._put(entries)
         return bool(event)
@@ -296,8 +291,8 @@ class HybridTokenEstimator:
         the partial usage of a stream that was cut, a scaled one, or one of 2 ** 40 tokens: then it
         is a false `NotRecorded` with the reason, and `stats` counts it. Raises as `estimate`.
         """
-        names = (model, dialect, provider)
-        event, entries = self._recorded(body, usage, reply, names, tenant)
+        call = self._call(model, dialect, provider, tenant)
+        event, entries = self._recorded(body, usage, reply, call, tenant)
         if entries:
             self._put(entries)
         return event
@@ -312,59 +307,41 @@ class HybridTokenEstimator:
         body: object,
         usage: object,
         reply: object | None,
-        names: tuple[str | None, Dialect | None, str | None],
+        call: CallContext,
         tenant: str | bytes | None,
     ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
-        """The event, which is counted, and what is to be written to a shared store."""
-        if names != _NO_NAMES or tenant is not None:
-            model, dialect, provider = names
-            require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
+        """The event, which is counted, and the entries to write to a shared store."""
         if self.metrics is None:
-            return self._learned_of(body, usage, reply, names, tenant)
+            return self._learn_from(body, usage, reply, call, tenant)
         began = time.perf_counter()
-        event, entries = self._learned_of(body, usage, reply, names, tenant)
-        self.metrics.count_record(event, names[2], time.perf_counter() - began)
+        event, entries = self._learn_from(body, usage, reply, call, tenant)
+        self.metrics.count_record(event, call.provider, time.perf_counter() - began)
         return event, entries
 
-    def _learned_of(
+    def _learn_from(
         self,
         body: object,
         usage: object,
         reply: object | None,
-        names: tuple[str | None, Dialect | None, str | None],
+        call: CallContext,
         tenant: str | bytes | None,
     ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
         answered, make_event, Drift, NotRecorded = _answers()  # noqa: N806
-        model, dialect, provider = names
-        answer = answered(usage, reply, dialect)
+        answer = answered(usage, reply, call.dialect)
         billed = answer.usage
         if billed is None:
             return self._refused(NotRecorded(answer.reason)), []
         input_tokens = billed.input_tokens
         unix = int(time.time())
-        recorded = self._record_core(
-            body,
-            model,
-            dialect,
-            provider,
-            tenant_bytes(tenant),
-            input_tokens,
-            billed.output_tokens,
-            billed.reasoning_tokens,
-            answer.reply,
-            self._clock(),
-            unix,
-        )
+        recorded = self._engine.record(body, call, billed, answer.reply, self._clock(), unix)
         if recorded is None:
             why: Reason = "no_messages" if input_tokens else "no_input"
             return self._refused(NotRecorded(why)), []
-        if self._cache is None:
-            estimate, reply_fault, entries, drift = recorded
-        else:
-            estimate, reply_fault, entries, drift, points = recorded
+        estimate, entries, drift = recorded.estimate, recorded.entries, recorded.drift
+        if (points := recorded.cache_points) is not None:
             estimate = self._with_cache(estimate, points)
             entries += self._cached(entries, points, billed, estimate.profile, unix)
-        reason = answer.reply_reason or (reply_fault if answer.is_reply_given else None)
+        reason = answer.reply_reason or (recorded.reply_fault if answer.is_reply_given else None)
         if reason is not None:
             self._engine.note(reason)
         event: AccuracyEvent = make_event(
@@ -419,11 +396,10 @@ class HybridTokenEstimator:
         An asynchronous shared store is written to by a task of the loop, which is not waited for.
         `on_accuracy` may then be called in the thread.
         """
-        require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
-        is_long = self._is_large(body, tenant) or is_large(usage) or is_large(reply)
+        call = self._call(model, dialect, provider, tenant)
+        is_long = self._is_large(body, call) or is_large(usage) or is_large(reply)
         run = _in_thread if is_long else _here
-        names = (model, dialect, provider)
-        event, entries = await run(self._recorded, body, usage, reply, names, tenant)
+        event, entries = await run(self._recorded, body, usage, reply, call, tenant)
         if entries:
             self._put(entries)
         return event
@@ -464,7 +440,7 @@ class HybridTokenEstimator:
         """
         name = model_name(model)
         began = 0.0 if self.metrics is None else time.perf_counter()
-        estimate = self._estimated({"messages": messages}, name, None, None, None)
+        estimate = self._estimated({"messages": messages}, self._call(name))
         if self._calibration.is_extended(estimate):
             count = self.count_request({"messages": messages}, model=name)
             estimate = self._calibration.extended(estimate, count.message_tokens)
@@ -491,8 +467,7 @@ class HybridTokenEstimator:
 
         Raises as `estimate`.
         """
-        require_names(model=model, dialect=dialect, provider=provider)
-        count: RequestCount = self._engine.count(body, model, dialect, provider)
+        count: RequestCount = self._engine.count(body, self._call(model, dialect, provider))
         return count
 
     def count_and_estimate(
@@ -512,9 +487,8 @@ class HybridTokenEstimator:
         if self._shared is not None or self._cache is not None:
             return self.count_request(body, **names), self.estimate(body, tenant=tenant, **names)
         began = 0.0 if self.metrics is None else time.perf_counter()
-        require_names(tenant=tenant, **names)
-        call = (model, dialect, provider, tenant_bytes(tenant), self._clock())
-        count, estimate = self._engine.count_and_estimate(body, *call)
+        call = self._call(tenant=tenant, **names)
+        count, estimate = self._engine.count_and_estimate(body, call, self._clock())
         return count, self._answer(estimate, began)
 
     def _count_parts(
@@ -526,14 +500,13 @@ class HybridTokenEstimator:
         provider: str | None,
         tenant: str | bytes | None,
         **wanted: Any,
-    ) -> tuple[RequestCount, Estimate, tuple[Any, ...]]:
+    ) -> tuple[RequestCount, Estimate, PartCounts]:
         """What `count_and_estimate` says of `body`, and its parts as the core has counted them."""
         names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
-        require_names(tenant=tenant, **names)
-        call = (model, dialect, provider, tenant_bytes(tenant), self._clock())
+        call = self._call(tenant=tenant, **names)
         wanted["wants_estimate"] = self._shared is None and self._cache is None
         began = 0.0 if self.metrics is None else time.perf_counter()
-        count, estimate, parts = self._engine.count_parts(body, *call, **wanted)
+        count, estimate, parts = self._engine.count_parts(body, call, self._clock(), **wanted)
         if estimate is None:
             return count, self.estimate(body, tenant=tenant, **names), parts
         return count, self._answer(estimate, began), parts
@@ -544,17 +517,15 @@ class HybridTokenEstimator:
         start: int,
         number: int,
         name: str,
-        names: tuple[str | None, str | None, str | None],
-    ) -> tuple[str, list[tuple[int, RequestError]], int, int, bool]:
-        """What `tokenctx count --json` says of some lines of `content` from the byte `start` on.
+        names: tuple[str | None, Dialect | None, str | None],
+    ) -> CountedLines:
+        """The counts of some lines of `content` from the byte `start` on, as `tokenctx count` does.
 
-        The JSON lines of their counts, the lines that cannot be read, by number, and where what is
-        left begins: the byte, the number of its line, and whether that one is to be counted by
-        `count_and_estimate`. `names` are model, dialect and provider. For an estimator without a
-        store, without `caching`, with no record.
+        A line may be left to the caller, who counts it by `count_and_estimate`. `names` are model,
+        dialect and provider. For an estimator without a store, without `caching`, with no record.
         """
-        now_seconds = self._clock()
-        return _count_lines(self._engine, content, start, number, name, *names, now_seconds)
+        call, now_seconds = self._call(*names), self._clock()
+        return _count_lines(self._engine, call, content, start, number, name, now_seconds)
 
     def cache_advice(
         self,
@@ -572,14 +543,12 @@ class HybridTokenEstimator:
         `estimate`.
         """
         from tokenctx.money.cache.advice import findings
-        from tokenctx.money.cache.forecast import Points
         from tokenctx.money.cache.rules import rule_of
 
         count = self.count_request(body, model=model, dialect=dialect, provider=provider)
-        _, told = self._engine.estimate(
-            body, model, dialect, provider, None, self._clock(), wants_cache_points=True
-        )
-        points = Points._make(told)
+        call = CallContext(model, dialect, provider, wants_cache_points=True)
+        found: Any = self._engine.estimate(body, call, self._clock())
+        _, points = found
         rule = rule_of(points.model, points.vendor, points.provider)
         parts = count.context_tokens, count.message_tokens
         return findings(body, previous, points, rule, *parts)
@@ -643,12 +612,7 @@ class HybridTokenEstimator:
 
     def learned(self) -> dict[str, Any]:
         """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
-        rows = self._engine.learned()
-        models = {
-            model: {"calls": calls, "wins": wins, "numbers": numbers}
-            for model, calls, wins, numbers in rows
-        }
-        return {"version": LEARNED_VERSION, "models": models}
+        return {"version": LEARNED_VERSION, "models": dict(self._engine.learned())}
 
     def learn(self, learned: Mapping[str, Any]) -> None:
         """Take over what another estimator has `learned`, in place of what is known of its models.
@@ -685,11 +649,28 @@ class HybridTokenEstimator:
         self.accuracy_log.clear()
         self._calibration = Calibration()
 
-    def _is_large(self, body: object, tenant: str | bytes | None) -> bool:
+    def _call(
+        self,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        provider: str | None = None,
+        tenant: str | bytes | None = None,
+    ) -> CallContext:
+        """Who calls, as one value."""
+        # The same value for all who say nothing of themselves: mostly nobody does.
+        if model is None and dialect is None and provider is None and tenant is None:
+            return self._anyone
+        try:
+            return CallContext(model, dialect, provider, tenant_bytes(tenant), **self._wants)
+        except TypeError:
+            require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
+            raise
+
+    def _is_large(self, body: object, call: CallContext) -> bool:
         """Whether reading `body` may take longer than a loop should be held."""
         if not isinstance(body, bytes) or not LARGE_BYTES <= len(body) < LARGE_KNOWN_BYTES:
             return is_large(body)
-        new_byte_count: int = self._engine.new_byte_count(body, tenant_bytes(tenant))
+        new_byte_count: int = self._engine.new_byte_count(body, call)
         return new_byte_count >= LARGE_BYTES
 
     def _answer(self, estimate: Estimate, began: float) -> Estimate:
@@ -699,58 +680,46 @@ class HybridTokenEstimator:
             self.metrics.count_estimate(estimate, time.perf_counter() - began)
         return estimate
 
-    def _estimated(self, *request: Any) -> Estimate:
+    def _estimated(self, body: object, call: CallContext) -> Estimate:
         """The estimate with what is known here or in the shared store."""
         if self._shared is not None and self._shared.is_asked():
-            found = self._estimate_or_question(*request)
+            found = self._estimate_or_question(body, call)
             if isinstance(found, Estimate):
                 return found
             self._shared.lookup(found)
-        return self._local(*request)
+        return self._local(body, call)
 
-    def _estimate_or_question(self, *request: Any) -> Estimate | Question:
-        """The estimate; or what to ask the shared store for, if others may know more than we."""
-        now = self._clock()
-        if self._cache is None:
-            found = self._engine.estimate(*request, now, WANTED_PREFIXES)
-        else:
-            found = self._engine.estimate(*request, now, WANTED_PREFIXES, wants_cache_points=True)
-            if isinstance(found, tuple):
-                return self._with_cache(*found)
+    def _estimate_or_question(self, body: object, call: CallContext) -> Estimate | Question:
+        """The estimate; or the question for the shared store, if others may know more than we."""
+        found = self._engine.estimate(body, call, self._clock(), WANTED_PREFIXES)
         if isinstance(found, Estimate):
             return found
+        if isinstance(found, tuple):
+            return self._with_cache(*found)
         from tokenctx.stores.shared import Question
 
-        *_, tenant = request
-        [(root, prefixes, points, learned)] = found
-        insert = functools.partial(self._insert, tenant)
-        cached = (points, self._insert_cached)
-        return Question(root, prefixes, insert, *cached, learned, self._engine.insert_learned)
+        insert = functools.partial(self._insert, call)
+        cached = (found.points, self._insert_cached)
+        learned = (found.learned, self._engine.insert_learned)
+        return Question(found.root, found.prefixes, insert, *cached, *learned)
 
-    def _local(self, *request: Any) -> Estimate:
-        if self._cache is None:
-            estimate: Estimate = self._engine.estimate(*request, self._clock())
-            return estimate
-        return self._with_cache(
-            *self._engine.estimate(*request, self._clock(), wants_cache_points=True)
-        )
+    def _local(self, body: object, call: CallContext) -> Estimate:
+        found: Any = self._engine.estimate(body, call, self._clock())
+        estimate: Estimate = found if self._cache is None else self._with_cache(*found)
+        return estimate
 
-    def _with_cache(self, estimate: Estimate, points: tuple[Any, ...]) -> Estimate:
-        """The estimate with what the provider has probably cached of it."""
-        from tokenctx.money.cache.forecast import Points
-
+    def _with_cache(self, estimate: Estimate, points: CachePoints) -> Estimate:
+        """The estimate with the tokens that the provider has probably cached of it."""
         knowledge: Any = self._cache
-        cache = knowledge.forecast(Points._make(points), estimate, self._clock())
+        cache = knowledge.forecast(points, estimate, self._clock())
         return dataclasses.replace(estimate, cache=cache)
 
     def _cached(
-        self, entries: list[Any], points: tuple[Any, ...], billed: Usage, profile: str, unix: int
+        self, entries: list[Any], points: CachePoints, billed: Usage, profile: str, unix: int
     ) -> list[Any]:
-        """Learn what is cached since a call; what of that is to be written to a shared store."""
-        from tokenctx.money.cache.forecast import Points
-
+        """Learn what is cached since a call; the entries of that for a shared store."""
         knowledge: Any = self._cache
-        cached = knowledge.record(Points._make(points), billed, profile, self._clock())
+        cached = knowledge.record(points, billed, profile, self._clock())
         if self._shared is None or not entries:
             return []
         [root, *_] = entries[0]
@@ -760,10 +729,10 @@ class HybridTokenEstimator:
             for digest, it in cached
         ]
 
-    def _insert(self, tenant: bytes | None, digest: bytes, sealed: bytes) -> bool:
-        """Whether `sealed` is the total of `digest`, which is known from now on."""
+    def _insert(self, call: CallContext, digest: bytes, sealed: bytes) -> bool:
+        """True if `sealed` is the total of `digest`, which is known from now on."""
         now = self._clock(), int(time.time())
-        is_taken: bool = self._engine.insert(digest, sealed, tenant, *now)
+        is_taken: bool = self._engine.insert(digest, sealed, call, *now)
         return is_taken
 
     def _insert_cached(self, digest: bytes, sealed: bytes) -> bool:
@@ -774,9 +743,10 @@ class HybridTokenEstimator:
         found = self._engine.open_cached(digest, sealed)
         if found is None:
             return False
-        tokens, tail_tokens, lifetime_seconds, used = found
-        used_seconds = self._clock() - max(0, int(time.time()) - used)
-        knowledge.put_newer(digest, Cached(tokens, tail_tokens, used_seconds, lifetime_seconds))
+        used_seconds = self._clock() - max(0, int(time.time()) - found.used_seconds)
+        lifetime = found.lifetime_seconds
+        cached = Cached(found.tokens, found.tail_tokens, used_seconds, lifetime)
+        knowledge.put_newer(digest, cached)
         return True
 
 

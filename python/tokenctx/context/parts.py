@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from tokenctx.context.usage import (
     MESSAGES,
@@ -18,6 +18,7 @@ from tokenctx._core import count_tokens_batch
 from tokenctx._results.estimates import CountOnlyName, EncodingName
 
 if TYPE_CHECKING:
+    from tokenctx._core import PartCounts, ToolCount
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tokenctx._results.estimates import Dialect, RequestCount
@@ -39,59 +40,6 @@ class Names:
     def as_arguments(self) -> dict[str, Any]:
         """Keyword arguments of the estimator."""
         return {"model": self.model, "dialect": self.dialect, "provider": self.provider}
-
-
-class ResultCount(NamedTuple):
-    """What a tool has said: its message, the part in it, the tool, and tokens.
-
-    `saved_tokens` is what a placeholder in its place would save.
-    """
-
-    message: int
-    part: int
-    tool: str
-    tokens: int
-    saved_tokens: int
-
-
-class ToolCount(NamedTuple):
-    """A definition by itself; `server` is the one that it says it is of."""
-
-    name: str
-    tokens: int
-    server: str
-    is_deferred: bool
-
-
-class HeadCount(NamedTuple):
-    """What stands around the messages, in tokens, and each tool by itself."""
-
-    system: int
-    tools: int
-    framing: int
-    items: Sequence[tuple[Any, ...]]
-
-
-class PartCounts(NamedTuple):
-    """A request as the core has counted it part by part, whose messages are in the caller's order.
-
-    Attributes:
-        message_tokens: Of each message.
-        is_system: 1 for each message that the system says, else 0.
-        is_turn: 1 where a turn of the user begins.
-        is_safe: 1 before each message, and behind the last, where a conversation may be cut.
-        categories: Tokens of messages by category, if they were wanted.
-        results: Fields of `ResultCount`, if they were wanted.
-        head: Fields of `HeadCount`, if categories were wanted.
-    """
-
-    message_tokens: tuple[int, ...]
-    is_system: bytes
-    is_turn: bytes
-    is_safe: bytes
-    categories: Sequence[tuple[CategoryName, int]]
-    results: Sequence[tuple[Any, ...]]
-    head: tuple[Any, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +69,10 @@ def all_categories(
 ) -> Categories:
     """Every part of a request, by category. `marked` and `server_of` are as in `ContextWindow`."""
     by_category = dict(parts.categories)
-    head = HeadCount._make(parts.head or (0, 0, 0, ()))
+    head: Any = parts.head  # categories were wanted
     system = head.system + by_category.pop("system", 0)
     fixed = _with_marked({"system": system, "framing": head.framing}, marked or {}, count.encoding)
-    tools = [ToolCount._make(fields) for fields in head.items]
+    tools = head.items
     if head.tools:
         own = _tools((tool for tool in tools if not tool.is_deferred), server_of)
         fixed = (*scaled((own,), head.tools), *fixed)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.context.parts import ResultCount
 from tokenctx.context.placeholders import PLACEHOLDER, cleared
 from tokenctx.context.usage import apportioned
 from tokenctx._results.result import Result
@@ -18,7 +17,7 @@ from tokenctx._results.result import Result
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
-    from tokenctx.context.parts import PartCounts
+    from tokenctx._core import PartCounts, ResultCount
     from tokenctx.context.usage import ContextUsage
 
 SEAM_TOKENS: Final = 16
@@ -208,8 +207,7 @@ def prune_plan(
     found: list[PrunedResult] = []
     seen = 0
     protected = 0
-    for fields in reversed(measured.parts.results):
-        result = ResultCount._make(fields)
+    for result in reversed(measured.parts.results):
         tokens, saved = measured.result_tokens(result)
         index, name = result.message, result.tool
         seen += tokens

@@ -12,7 +12,7 @@ from tokenctx.context.last_call import LastCall
 from tokenctx.context.limits import UNKNOWN_LIMITS, model_limits
 from tokenctx.context.outline import fields_of
 from tokenctx.context.overflow import parse_overflow
-from tokenctx.context.parts import Names, PartCounts, all_categories, brief_categories
+from tokenctx.context.parts import Names, all_categories, brief_categories
 from tokenctx.context.placeholders import PLACEHOLDER
 from tokenctx.context.plans import Measured, prune_plan, retention_plan, trim_plan
 from tokenctx.context.thresholds import (
@@ -326,13 +326,12 @@ class ContextWindow:
 
         `is_brief` leaves out what only a display needs; results of tools are there if wanted.
         """
-        count, estimate, fields = self.estimator._count_parts(  # noqa: SLF001
+        count, estimate, parts = self.estimator._count_parts(  # noqa: SLF001
             body,
             wants_categories=not is_brief,
             placeholder=PLACEHOLDER if with_results else None,
             **self._known_names(),
         )
-        parts = PartCounts._make(fields)
         if is_brief:
             found = brief_categories(count, parts)
         else:

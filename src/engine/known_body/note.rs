@@ -28,7 +28,7 @@ pub(crate) struct Note(pub(crate) u8);
 impl Note {
     pub(crate) const NONE: Note = Note(0);
 
-    /// For `message` with these `clues` and a text of so many bytes, in a request of this `dialect`.
+    /// For `message` with these `clues` and a text of `byte_count` bytes, in a request of this `dialect`.
     pub(crate) fn of(
         message: &Message<'_>,
         clues: Clues,
@@ -53,7 +53,7 @@ impl Note {
         }
     }
 
-    /// True if another may stand in for a message of the user that is first and has so many bytes.
+    /// True if another may stand in for a message of the user that is first and has `byte_count` bytes.
     pub(crate) fn is_long_first(self, byte_count: usize) -> bool {
         let is_user = self.role().is_some_and(|role| ROLES[role] == "user");
         is_user && byte_count >= LONG_BYTES

@@ -2,8 +2,8 @@
 //!
 //! Of a list of tools the first stays, and whatever stands behind others that look like it; so dialect and options
 //! are those of all. The part that is left out is the same text as before: either it stands before the messages, in bytes
-//! that the body begins with, or all behind the messages is as it was. Then the identity of what stands before the
-//! messages is the recorded one, if it is the same without those tools. A known prefix has their tokens.
+//! that the body begins with, or all behind the messages is as it was. Then the identity of the context, of all before the
+//! messages, is the recorded one, if it is the same without those tools. A known prefix has their tokens.
 use crate::json::{array_items, object_members};
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::Kind;

@@ -13,7 +13,7 @@ from tokenctx._results.result import Result
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tokenctx.money.cache.forecast import Points
+    from tokenctx._core import CachePoints
     from tokenctx.money.cache.rules import Rule
 
 MOST_MARKS: Final = 4
@@ -63,7 +63,7 @@ class CacheFinding(Result):
 def findings(
     body: Any,
     previous: Any | None,
-    points: Points,
+    points: CachePoints,
     rule: Rule | None,
     context_tokens: int,
     message_tokens: Sequence[int],
@@ -92,7 +92,7 @@ def findings(
 
 
 def _of_marks(
-    points: Points,
+    points: CachePoints,
     rule: Rule,
     least: int,
     context_tokens: int,
@@ -107,7 +107,8 @@ def _of_marks(
         message = f"The request has {len(points.marks)} marks; the provider takes {MOST_MARKS}."
         yield CacheFinding("too_many_marks", "", None, 0, message)
     total = context_tokens + sum(message_tokens)
-    for message_count, *_ in points.marks:
+    for mark in points.marks:
+        message_count = mark.message_count
         before = context_tokens + sum(message_tokens[:message_count])
         if before < least:
             place = _place(message_count)
@@ -129,14 +130,15 @@ def _of_marks(
 
 
 def _behind(
-    points: Points,
+    points: CachePoints,
     place: str,
     before: int,
     context_tokens: int,
     message_tokens: Sequence[int],
 ) -> Iterator[CacheFinding]:
     """Marks that are written and never read, since what stands before them changes."""
-    for message_count, *_ in points.marks:
+    for mark in points.marks:
+        message_count = mark.message_count
         tokens = context_tokens + sum(message_tokens[:message_count])
         is_in_context = message_count == 0
         if is_in_context and not place.startswith(("system", "tools", *SYSTEMS)):

@@ -14,6 +14,7 @@ from tokenctx.money.cache.rules import minimum_tokens, rule_of
 from tokenctx._results.result import CacheForecast
 
 if TYPE_CHECKING:
+    from tokenctx._core import CachePoints
     from tokenctx.money.cache.rules import Rule
     from tokenctx._results.estimates import Estimate
     from tokenctx._results.result import CacheLabel, CacheReason
@@ -22,34 +23,14 @@ if TYPE_CHECKING:
 CACHED_BYTES: Final = 384
 """What one known prefix of a provider's cache is charged with, its digest and place included."""
 SLACK_TOKENS: Final = 64
-SLACK_PART: Final = 50
-"""The lower bound of what is read leaves a fiftieth and a few tokens."""
+SLACK_PERCENT: Final = 2
+"""The lower bound of the tokens that are read leaves this and a few tokens."""
 SURE_SHARE: Final = 0.9
 """From this share of hits on, a read is expected and not only possible."""
 PRIOR_CALLS: Final = 4
 """Calls that the share of a rule stands for."""
 RECENT_CALLS: Final = 100
 """A learned share forgets what is older."""
-
-
-class Points(NamedTuple):
-    """What the core says of a request: places where the provider may have cached it."""
-
-    points: list[tuple[bytes, int, int]]
-    marks: list[tuple[int, bool, int | None, int]]
-    tokens_after_mark: int
-    context_tokens: int | None
-    model: str
-    vendor: str
-    provider: str
-    has_cached_content: bool
-    retention_seconds: int | None
-    reply: bytes | None
-
-    def lifetime_seconds(self, rule: Rule) -> int:
-        """How long what this call writes is kept after its last use."""
-        of_marks = [it[2] for it in self.marks if it[2]]
-        return (of_marks[-1] if of_marks else self.retention_seconds) or rule.lifetime_seconds
 
 
 class Cached(NamedTuple):
@@ -98,7 +79,7 @@ class CacheKnowledge:
         if known is None or known.used_seconds < cached.used_seconds:
             self.put(digest, cached)
 
-    def forecast(self, points: Points, estimate: Estimate, now: float) -> CacheForecast:
+    def forecast(self, points: CachePoints, estimate: Estimate, now: float) -> CacheForecast:
         """What a call of this estimate will read and write, seen at `now`."""
         tokens, most = estimate.tokens, max(estimate.tokens, estimate.high)
         rule = rule_of(points.model, points.vendor, points.provider)
@@ -111,14 +92,14 @@ class CacheKnowledge:
         return self._marked(rule, points, (tokens, most), now)
 
     def record(
-        self, points: Points, usage: Usage, profile: str, now: float
+        self, points: CachePoints, usage: Usage, profile: str, now: float
     ) -> list[tuple[bytes, Cached]]:
         """Learn from a billed call; what is cached since, for other processes."""
         rule = rule_of(points.model, points.vendor, points.provider)
         if rule is None or points.has_cached_content or not points.points:
             return []
         found = self._deepest(points, _limit(rule, points))
-        lifetime = points.lifetime_seconds(rule)
+        lifetime = _lifetime_seconds(rule, points)
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
         if usage.cache_write_1h_tokens and usage.cache_write_1h_tokens == written:
             lifetime = max(lifetime, 3600)
@@ -140,7 +121,7 @@ class CacheKnowledge:
             end = points.points[-1][0] if is_beyond else _end(rule, points)
             entries = [(end, Cached(read + written, tail, now, lifetime, is_beyond))]
             context = points.context_tokens
-            if points.marks and points.marks[0][0] == 0 and context is not None:
+            if points.marks and points.marks[0].message_count == 0 and context is not None:
                 tokens = min(context, read + written)
                 if tokens >= minimum_tokens(rule, points.model) and end != points.points[0][0]:
                     entries.append((points.points[0][0], Cached(tokens, 0, now, lifetime)))
@@ -153,12 +134,12 @@ class CacheKnowledge:
         return entries
 
     def _marked(
-        self, rule: Rule, points: Points, sizes: tuple[int, int], now: float
+        self, rule: Rule, points: CachePoints, sizes: tuple[int, int], now: float
     ) -> CacheForecast:
         tokens, most = sizes
         limit = _limit(rule, points)
         found = self._deepest(points, limit)
-        lifetime = points.lifetime_seconds(rule)
+        lifetime = _lifetime_seconds(rule, points)
         if rule.kind == "marked" and not points.marks and found is None:
             return _unread(tokens, "none", "no_marks", rule=rule)
         tail = 0 if found is None else found[1].tail_tokens
@@ -186,7 +167,7 @@ class CacheKnowledge:
             )
         is_sure = age <= cached.lifetime_seconds
         write = end - read if rule.is_write_billed else 0
-        low = max(0, read - read // SLACK_PART - SLACK_TOKENS) if is_sure else 0
+        low = max(0, read - read * SLACK_PERCENT // 100 - SLACK_TOKENS) if is_sure else 0
         label: CacheLabel = "expected" if is_sure else "possible"
         if not is_sure:
             read, write = 0, end if rule.is_write_billed else 0
@@ -203,11 +184,11 @@ class CacheKnowledge:
         )
 
     def _automatic(
-        self, rule: Rule, points: Points, sizes: tuple[int, int], profile: str, now: float
+        self, rule: Rule, points: CachePoints, sizes: tuple[int, int], profile: str, now: float
     ) -> CacheForecast:
         tokens, most = sizes
         least = minimum_tokens(rule, points.model)
-        lifetime = points.lifetime_seconds(rule)
+        lifetime = _lifetime_seconds(rule, points)
         high = _blocks(rule, most)
         if high < least:
             return _unread(tokens, "none", "below_minimum", rule=rule)
@@ -230,7 +211,7 @@ class CacheKnowledge:
         )
 
     def _deepest(
-        self, points: Points, limit: int | None, *, looks_back: bool = True
+        self, points: CachePoints, limit: int | None, *, looks_back: bool = True
     ) -> tuple[bytes, Cached] | None:
         """The deepest prefix that may be read and is known to be cached."""
         rule = rule_of(points.model, points.vendor, points.provider)
@@ -245,7 +226,7 @@ class CacheKnowledge:
                 lookback is None
                 or cached.is_beyond_marks
                 or not points.marks
-                or any(0 <= mark[3] - blocks <= lookback for mark in points.marks)
+                or any(0 <= mark.blocks - blocks <= lookback for mark in points.marks)
             ):
                 return digest, cached
         return None
@@ -257,7 +238,7 @@ class CacheKnowledge:
     def _learn(
         self,
         rule: Rule,
-        points: Points,
+        points: CachePoints,
         found: tuple[bytes, Cached] | None,
         read: int,
         profile: str,
@@ -275,14 +256,20 @@ class CacheKnowledge:
         self._shares[profile] = hits + (read >= expected / 2), calls + 1
 
 
-def _limit(rule: Rule, points: Points) -> int | None:
+def _lifetime_seconds(rule: Rule, points: CachePoints) -> int:
+    """How long a prefix that this call writes is kept after its last use."""
+    of_marks = [it.lifetime_seconds for it in points.marks if it.lifetime_seconds]
+    return (of_marks[-1] if of_marks else points.retention_seconds) or rule.lifetime_seconds
+
+
+def _limit(rule: Rule, points: CachePoints) -> int | None:
     """Messages up to the last mark; None: all of them."""
     if rule.kind != "marked" or not points.marks:
         return None
-    return points.marks[-1][0]
+    return points.marks[-1].message_count
 
 
-def _end(rule: Rule, points: Points) -> bytes:
+def _end(rule: Rule, points: CachePoints) -> bytes:
     """The prefix up to which the call was cached."""
     limit = _limit(rule, points)
     ends = (it for it in reversed(points.points) if limit is None or it[1] <= limit)
