@@ -47,7 +47,7 @@ named!(CallText {
 });
 
 fields! {
-    /// What an unknown layout costs besides the prices of tools.
+    /// Tokens of an unknown layout besides the prices of tools.
     pub struct Linear {
         /// More if no system prompt leads: many templates bring their own.
         pub no_system_tokens: i64 = 0,
@@ -55,9 +55,9 @@ fields! {
         pub tool_text: ToolText = ToolText::Parts,
         /// More for having tools if no system prompt leads.
         pub tools_without_system_tokens: i64 = 0,
-        /// Whether the tool choice `none` takes the tools out of the prompt.
+        /// True if the tool choice `none` takes the tools out of the prompt.
         pub none_choice_drops_tools: bool = false,
-        /// What tools cost where a result at the end takes them out of the prompt.
+        /// Tokens of tools where a result at the end takes them out of the prompt.
         pub tools_after_result_tokens: Option<u64> = None,
         /// How a call is shown.
         pub call_text: CallText = CallText::Json,
@@ -71,9 +71,9 @@ fields! {
 }
 
 fields! {
-    /// What OpenAI's layout costs besides the rendered text.
+    /// Tokens of OpenAI's layout besides the rendered text.
     pub struct OpenAi {
-        /// Whether gateways that name it by a vendor path call Responses for Chat.
+        /// True if gateways that name it by a vendor path call Responses for Chat.
         pub is_rerouted_by_gateways: bool = false,
         /// The numbers of Chat Completions.
         pub chat: ApiPrices = ApiPrices::default(),
@@ -85,7 +85,7 @@ fields! {
 fields! {
     /// Tokens of one of OpenAI's APIs beside the rendered text: what no rendering explains.
     pub struct ApiPrices {
-        /// Whether tools and schema are appended to a leading system message; else they are a message
+        /// True if tools and schema are appended to a leading system message; else they are a message
         /// of their own.
         pub joins_system: bool = false,
         /// More per request.
@@ -104,19 +104,19 @@ fields! {
         pub schema_with_tools_tokens: i64 = 0,
         /// Without tools, each answer in the history names the output schema: this and the name.
         pub reply_schema_tokens: i64 = 0,
-        /// Whether the answer to come names it too.
+        /// True if the answer to come names it too.
         pub prompt_has_reply_schema: bool = false,
         /// For the tool choice `none`.
         pub none_choice_tokens: i64 = 0,
         /// For a tool choice that names a tool, besides `.name`; 0: nothing at all.
         pub forced_choice_tokens: i64 = 0,
-        /// Whether the tool choice `required` names the tool if there is only one.
+        /// True if the tool choice `required` names the tool if there is only one.
         pub forces_lone_tool: bool = false,
         /// Per call, besides arguments and twice the name.
         pub call_tokens: i64 = 0,
         /// The same for a call in the form of 2023.
         pub legacy_call_tokens: i64 = 0,
-        /// Whether calls and results in the form of 2023 are billed as they are written: the call with
+        /// True if calls and results in the form of 2023 are billed as they are written: the call with
         /// its own name alone, the result with the name of its message.
         pub has_legacy_messages: bool = false,
         /// Per such result, besides its text and name.
@@ -140,7 +140,7 @@ fields! {
 }
 
 fields! {
-    /// What Anthropic's layout costs besides the rendered text and the prices of tools.
+    /// Tokens of Anthropic's layout besides the rendered text and the prices of tools.
     pub struct Anthropic {
         /// A conversation that begins with the assistant.
         pub opening_tokens: i64 = 0,
@@ -150,17 +150,17 @@ fields! {
         pub results_tokens: i64 = 0,
         /// The same if the request forces a call.
         pub forced_results_tokens: i64 = 0,
-        /// What the user says behind results, in place of `message_tokens`.
+        /// Tokens of the user's words behind results, in place of `message_tokens`.
         pub after_results_tokens: i64 = 0,
         /// More for an answer in text right behind results.
         pub answer_tokens: i64 = 0,
-        /// Whether an element stands around the calls of a message.
+        /// True if an element stands around the calls of a message.
         pub encloses_calls: bool = true,
         /// For parallel calls switched off, with a free choice.
         pub no_parallel_calls_tokens: i64 = 0,
         /// The same with a forced choice.
         pub forced_no_parallel_calls_tokens: i64 = 0,
-        /// Whether deferred tools are shown in the list of tools, and again once they are loaded.
+        /// True if deferred tools are shown in the list of tools, and again once they are loaded.
         pub lists_deferred_tools: bool = false,
         /// For citations of documents.
         pub citations_tokens: u64 = 0,
@@ -170,11 +170,11 @@ fields! {
 }
 
 fields! {
-    /// What Gemini's layouts cost besides the rendered text.
+    /// Tokens of Gemini's layouts besides the rendered text.
     pub struct Gemini {
-        /// Whether a result has the id of its call for a name, and is read as JSON.
+        /// True if a result has the id of its call for a name, and is read as JSON.
         pub names_results_by_id: bool = false,
-        /// What happens to signatures of thoughts on calls that are sent back.
+        /// How signatures of thoughts are billed on calls that are sent back.
         pub signatures: ReasoningRule = ReasoningRule::Loop,
     }
 }

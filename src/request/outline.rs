@@ -52,7 +52,7 @@ pub(crate) enum Speaker {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutlinePart<'d> {
     pub(crate) kind: OutlineKind,
-    /// What it was read from; nothing of a call that stands alone.
+    /// The value that it was read from; none for a call that stands alone.
     content: Option<Value<'d>>,
     /// Of a call or a result, where the dialect has one.
     call_id: Option<&'d str>,
@@ -70,7 +70,7 @@ pub(crate) struct MessageOutline<'d> {
 /// The outline of a request.
 #[derive(Debug)]
 pub(crate) struct Outline<'d> {
-    /// What holds its fields; a list of messages has none.
+    /// The object that holds its fields; a list of messages has none.
     pub(crate) fields: Value<'d>,
     /// The field with the messages.
     pub(crate) list_field: &'static str,
@@ -236,7 +236,7 @@ impl<'d> Outline<'d> {
 }
 
 impl MessageOutline<'_> {
-    /// Whether a turn begins here: the user says something, not only a tool.
+    /// True if a turn begins here: the user says something, not only a tool.
     pub(crate) fn is_turn(&self) -> bool {
         let mut parts = self.parts.iter();
         self.speaker == Speaker::User && parts.any(|part| part.kind != OutlineKind::Result)
@@ -264,7 +264,7 @@ impl<'d> OutlinePart<'d> {
         }
     }
 
-    /// Whether it is a file, or the result of a tool with one in it.
+    /// True if it is a file, or the result of a tool with one in it.
     pub(crate) fn has_file(&self) -> bool {
         if self.kind != OutlineKind::Result {
             return self.kind == OutlineKind::File;
@@ -306,7 +306,7 @@ impl<'d> ToolOutline<'d> {
         }
     }
 
-    /// Whether it is defined but not shown to the model before it is searched for.
+    /// True if it is defined but not shown to the model before it is searched for.
     pub(crate) fn is_deferred(self) -> bool {
         let flag = self.item().and_then(|it| it.get("defer_loading"));
         flag.and_then(Value::as_bool) == Some(true)
