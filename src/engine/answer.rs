@@ -1,205 +1,173 @@
 //! The estimate for what was read: the known total, and a count of what is beyond it.
-use super::{Engine, Known, Reading};
 use crate::count::{Counter, last_user_index};
 use crate::engine::bounds::Stratum;
+use crate::engine::cache_points::cache_points;
+use crate::engine::difference::difference;
+use crate::engine::drift::DriftWatch;
 use crate::engine::edited::Edited;
 use crate::engine::estimate::{self, About, Count, Estimate, RequestCount, Source};
+use crate::engine::half_bill::unbilled_tokens;
+use crate::engine::input::Call;
+use crate::engine::lookup::Known;
+use crate::engine::reading::{FAILED_VOCABULARY, Reading};
 use crate::engine::rounds;
 use crate::known::{KnownPrefix, KnownTotal};
 use crate::profile::Quality;
 
-/// Assumed if the user's vocabulary could not count.
-pub(super) const FAILED_VOCABULARY: &str = "failed_vocabulary";
+/// The estimate for what was read, `known` of it known already. Linear in what is not known.
+pub(super) fn estimate_from(reading: &Reading<'_>, known: &Known, watch: &DriftWatch) -> Estimate {
+    counted_estimate(reading, known, watch).0
+}
 
-impl Engine {
-    /// The estimate for what was read, `known` of it known already. Linear in what is not known.
-    pub(super) fn answer(&self, reading: &Reading<'_>, known: &Known) -> Estimate {
-        self.counted_answer(reading, known).0
+/// As [`estimate_from`], with the places that the provider may have cached if `call` wants them.
+pub(super) fn estimate_with_cache_points(
+    reading: &Reading<'_>,
+    known: &Known,
+    watch: &DriftWatch,
+    call: &Call<'_>,
+) -> Estimate {
+    let mut estimate = estimate_from(reading, known, watch);
+    if call.wants_cache_points {
+        estimate.cache_points = Some(Box::new(cache_points(reading, call.provider, known)));
     }
+    estimate
+}
 
-    /// As [`Engine::answer`], with what is counted by [`Engine::count_read`]: at once if nothing is known.
-    pub(super) fn answer_and_count(
-        &self,
-        reading: &Reading<'_>,
-        known: &Known,
-    ) -> (Estimate, RequestCount) {
-        let (estimate, count, counter) = self.counted_answer(reading, known);
-        let request_count = match known.prefix.is_none() && count.edit.is_none() {
-            true => request_count(reading, &counter, count.context_tokens, count.messages),
-            false => self.count_read(reading),
-        };
-        (estimate, request_count)
+/// As [`estimate_from`], with the count of the whole: at once if nothing is known.
+pub(super) fn estimate_and_count(
+    reading: &Reading<'_>,
+    known: &Known,
+    watch: &DriftWatch,
+) -> (Estimate, RequestCount) {
+    let (estimate, count, counter) = counted_estimate(reading, known, watch);
+    let request_count = match known.prefix.is_none() && count.edit.is_none() {
+        true => request_count(reading, &counter, count.context_tokens, count.messages),
+        false => count_whole(reading),
+    };
+    (estimate, request_count)
+}
+
+fn counted_estimate<'r>(
+    reading: &'r Reading<'_>,
+    known: &Known,
+    watch: &DriftWatch,
+) -> (Estimate, Count, Counter<'r>) {
+    let (count, counter) = difference(reading, known.prefix, &known.near, known.learner.as_ref())
+        .unwrap_or_else(|| count_beyond(reading, known.prefix));
+    let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
+    let counted = match &known.learner {
+        Some(learner) if is_learned => learner.corrected(&count.features, count.tokens),
+        _ => count.tokens,
+    };
+    let is_known = count.new_message_count == 0 && !count.has_other_options;
+    let is_exact = is_known && count.known.is_billed();
+    let source = match (known.prefix, count.edit) {
+        (_, Some(_)) => Source::Delta,
+        (None, None) => Source::Estimated,
+        (Some(_), None) if is_exact => Source::Exact,
+        (Some(_), None) => Source::Delta,
+    };
+    let mut estimate = estimate::estimate(reading, &counter, source, &count, counted);
+    if let Some(tokens) = by_other_model(known, &count, &estimate) {
+        let own = estimate;
+        estimate = estimate::estimate(reading, &counter, source, &count, tokens);
+        estimate.low = estimate.low.min(own.low);
+        estimate.high = estimate.high.max(own.high);
+        estimate.assumptions.insert("other_model_bill");
     }
-
-    fn counted_answer<'r>(
-        &'r self,
-        reading: &'r Reading<'_>,
-        known: &Known,
-    ) -> (Estimate, Count, Counter<'r>) {
-        let difference = self.difference(reading, known);
-        let (count, counter) =
-            difference.unwrap_or_else(|| self.count_beyond(reading, known.prefix));
-        let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
-        let counted = match &known.learner {
-            Some(learner) if is_learned => learner.corrected(&count.features, count.tokens),
-            _ => count.tokens,
-        };
-        let is_known = count.new_message_count == 0 && !count.has_other_options;
-        let is_exact = is_known && count.known.is_billed();
-        let source = match (known.prefix, count.edit) {
-            (_, Some(_)) => Source::Delta,
-            (None, None) => Source::Estimated,
-            (Some(_), None) if is_exact => Source::Exact,
-            (Some(_), None) => Source::Delta,
-        };
-        let mut estimate = estimate::estimate(reading, &counter, source, &count, counted);
-        if let Some(tokens) = by_other_model(known, &count, &estimate) {
-            let own = estimate;
-            estimate = estimate::estimate(reading, &counter, source, &count, tokens);
-            estimate.low = estimate.low.min(own.low);
-            estimate.high = estimate.high.max(own.high);
-            estimate.assumptions.insert("other_model_bill");
-        }
-        if counted != count.tokens || count.edit.is_some_and(|edit| edit.is_learned) {
-            estimate.assumptions.insert("learned_correction");
-        }
-        if count.edit.is_some_and(|edit| edit.has_other_history) {
-            estimate.assumptions.insert("edited_history");
-        }
-        if count.edit.is_some_and(|edit| edit.has_other_context) {
-            estimate.assumptions.insert("changed_context");
-        }
-        if count.has_other_options {
-            estimate.assumptions.insert("changed_options");
-        }
-        if source != Source::Exact {
-            self.widen_unsettled(reading, &mut estimate);
-        }
-        if let Some(edited) = reading.edited.as_ref().filter(|_| source != Source::Exact) {
-            widen(edited, &mut estimate);
-        }
-        (estimate, count, counter)
+    if counted != count.tokens || count.edit.is_some_and(|edit| edit.is_learned) {
+        estimate.assumptions.insert("learned_correction");
     }
-
-    /// Tells by `estimate` that its provider has lately begun to count otherwise.
-    fn widen_unsettled(&self, reading: &Reading<'_>, estimate: &mut Estimate) {
-        let tokens = self.unsettled_tokens(reading, estimate.estimated_tokens);
-        if tokens > 0 {
-            estimate.assumptions.insert("changed_provider");
-            estimate.low = estimate.low.saturating_sub(tokens);
-            estimate.high = estimate.high.saturating_add(tokens);
-        }
+    if count.edit.is_some_and(|edit| edit.has_other_history) {
+        estimate.assumptions.insert("edited_history");
     }
-
-    /// What is beyond `prefix`, counted: all, if there is none. Linear in what it counts.
-    pub(super) fn count_beyond<'r>(
-        &'r self,
-        reading: &'r Reading<'_>,
-        prefix: Option<KnownPrefix>,
-    ) -> (Count, Counter<'r>) {
-        let request = &reading.request;
-        let start = prefix.map_or(0, |prefix| prefix.message_count);
-        let without_rounds = prefix.and_then(|_| rounds::without_rounds(&request.messages, start));
-        let ((context_tokens, messages, tally, dropped, new_tokens), counter) =
-            self.counted(reading, |counter| {
-                let context = match prefix {
-                    None => counter.context(request),
-                    Some(_) => 0,
-                };
-                let messages: Vec<u64> = counter.messages(&request.messages, start).collect();
-                let tally = counter.tally();
-                let dropped = dropped_reasoning(reading, counter, prefix);
-                let new_tokens = match &without_rounds {
-                    Some((all, start)) => counter.messages(all, *start).sum::<u64>(),
-                    None => messages.iter().sum(),
-                };
-                (context, messages, tally, dropped, new_tokens)
-            });
-        let tokens = context_tokens + new_tokens;
-        let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
-        if let Some(prefix) = prefix.filter(|prefix| prefix.message_count < request.messages.len())
-        {
-            let unbilled = self.unbilled_tokens(reading, prefix);
-            known.tokens = known.tokens.saturating_add(unbilled);
-            known.derived_tokens = known.derived_tokens.saturating_add(unbilled);
-        }
-        known.tokens = known.tokens.saturating_sub(dropped);
-        let mut has_other_options = false;
-        if prefix.is_some() {
-            (known, has_other_options) = self.with_options(reading, known);
-        }
-        let count = Count {
-            known,
-            tokens,
-            context_tokens,
-            messages,
-            new_message_count: request.messages.len() - start,
-            features: estimate::features(request, prefix.is_none(), start, tokens, tally),
-            tally,
-            dropped_tokens: dropped,
-            has_other_options,
-            edit: None,
-        };
-        (count, counter)
+    if count.edit.is_some_and(|edit| edit.has_other_context) {
+        estimate.assumptions.insert("changed_context");
     }
-
-    /// `known` under the options of what was read, and whether they are others.
-    pub(super) fn with_options(
-        &self,
-        reading: &Reading<'_>,
-        mut known: KnownTotal,
-    ) -> (KnownTotal, bool) {
-        let has_other_options = known.options.digest != reading.options;
-        if has_other_options {
-            let more = self.options_tokens(reading) - known.options.tokens;
-            known.tokens = known.tokens.saturating_add_signed(more);
-            known.derived_tokens = known
-                .derived_tokens
-                .saturating_add(more.unsigned_abs().max(1));
-        }
-        (known, has_other_options)
+    if count.has_other_options {
+        estimate.assumptions.insert("changed_options");
     }
-
-    /// What tool choice, output schema and thinking add to the count of the context.
-    pub(super) fn options_tokens(&self, reading: &Reading<'_>) -> i64 {
-        if reading.options == 0 {
-            return 0;
-        }
-        let without = reading.request.context_without_options();
-        let count = |request| self.counted(reading, |counter| counter.context(request)).0;
-        let (with, without) = (count(&reading.request), count(&without));
-        i64::try_from(with).unwrap_or(i64::MAX) - i64::try_from(without).unwrap_or(i64::MAX)
+    if source != Source::Exact {
+        widen_unsettled(watch, reading, &mut estimate);
     }
+    if let Some(edited) = reading.edited.as_ref().filter(|_| source != Source::Exact) {
+        widen(edited, &mut estimate);
+    }
+    (estimate, count, counter)
+}
 
-    /// What was read, counted here without what is known.
-    pub(super) fn count_read(&self, reading: &Reading<'_>) -> RequestCount {
-        let ((context_tokens, message_tokens), counter) = self.counted(reading, |counter| {
-            let context = counter.context(&reading.request);
-            let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
-            (context, messages)
+/// Widens the bounds of `estimate` if its provider has lately begun to count otherwise.
+fn widen_unsettled(watch: &DriftWatch, reading: &Reading<'_>, estimate: &mut Estimate) {
+    let (provider, tenant) = (
+        (&*reading.profile.name, &*reading.host),
+        &reading.tenant.suffix,
+    );
+    let tokens = watch.unsettled_tokens(provider, tenant, estimate.estimated_tokens);
+    if tokens > 0 {
+        estimate.assumptions.insert("changed_provider");
+        estimate.low = estimate.low.saturating_sub(tokens);
+        estimate.high = estimate.high.saturating_add(tokens);
+    }
+}
+
+/// What is beyond `prefix`, counted: all, if there is none. Linear in what it counts.
+pub(super) fn count_beyond<'r>(
+    reading: &'r Reading<'_>,
+    prefix: Option<KnownPrefix>,
+) -> (Count, Counter<'r>) {
+    let request = &reading.request;
+    let start = prefix.map_or(0, |prefix| prefix.message_count);
+    let without_rounds = prefix.and_then(|_| rounds::without_rounds(&request.messages, start));
+    let ((context_tokens, messages, tally, dropped, new_tokens), counter) =
+        reading.counted(|counter| {
+            let context = match prefix {
+                None => counter.context(request),
+                Some(_) => 0,
+            };
+            let messages: Vec<u64> = counter.messages(&request.messages, start).collect();
+            let tally = counter.tally();
+            let dropped = dropped_reasoning(reading, counter, prefix);
+            let new_tokens = match &without_rounds {
+                Some((all, start)) => counter.messages(all, *start).sum::<u64>(),
+                None => messages.iter().sum(),
+            };
+            (context, messages, tally, dropped, new_tokens)
         });
-        request_count(reading, &counter, context_tokens, message_tokens)
+    let tokens = context_tokens + new_tokens;
+    let mut known = prefix.map_or(KnownTotal::default(), |prefix| prefix.total);
+    if let Some(prefix) = prefix.filter(|prefix| prefix.message_count < request.messages.len()) {
+        let unbilled = unbilled_tokens(reading, prefix);
+        known.tokens = known.tokens.saturating_add(unbilled);
+        known.derived_tokens = known.derived_tokens.saturating_add(unbilled);
     }
+    known.tokens = known.tokens.saturating_sub(dropped);
+    let mut has_other_options = false;
+    if prefix.is_some() {
+        (known, has_other_options) = reading.with_options(known);
+    }
+    let count = Count {
+        known,
+        tokens,
+        context_tokens,
+        messages,
+        new_message_count: request.messages.len() - start,
+        features: estimate::features(request, prefix.is_none(), start, tokens, tally),
+        tally,
+        dropped_tokens: dropped,
+        has_other_options,
+        edit: None,
+    };
+    (count, counter)
+}
 
-    /// What `work` counts, and the counter that it used: with the user's vocabulary for the model
-    /// if there is one that does not fail.
-    pub(super) fn counted<'r, T>(
-        &'r self,
-        reading: &'r Reading<'_>,
-        work: impl Fn(&mut Counter<'r>) -> T,
-    ) -> (T, Counter<'r>) {
-        let (profile, request) = (&*reading.profile, &reading.request);
-        let custom = self.vocabularies.of(&request.model, profile);
-        let key = reading.tenant.memo_key;
-        let mut counter = Counter::new(profile, request, custom, key);
-        let counted = work(&mut counter);
-        if !counter.has_failed() {
-            return (counted, counter);
-        }
-        let mut counter = Counter::new(profile, request, None, key);
-        counter.assume(FAILED_VOCABULARY);
-        (work(&mut counter), counter)
-    }
+/// The whole request counted here, without what is known.
+pub(super) fn count_whole(reading: &Reading<'_>) -> RequestCount {
+    let ((context_tokens, message_tokens), counter) = reading.counted(|counter| {
+        let context = counter.context(&reading.request);
+        let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
+        (context, messages)
+    });
+    request_count(reading, &counter, context_tokens, message_tokens)
 }
 
 fn request_count(
@@ -236,7 +204,7 @@ fn by_other_model(known: &Known, count: &Count, own: &Estimate) -> Option<u64> {
     Stratum::is_guessed(&own.assumptions).then_some(tokens)
 }
 
-/// Tells by `estimate` what the provider does to the request.
+/// Applies to `estimate` the edits that the provider makes to the request.
 fn widen(edited: &Edited, estimate: &mut Estimate) {
     estimate.assumptions.extend(&edited.assumptions);
     estimate.low = estimate.low.saturating_sub(edited.below);
@@ -293,8 +261,4 @@ pub(super) fn turn_reasoning(
     };
     let kept = all[start..].iter();
     left_out + kept.map(|message| counter.reasoning(message)).sum::<u64>()
-}
-
-pub(super) fn signed(tokens: u64) -> i64 {
-    i64::try_from(tokens).unwrap_or(i64::MAX)
 }

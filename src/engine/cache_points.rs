@@ -1,15 +1,16 @@
-//! What a forecast of the provider's cache goes by: identities of the prefixes that it may hold.
+//! Identities of the prefixes that the provider's cache may hold, for a forecast.
 //!
 //! A provider keeps a prefix for one model under one set of options, so the identity of a point is made of
 //! a prefix digest and of these. Nothing here says what is cached: who keeps times and bills decides.
-use super::{Call, Engine, Known, Reading};
+use crate::engine::lookup::Known;
+use crate::engine::reading::Reading;
 use crate::known::digest::Digest;
 use crate::known::sealed::Entry;
 use crate::known::{KnownOptions, KnownTotal};
 use crate::profile::table::Table;
 use crate::request::CacheMark;
 
-/// Points of a request that are told, the deepest of all that there are.
+/// Points of a request that are given, the deepest of all that there are.
 const MAX_POINTS: usize = 24;
 
 /// A prefix that the provider may have cached.
@@ -31,7 +32,7 @@ pub struct CachePoint {
     pub blocks: u64,
 }
 
-/// What a request is to the provider's cache.
+/// The places in a request that matter to the provider's cache.
 ///
 /// ```
 /// use tokenctx::{Alone, Answer, Body, Call, Engine, Settings};
@@ -68,119 +69,99 @@ pub struct CachePoints {
     pub reply: Option<Digest>,
 }
 
-impl Engine {
-    /// What the request that was read is to the provider's cache.
-    pub(super) fn cache_points(
-        &self,
-        reading: &Reading<'_>,
-        call: &Call<'_>,
-        known: &Known,
-    ) -> CachePoints {
-        let Some(options) = &reading.cache else {
-            return CachePoints::default();
-        };
-        let (request, (model, provider)) = (&reading.request, names(reading, call));
-        let messages = &request.messages;
-        let after = options
-            .marks
-            .last()
-            .map_or(messages.len(), |it| it.message_count);
-        let tokens_after_mark = match after < messages.len() {
-            true => {
-                self.counted(reading, |it| it.messages(messages, after).sum())
-                    .0
-            }
-            false => 0,
-        };
-        let context = || self.counted(reading, |it| it.context(request)).0;
-        let marks = options.marks.iter();
-        CachePoints {
-            points: self.points(reading, call),
-            marks: marks
-                .map(|it| (*it, options.blocks_before(it.message_count)))
-                .collect(),
-            tokens_after_mark,
-            context_tokens: known.prefix.is_none().then(context),
-            model,
-            vendor: reading.profile.provider.clone(),
-            provider,
-            has_cached_content: options.has_cached_content,
-            retention_seconds: options.retention_seconds,
-            reply: None,
+/// The places in the request that was read that matter to the provider's cache.
+pub(super) fn cache_points(
+    reading: &Reading<'_>,
+    provider: Option<&str>,
+    known: &Known,
+) -> CachePoints {
+    let Some(options) = &reading.cache else {
+        return CachePoints::default();
+    };
+    let request = &reading.request;
+    let messages = &request.messages;
+    let after = options
+        .marks
+        .last()
+        .map_or(messages.len(), |it| it.message_count);
+    let tokens_after_mark = match after < messages.len() {
+        true => reading.counted(|it| it.messages(messages, after).sum()).0,
+        false => 0,
+    };
+    let context = || reading.counted(|it| it.context(request)).0;
+    let marks = options.marks.iter();
+    let points = points(reading, provider);
+    let (model, provider) = names(reading, provider);
+    CachePoints {
+        points,
+        marks: marks
+            .map(|it| (*it, options.blocks_before(it.message_count)))
+            .collect(),
+        tokens_after_mark,
+        context_tokens: known.prefix.is_none().then(context),
+        model,
+        vendor: reading.profile.provider.clone(),
+        provider,
+        has_cached_content: options.has_cached_content,
+        retention_seconds: options.retention_seconds,
+        reply: None,
+    }
+}
+
+/// Prefixes at whose ends an earlier call may have ended, the deepest last. Linear in the messages.
+pub(super) fn points(reading: &Reading<'_>, provider: Option<&str>) -> Vec<CachePoint> {
+    let Some(options) = &reading.cache else {
+        return Vec::new();
+    };
+    let (model, provider) = names(reading, provider);
+    let [context, all] = identities(reading, &model, &provider);
+    let messages = &reading.request.messages;
+    let count = messages.len();
+    let point = |end: usize| {
+        let identity = if end == 0 { context } else { all };
+        CachePoint {
+            digest: reading
+                .tenant
+                .digester
+                .link(reading.prefixes[end], identity),
+            message_count: end,
+            blocks: options.blocks_before(end),
         }
-    }
+    };
+    let is_answer = |index: usize| messages[index].role == "assistant";
+    let is_marked = |end: usize| options.marks.iter().any(|it| it.message_count == end);
+    let is_border =
+        |end: &usize| *end == count || is_answer(*end) != is_answer(*end - 1) || is_marked(*end);
+    let ends = (1..=count).rev().filter(is_border);
+    let mut points: Vec<_> = ends.take(MAX_POINTS).map(point).collect();
+    points.push(point(0));
+    points.reverse();
+    points
+}
 
-    /// Prefixes at whose ends an earlier call may have ended, the deepest last. Linear in the messages.
-    pub(super) fn points(&self, reading: &Reading<'_>, call: &Call<'_>) -> Vec<CachePoint> {
-        let Some(options) = &reading.cache else {
-            return Vec::new();
-        };
-        let (model, provider) = names(reading, call);
-        let [context, all] = self.identities(reading, &model, &provider);
-        let messages = &reading.request.messages;
-        let count = messages.len();
-        let point = |end: usize| {
-            let identity = if end == 0 { context } else { all };
-            CachePoint {
-                digest: reading
-                    .tenant
-                    .digester
-                    .link(reading.prefixes[end], identity),
-                message_count: end,
-                blocks: options.blocks_before(end),
-            }
-        };
-        let is_answer = |index: usize| messages[index].role == "assistant";
-        let is_marked = |end: usize| options.marks.iter().any(|it| it.message_count == end);
-        let is_border = |end: &usize| {
-            *end == count || is_answer(*end) != is_answer(*end - 1) || is_marked(*end)
-        };
-        let ends = (1..=count).rev().filter(is_border);
-        let mut points: Vec<_> = ends.take(MAX_POINTS).map(point).collect();
-        points.push(point(0));
-        points.reverse();
-        points
-    }
+/// The identity of the prefix that ends with the reply, behind `prefix`.
+pub(super) fn reply_point(reading: &Reading<'_>, points: &CachePoints, prefix: Digest) -> Digest {
+    let [_, all] = identities(reading, &points.model, &points.provider);
+    reading.tenant.digester.link(prefix, all)
+}
 
-    /// The identity of the prefix that ends with the reply, behind `prefix`.
-    pub(super) fn reply_point(
-        &self,
-        reading: &Reading<'_>,
-        points: &CachePoints,
-        prefix: Digest,
-    ) -> Digest {
-        let [_, all] = self.identities(reading, &points.model, &points.provider);
-        reading.tenant.digester.link(prefix, all)
-    }
-
-    /// What a cached prefix belongs to: for what stands before the messages, and for all.
-    fn identities(&self, reading: &Reading<'_>, model: &str, provider: &str) -> [Digest; 2] {
-        let fixed = reading.cache.as_ref().map_or("", |it| &it.fixed);
-        let digester = &reading.tenant.digester;
-        let context = format!("cache\0{model}\0{provider}");
-        let all = format!("{context}\0{:x}\0{fixed}", reading.options);
-        [context, all].map(|it| digester.bytes(it.as_bytes()))
-    }
-
-    /// Packs what is known of a cached prefix for other processes.
-    pub fn seal_cached(&self, digest: Digest, cached: CachedPrefix) -> Vec<u8> {
-        self.sealer.seal(digest, &cached.entry())
-    }
-
-    /// What another process has packed for `digest`; `None` unless it was under the same secret.
-    pub fn open_cached(&self, digest: Digest, sealed: &[u8]) -> Option<CachedPrefix> {
-        CachedPrefix::of_entry(&self.sealer.open(digest, sealed)?)
-    }
+/// The identities of what a cached prefix belongs to: for the context, and for all.
+fn identities(reading: &Reading<'_>, model: &str, provider: &str) -> [Digest; 2] {
+    let fixed = reading.cache.as_ref().map_or("", |it| &it.fixed);
+    let digester = &reading.tenant.digester;
+    let context = format!("cache\0{model}\0{provider}");
+    let all = format!("{context}\0{:x}\0{fixed}", reading.options);
+    [context, all].map(|it| digester.bytes(it.as_bytes()))
 }
 
 /// The model's own name, and who answers.
-fn names(reading: &Reading<'_>, call: &Call<'_>) -> (String, String) {
+fn names(reading: &Reading<'_>, provider: Option<&str>) -> (String, String) {
     let name = Table::bundled().model_name(&reading.request.model);
-    let provider = call.provider.unwrap_or(&name.provider).to_ascii_lowercase();
+    let provider = provider.unwrap_or(&name.provider).to_ascii_lowercase();
     (name.own, provider)
 }
 
-/// A prefix that a provider has cached, as it is told to other processes.
+/// A prefix that a provider has cached, as other processes get it.
 ///
 /// ```
 /// use tokenctx::{CachedPrefix, Digest, Engine, Settings};
@@ -207,7 +188,7 @@ pub struct CachedPrefix {
 const MARK_OF_CACHED: u64 = 1 << 63;
 
 impl CachedPrefix {
-    fn entry(self) -> Entry {
+    pub(super) fn entry(self) -> Entry {
         Entry {
             total: KnownTotal {
                 tokens: self.tokens,

@@ -1,18 +1,14 @@
-//! Estimates by difference: the total of the nearest known conversation, less what was
-//! removed, plus what was added.
-use super::{Engine, Known, Reading};
+//! Estimates by difference: the total of the nearest known conversation, minus the messages that were
+//! removed, plus those that were added.
 use crate::count::{Counter, has_results, last_user_index};
-use crate::engine::answer::{FAILED_VOCABULARY, signed};
 use crate::engine::bounds::{Scope, Stratum, Uncertain};
 use crate::engine::estimate::{self, Count, Edit};
 use crate::engine::learn::{Features, Learner};
+use crate::engine::lookup::LEAST_GAIN_TOKENS;
+use crate::engine::reading::{FAILED_VOCABULARY, Reading, signed};
 use crate::engine::shape::{Overlap, Shape, Sum};
 use crate::known::{KnownPrefix, KnownTotal};
 use std::sync::Arc;
-
-/// If a prefix is known, a difference must save more tokens than this from being counted: a short
-/// message that many conversations have makes none of them near.
-const LEAST_GAIN_TOKENS: u64 = 64;
 
 /// A known conversation that may be nearer to a request than its known prefix.
 struct Near<'k> {
@@ -51,7 +47,7 @@ impl<'k> Near<'k> {
         })
     }
 
-    /// What is not billed yet if all beyond `prefix` is counted.
+    /// Scope, stratum and tokens that are not billed yet if all beyond `prefix` is counted.
     fn beyond(&self, counted: &Counted, prefix: Option<KnownPrefix>) -> (Scope, Stratum, u64) {
         let kept = self.overlap.kept;
         let tokens = counted.added.tokens + kept.tokens;
@@ -64,7 +60,7 @@ impl<'k> Near<'k> {
         (Scope::Whole, stratum, tokens.saturating_add_signed(context))
     }
 
-    /// The answer by difference; what was removed is corrected as text by what was learned.
+    /// The answer by difference; messages that were removed are corrected as text by what was learned.
     fn count(&self, counted: &Counted, learner: Option<&Learner>) -> (Edit, Count) {
         let (total, removed, added) = (self.shape.total, self.overlap.removed, counted.added);
         let features = |sum: Sum| Features {
@@ -117,7 +113,7 @@ impl<'k> Near<'k> {
         (edit, count)
     }
 
-    /// Whether messages were removed or added between others.
+    /// True if messages were removed or added between others.
     fn has_other_history(&self) -> bool {
         let places = self.overlap.places.iter().take(self.shape.messages.len());
         let in_place = places.zip(0..).all(|(place, index)| *place == Some(index));
@@ -125,77 +121,66 @@ impl<'k> Near<'k> {
     }
 }
 
-/// What the difference of a request and a known conversation is counted as.
+/// The counted difference of a request and a known conversation.
 struct Counted {
     added: Sum,
-    /// What stands before the messages, if it may cost another number of tokens now.
+    /// The context (all before the messages), if it may cost another number of tokens now.
     context_tokens: Option<i64>,
-    /// Of what stands before the messages, then and now.
+    /// Of the context, then and now.
     context_stratum: Stratum,
     /// Reasoning that is billed now and was not then, less that which was.
     reasoning_tokens: i64,
 }
 
-impl Engine {
-    /// Known conversations that share enough with what was read beyond the first `start` messages.
-    pub(super) fn near(&self, reading: &Reading<'_>, start: usize, now: f64) -> Vec<Arc<Shape>> {
-        let new = &reading.digests[start..];
-        let mut near = self.with_shapes(|shapes| shapes.near(reading.family, new, now));
-        if start > 0 {
-            near.retain(|shape| shape.shared_at_most(new) > LEAST_GAIN_TOKENS);
-        }
-        near
+/// The count of the changes against the nearest known conversation; `None` if there is none, or if it is
+/// not expected to be nearer to the bill than a count of all beyond the known prefix.
+///
+/// Two things must hold: fewer tokens are added and removed than would be counted, and the bounds of
+/// the difference are no wider than those of the count.
+pub(super) fn difference<'r>(
+    reading: &'r Reading<'_>,
+    prefix: Option<KnownPrefix>,
+    near: &[Arc<Shape>],
+    learner: Option<&Learner>,
+) -> Option<(Count, Counter<'r>)> {
+    let start = prefix.map_or(0, |prefix| prefix.message_count);
+    let near = near
+        .iter()
+        .filter_map(|shape| Near::new(reading, shape, start));
+    let near = near.reduce(|best, it| if it.gain > best.gain { it } else { best })?;
+    let (mut counted, counter) = reading.counted(|counter| counted(reading, &near, counter));
+    if let Some(tokens) = &mut counted.context_tokens {
+        *tokens -= reading.options_tokens();
     }
-
-    /// What changed against the nearest known conversation; `None` if there is none, or if it is
-    /// not expected to be nearer to the bill than a count of all beyond the known prefix.
-    ///
-    /// Two things must hold: fewer tokens are added and removed than would be counted, and the bounds of
-    /// the difference are no wider than those of the count.
-    pub(super) fn difference<'r>(
-        &'r self,
-        reading: &'r Reading<'_>,
-        known: &Known,
-    ) -> Option<(Count, Counter<'r>)> {
-        let start = known.prefix.map_or(0, |prefix| prefix.message_count);
-        let near = known.near.iter();
-        let near = near.filter_map(|shape| Near::new(reading, shape, start));
-        let near = near.reduce(|best, it| if it.gain > best.gain { it } else { best })?;
-        let (mut counted, counter) =
-            self.counted(reading, |counter| counted(reading, &near, counter));
-        if let Some(tokens) = &mut counted.context_tokens {
-            *tokens -= self.options_tokens(reading);
-        }
-        if Stratum::is_guessed(&estimate::assumptions(reading, &counter)) {
-            counted.added.stratum = Stratum::Undetermined;
-            counted.context_stratum = Stratum::Undetermined;
-        }
-        // What is not counted well may be what changed.
-        if near.has_other_context && counted.context_stratum == Stratum::Undetermined {
-            return None;
-        }
-        let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
-        let learner = known.learner.as_ref().filter(|_| is_learned);
-        let (edit, count) = near.count(&counted, learner);
-        let width = |(scope, stratum, uncertain)| {
-            let uncertain = Uncertain::lump(scope, stratum, uncertain);
-            uncertain.width(&reading.profile, reading.is_known_model)
-        };
-        let uncertain = count.tokens.saturating_add(count.known.derived_tokens);
-        let by_difference = width((edit.scope(), edit.stratum, uncertain));
-        if by_difference > width(near.beyond(&counted, known.prefix)) {
-            return None;
-        }
-        let (known, has_other_options) = self.with_options(reading, count.known);
-        let edit = Some(edit);
-        let count = Count {
-            known,
-            has_other_options,
-            edit,
-            ..count
-        };
-        Some((count, counter))
+    if Stratum::is_guessed(&estimate::assumptions(reading, &counter)) {
+        counted.added.stratum = Stratum::Undetermined;
+        counted.context_stratum = Stratum::Undetermined;
     }
+    // What is not counted well may be what changed.
+    if near.has_other_context && counted.context_stratum == Stratum::Undetermined {
+        return None;
+    }
+    let is_learned = !counter.assumptions().contains(FAILED_VOCABULARY);
+    let learner = learner.filter(|_| is_learned);
+    let (edit, count) = near.count(&counted, learner);
+    let width = |(scope, stratum, uncertain)| {
+        let uncertain = Uncertain::lump(scope, stratum, uncertain);
+        uncertain.width(&reading.profile, reading.is_known_model)
+    };
+    let uncertain = count.tokens.saturating_add(count.known.derived_tokens);
+    let by_difference = width((edit.scope(), edit.stratum, uncertain));
+    if by_difference > width(near.beyond(&counted, prefix)) {
+        return None;
+    }
+    let (known, has_other_options) = reading.with_options(count.known);
+    let edit = Some(edit);
+    let count = Count {
+        known,
+        has_other_options,
+        edit,
+        ..count
+    };
+    Some((count, counter))
 }
 
 /// Counts what was added, and what else costs another number of tokens now.

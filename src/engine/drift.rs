@@ -9,8 +9,10 @@
 //!
 //! Only requests of which nothing was known are looked at: in a difference of two bills what is constant
 //! is gone, and calls of one conversation say the same thing again.
+use crate::engine::guarded::Guarded;
 use lru::LruCache;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Least share of bills that are surprises in one direction while nothing has changed.
 const USUAL_SHARE: f64 = 0.12;
@@ -137,7 +139,7 @@ struct Sum {
 
 /// Bills of all profiles, bounded.
 #[derive(Debug)]
-pub(super) struct Watch {
+struct Watch {
     series: LruCache<(String, String), Series>,
     usual: LruCache<(u64, u64), Usual>,
     /// The last of the numbers that tell series and runs apart.
@@ -157,11 +159,7 @@ impl Default for Watch {
 impl Watch {
     /// Looks at one bill; the change that it shows to have happened, if it does, with the tenants whose
     /// bills have shown it.
-    pub(super) fn observe(
-        &mut self,
-        seen: &Observation,
-        unix_seconds: u64,
-    ) -> Option<(Drift, Vec<String>)> {
+    fn observe(&mut self, seen: &Observation, unix_seconds: u64) -> Option<(Drift, Vec<String>)> {
         let key = (seen.profile.clone(), seen.host.clone());
         let numbers = &mut self.numbers;
         let series = self.series.get_or_insert_mut(key, || Series {
@@ -216,7 +214,7 @@ impl Watch {
 
     /// What has changed lately at a host with a profile, as tokens of a count of `counted`; 0 for a tenant
     /// whose own bills have not shown it.
-    pub(super) fn unsettled_tokens(
+    fn unsettled_tokens(
         &mut self,
         (profile, host): (&str, &str),
         tenant: &str,
@@ -235,18 +233,62 @@ impl Watch {
     }
 
     /// Whether bounds are wider anywhere.
-    pub(super) fn is_unsettled(&self) -> bool {
+    fn is_unsettled(&self) -> bool {
         let mut all = self.series.iter().map(|(_, series)| series);
         all.any(|it| it.last.is_some() && it.bills_since < UNSETTLED_BILLS)
     }
 
     /// The last change of each profile at each host.
-    pub(super) fn drifts(&self) -> impl Iterator<Item = &Drift> {
+    fn drifts(&self) -> impl Iterator<Item = &Drift> {
         self.series.iter().filter_map(|(_, it)| it.last.as_ref())
     }
+}
 
-    pub(super) fn clear(&mut self) {
-        *self = Watch::default();
+/// A [`Watch`] that threads share.
+#[derive(Debug, Default)]
+pub(super) struct DriftWatch {
+    watch: Guarded<Watch>,
+    /// True if a provider has lately changed how it counts. Mostly none has, and the lock is not needed then.
+    is_unsettled: AtomicBool,
+}
+
+impl DriftWatch {
+    /// As [`Watch::observe`].
+    pub(super) fn observe(
+        &self,
+        seen: &Observation,
+        unix_seconds: u64,
+    ) -> Option<(Drift, Vec<String>)> {
+        self.watch.with(|watch| {
+            let change = watch.observe(seen, unix_seconds);
+            self.is_unsettled
+                .store(watch.is_unsettled(), Ordering::Relaxed);
+            change
+        })
+    }
+
+    /// As [`Watch::unsettled_tokens`].
+    pub(super) fn unsettled_tokens(
+        &self,
+        provider: (&str, &str),
+        tenant: &str,
+        counted: u64,
+    ) -> u64 {
+        if !self.is_unsettled.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.watch
+            .with(|watch| watch.unsettled_tokens(provider, tenant, counted))
+    }
+
+    /// The last change of each profile at each host.
+    pub(super) fn drifts(&self) -> Vec<Drift> {
+        self.watch.with(|watch| watch.drifts().cloned().collect())
+    }
+
+    pub(super) fn clear(&self) {
+        self.watch.with(|watch| *watch = Watch::default());
+        self.is_unsettled.store(false, Ordering::Relaxed);
     }
 }
 

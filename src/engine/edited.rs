@@ -1,34 +1,34 @@
-//! What the provider does to a request before it bills it, done to what was read.
+//! Edits that the provider makes to a request before it bills it, made to the request that was read.
 //!
 //! Known prefixes are of what the model sees, so the messages are changed before they are hashed: a total
-//! that was billed for a cleared conversation is never taken for one that was not. Whether a trigger is
-//! reached is told by a count of the whole; where its bounds do not decide, both answers are within the
+//! that was billed for a cleared conversation is never taken for one that was not. A count of the whole says
+//! whether a trigger is reached; where its bounds do not decide, both answers are within the
 //! bounds of the estimate, and the bill is remembered as one that may be off by the difference.
-use super::Engine;
 use crate::bpe::MemoKey;
 use crate::count::{Counter, TextCounter};
 use crate::engine::bounds::{Scope, Uncertain};
 use crate::profile::{ModelLimits, Profile};
-use crate::request::{ContextEdit, Message, Request, Trigger, clear_thinking, tool_uses};
+use crate::request::{
+    ClearToolUses, ContextEdit, Message, Request, Trigger, clear_thinking, tool_uses,
+};
 
-/// What a result that was cleared may cost more or less than what is assumed.
+/// The placeholder of a cleared result may cost so many tokens more or less than is assumed.
 const PLACEHOLDER_SLACK_TOKENS: u64 = 12;
 
-/// A trigger is close within the bounds and this part of a count more: the bounds hold for nine of ten.
-const TRIGGER_MARGIN: u64 = 50;
+/// A trigger is close within the bounds and this share of a count more: the bounds hold for nine of ten.
+const TRIGGER_MARGIN_PERCENT: u64 = 2;
 
-/// What was done to a request.
+/// The edits of one request, and what they make uncertain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Edited {
-    /// What is assumed.
     pub(super) assumptions: Vec<&'static str>,
-    /// The bill may be so much lower than the bounds say.
+    /// The bill may be lower than the bounds by this.
     pub(super) below: u64,
-    /// And so much higher.
+    /// The bill may be higher than the bounds by this.
     pub(super) above: u64,
-    /// What the bill may be off by, if it was not known whether something was cleared.
+    /// Tokens that the bill may be off by, if it was not known whether something was cleared.
     pub(super) uncertain_tokens: u64,
-    /// The provider drops what is beyond this.
+    /// The provider drops all beyond this many tokens.
     pub(super) truncated_at: Option<u64>,
 }
 
@@ -40,121 +40,130 @@ struct Size {
     high: u64,
 }
 
+/// Does to `request` what its provider would do; `None` if it is asked for nothing. Counts the whole of the
+/// request for each thing that it is asked for.
+pub(super) fn edited(
+    request: &mut Request<'_>,
+    sizer: Sizer<'_>,
+    limits: &ModelLimits,
+) -> Option<Edited> {
+    let edits = std::mem::take(&mut request.edits);
+    if edits.is_empty() {
+        return None;
+    }
+    let mut edited = Edited::default();
+    for edit in &edits {
+        match edit {
+            ContextEdit::ClearToolUses(edit) => edited.clear_tool_uses(request, edit, &sizer),
+            ContextEdit::ClearThinking { kept_turns } => {
+                edited.clear_thinking(request, *kept_turns, &sizer);
+            }
+            // The summary is not known, so the bill may be anything below the count.
+            ContextEdit::Compact { trigger_tokens }
+                if sizer.size(request).high > *trigger_tokens =>
+            {
+                edited.assumptions.push("server_compaction");
+                edited.below = u64::MAX;
+            }
+            ContextEdit::Compact { .. } => {}
+            ContextEdit::Truncate => {
+                edited.truncated_at = limits.max_input_tokens.or(limits.window_tokens);
+            }
+        }
+    }
+    request.edits = edits;
+    Some(edited)
+}
+
 impl Edited {
-    /// Whether what is billed may be less or more than a count of what is left.
+    /// True if the bill may be less or more than a count of the messages that are left.
     pub(super) fn is_unsure(&self) -> bool {
         self.below > 0 || self.above > 0
     }
-}
 
-impl Engine {
-    /// Does to `request` what its provider would do; `None` if it is asked for nothing. Counts the whole
-    /// of the request for each thing that it is asked for.
-    pub(super) fn edited(
-        &self,
-        request: &mut Request<'_>,
-        resolved: (&Profile, bool, &ModelLimits),
-        memo_key: MemoKey,
-    ) -> Option<Edited> {
-        let (profile, is_known_model, limits) = resolved;
-        let edits = std::mem::take(&mut request.edits);
-        if edits.is_empty() {
-            return None;
+    /// Clears results of tools if the trigger is reached by the count. Where the bounds of the count do not
+    /// decide it, the bill may be that of the other case, so the bounds are widened to hold both.
+    fn clear_tool_uses<'d>(
+        &mut self,
+        request: &mut Request<'d>,
+        edit: &ClearToolUses<'d>,
+        sizer: &Sizer<'_>,
+    ) {
+        let before = sizer.size(request);
+        let mut messages = request.messages.clone();
+        let count = edit.clear(&mut messages);
+        let (is_reached, is_uncertain) = match edit.trigger {
+            Trigger::Tokens(tokens) => (
+                before.tokens > tokens,
+                before.low <= tokens && tokens < before.high,
+            ),
+            Trigger::ToolUses(uses) => (tool_uses(&messages) > uses, false),
+        };
+        if count == 0 || !(is_reached || is_uncertain) {
+            return;
         }
-        let mut edited = Edited::default();
-        for edit in &edits {
-            let size = || self.size(request, profile, is_known_model, memo_key);
-            match edit {
-                ContextEdit::ClearToolUses(edit) => {
-                    let before = size();
-                    let mut messages = request.messages.clone();
-                    let count = edit.clear(&mut messages);
-                    let is_uncertain = match edit.trigger {
-                        Trigger::Tokens(tokens) => before.low <= tokens && tokens < before.high,
-                        Trigger::ToolUses(_) => false,
-                    };
-                    let is_reached = match edit.trigger {
-                        Trigger::Tokens(tokens) => before.tokens > tokens,
-                        Trigger::ToolUses(uses) => tool_uses(&messages) > uses,
-                    };
-                    if count == 0 || !(is_reached || is_uncertain) {
-                        continue;
-                    }
-                    let kept = std::mem::replace(&mut request.messages, messages);
-                    let after = self.size(request, profile, is_known_model, memo_key);
-                    let saved = before.tokens.saturating_sub(after.tokens);
-                    if is_uncertain {
-                        edited.uncertain_tokens += saved;
-                    }
-                    if !is_reached || saved < edit.least_tokens {
-                        request.messages = kept;
-                        edited.below += if is_uncertain { saved } else { 0 };
-                    } else {
-                        edited.below += count * PLACEHOLDER_SLACK_TOKENS;
-                        edited.above += count * PLACEHOLDER_SLACK_TOKENS;
-                        edited.above += if is_uncertain { saved } else { 0 };
-                    }
-                    edited.assumptions.push("cleared_tool_uses");
-                }
-                ContextEdit::ClearThinking { kept_turns } => {
-                    let kept = *kept_turns;
-                    if kept.is_some_and(|kept| clear_thinking(&mut request.messages, kept)) {
-                        edited.assumptions.push("cleared_thinking");
-                    }
-                    let more = self.kept_thinking(request, profile, memo_key);
-                    if more > 0 && kept != Some(1) {
-                        edited.assumptions.push("kept_thinking");
-                        edited.above += more;
-                    }
-                }
-                ContextEdit::Compact { trigger_tokens } if size().high > *trigger_tokens => {
-                    edited.assumptions.push("server_compaction");
-                    edited.below = u64::MAX;
-                }
-                ContextEdit::Compact { .. } => {}
-                ContextEdit::Truncate => {
-                    edited.truncated_at = limits.max_input_tokens.or(limits.window_tokens);
-                }
-            }
+        let kept = std::mem::replace(&mut request.messages, messages);
+        let saved = before.tokens.saturating_sub(sizer.size(request).tokens);
+        let doubtful = if is_uncertain { saved } else { 0 };
+        self.uncertain_tokens += doubtful;
+        if !is_reached || saved < edit.least_tokens {
+            request.messages = kept;
+            self.below += doubtful;
+        } else {
+            self.below += count * PLACEHOLDER_SLACK_TOKENS;
+            self.above += count * PLACEHOLDER_SLACK_TOKENS + doubtful;
         }
-        request.edits = edits;
-        Some(edited)
+        self.assumptions.push("cleared_tool_uses");
     }
 
-    fn size(
-        &self,
-        request: &Request<'_>,
-        profile: &Profile,
-        is_known_model: bool,
-        key: MemoKey,
-    ) -> Size {
-        let mut counter = Counter::new(profile, request, self.custom(request, profile), key);
+    /// Clears thinking of all but the last `kept` turns. The thinking that is left may be billed, although the
+    /// profile takes it for dropped at a new turn.
+    fn clear_thinking(&mut self, request: &mut Request<'_>, kept: Option<u64>, sizer: &Sizer<'_>) {
+        if kept.is_some_and(|kept| clear_thinking(&mut request.messages, kept)) {
+            self.assumptions.push("cleared_thinking");
+        }
+        let more = sizer.thinking(request);
+        if more > 0 && kept != Some(1) {
+            self.assumptions.push("kept_thinking");
+            self.above += more;
+        }
+    }
+}
+
+/// Counts whole requests for the triggers of edits.
+pub(super) struct Sizer<'p> {
+    pub profile: &'p Profile,
+    pub is_known_model: bool,
+    /// The user's vocabulary for the model.
+    pub custom: Option<&'p dyn TextCounter>,
+    pub memo_key: MemoKey,
+}
+
+impl Sizer<'_> {
+    fn size(&self, request: &Request<'_>) -> Size {
+        let mut counter = self.counter(request);
         let context = counter.context(request);
         let messages: u64 = counter.messages(&request.messages, 0).sum();
         let tokens = context.saturating_add(messages);
         let (assumptions, tally) = (counter.assumptions(), counter.tally());
         let uncertain = Uncertain::of(Scope::Whole, request, 0, assumptions, &tally, tokens);
-        let (low, high) = uncertain.interval(profile, is_known_model, tokens);
-        let more = tokens / TRIGGER_MARGIN;
+        let (low, high) = uncertain.interval(self.profile, self.is_known_model, tokens);
+        let margin = tokens / (100 / TRIGGER_MARGIN_PERCENT);
         Size {
             tokens,
-            low: low.saturating_sub(more),
-            high: high.saturating_add(more),
+            low: low.saturating_sub(margin),
+            high: high.saturating_add(margin),
         }
     }
 
-    fn custom<'e>(
-        &'e self,
-        request: &Request<'_>,
-        profile: &Profile,
-    ) -> Option<&'e dyn TextCounter> {
-        self.vocabularies.of(&request.model, profile)
-    }
-
-    /// Thinking that the profile takes for dropped at a new turn.
-    fn kept_thinking(&self, request: &Request<'_>, profile: &Profile, key: MemoKey) -> u64 {
-        let mut counter = Counter::new(profile, request, self.custom(request, profile), key);
+    /// Tokens of all thinking.
+    fn thinking(&self, request: &Request<'_>) -> u64 {
+        let mut counter = self.counter(request);
         let reasoning = |message: &Message<'_>| counter.reasoning(message);
         request.messages.iter().map(reasoning).sum()
+    }
+
+    fn counter(&self, request: &Request<'_>) -> Counter<'_> {
+        Counter::new(self.profile, request, self.custom, self.memo_key)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! OpenAI and Azure now and then bill a short request to Responses half, rounded down. The same request is
 //! billed in whole too, and so is the next turn: 12 recorded calls of 5 projects, 2026-11.
-use super::{Engine, Reading};
 use crate::engine::estimate;
+use crate::engine::reading::Reading;
 use crate::known::KnownPrefix;
 use crate::profile::Layout;
 use crate::request::{Dialect, Message};
@@ -11,29 +11,27 @@ use crate::request::{Dialect, Message};
 /// The longest half bill that is looked for; the longest recorded one has 71 tokens.
 const MAX_HALF_TOKENS: u64 = 128;
 
-impl Engine {
-    /// What the bill of `prefix` lacks of a sure count of it, if it is exactly half; else 0. Linear in
-    /// the prefix, and nothing is counted if its bill is long.
-    pub(super) fn unbilled_tokens(&self, reading: &Reading<'_>, prefix: KnownPrefix) -> u64 {
-        let (request, total) = (&reading.request, prefix.total);
-        let has_layout = matches!(reading.profile.layout, Layout::OpenAi(..));
-        let is_responses = has_layout && request.dialect == Dialect::OpenAiResponses;
-        let billed = total.tokens.saturating_sub(total.derived_tokens);
-        if !is_responses || billed > MAX_HALF_TOKENS {
-            return 0;
-        }
-        let plain = request.context_without_options();
-        let messages = sent(&request.messages[..prefix.message_count], total.is_billed());
-        let (counted, counter) = self.counted(reading, |counter| {
-            let messages = counter.messages(messages, 0).sum::<u64>();
-            counter.context(&plain).saturating_add(messages)
-        });
-        let whole = counted.saturating_add_signed(total.options.tokens);
-        let is_sure = estimate::assumptions(reading, &counter).is_empty();
-        match is_sure && billed == whole / 2 {
-            true => whole - billed,
-            false => 0,
-        }
+/// Tokens that the bill of `prefix` lacks of a sure count of it, if it is exactly half; else 0. Linear in
+/// the prefix, and nothing is counted if its bill is long.
+pub(super) fn unbilled_tokens(reading: &Reading<'_>, prefix: KnownPrefix) -> u64 {
+    let (request, total) = (&reading.request, prefix.total);
+    let has_layout = matches!(reading.profile.layout, Layout::OpenAi(..));
+    let is_responses = has_layout && request.dialect == Dialect::OpenAiResponses;
+    let billed = total.tokens.saturating_sub(total.derived_tokens);
+    if !is_responses || billed > MAX_HALF_TOKENS {
+        return 0;
+    }
+    let plain = request.context_without_options();
+    let messages = sent(&request.messages[..prefix.message_count], total.is_billed());
+    let (counted, counter) = reading.counted(|counter| {
+        let messages = counter.messages(messages, 0).sum::<u64>();
+        counter.context(&plain).saturating_add(messages)
+    });
+    let whole = counted.saturating_add_signed(total.options.tokens);
+    let is_sure = estimate::assumptions(reading, &counter).is_empty();
+    match is_sure && billed == whole / 2 {
+        true => whole - billed,
+        false => 0,
     }
 }
 

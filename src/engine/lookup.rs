@@ -1,16 +1,28 @@
-//! What an engine knows of a request: its deepest known prefix, what it may be an edit of, its model.
-use super::{Engine, Reading};
-use crate::engine::learn::Learner;
-use crate::engine::shape::Shape;
-use crate::known::KnownPrefix;
+//! The memory of an engine, and what is found in it for a request before it is counted.
+use crate::engine::guarded::Guarded;
+use crate::engine::learn::{Learner, Learners};
+use crate::engine::reading::Reading;
+use crate::engine::shape::{Shape, Shapes};
+use crate::known::{Boundary, KnownPrefix, PrefixStore};
 use std::sync::Arc;
+
+/// If a prefix is known, a difference must save more tokens than this from being counted: a short
+/// message that many conversations have makes none of them near.
+pub(super) const LEAST_GAIN_TOKENS: u64 = 64;
+
+/// What recorded calls have left: totals of prefixes, shapes of conversations, corrections by model.
+pub(super) struct Memory {
+    pub store: PrefixStore,
+    pub shapes: Guarded<Shapes>,
+    pub learners: Guarded<Learners>,
+}
 
 /// What is known of a request before it is counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// Its deepest known prefix.
     pub prefix: Option<KnownPrefix>,
-    /// What was learned about its model.
+    /// The corrections of its model.
     pub learner: Option<Learner>,
     /// Known conversations that it may be a branch or an edit of.
     pub near: Vec<Arc<Shape>>,
@@ -18,55 +30,60 @@ pub(super) struct Known {
     pub other: Option<Arc<Shape>>,
 }
 
-impl Engine {
-    /// What is known of what was read.
-    pub(super) fn known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
-        let prefix = self.store.deepest(&reading.prefixes, now_seconds);
-        self.known_from(reading, prefix, now_seconds)
-    }
-
-    /// As [`Engine::known`], without a trace in the statistics or in what goes first.
-    pub(super) fn peek_known(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
+impl Memory {
+    /// What is known of the request that was read. It counts in no statistics.
+    pub(super) fn find(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
         let prefix = self.store.find(&reading.prefixes, now_seconds);
-        self.known_from(reading, prefix, now_seconds)
-    }
-
-    fn known_from(
-        &self,
-        reading: &Reading<'_>,
-        prefix: Option<KnownPrefix>,
-        now_seconds: f64,
-    ) -> Known {
-        let model = self.model(reading);
         let start = prefix.map_or(0, |prefix| prefix.message_count);
         let near = self.near(reading, start, now_seconds);
-        let is_new = prefix.is_none() && near.is_empty();
         let other = || {
             let families = (reading.family, reading.any_family());
             let digests = &reading.digests;
-            self.with_shapes(|shapes| shapes.of_other_family(families, digests, now_seconds))
+            self.shapes
+                .with(|shapes| shapes.of_other_family(families, digests, now_seconds))
         };
+        let is_new = prefix.is_none() && near.is_empty();
+        let model = reading.learned_name.as_ref();
         Known {
             prefix,
-            learner: model.and_then(|model| self.with_learners(|learners| learners.get(&model))),
+            learner: model.and_then(|model| self.learners.with(|all| all.get(model))),
             near,
             other: is_new.then(other).flatten(),
         }
     }
 
-    /// What is known of what was read before it is recorded: its prefix, and its shape so far.
-    pub(super) fn known_before(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
-        let prefix = self.store.deepest(&reading.prefixes, now_seconds);
-        let digests = prefix.map(|prefix| &reading.digests[..prefix.message_count]);
+    /// The shape of the call that the request goes on from, of which `prefix` is known.
+    pub(super) fn shape_before(
+        &self,
+        reading: &Reading<'_>,
+        prefix: Option<KnownPrefix>,
+    ) -> Option<Arc<Shape>> {
+        let digests = &reading.digests[..prefix?.message_count];
         let (family, context) = (reading.family, reading.prefixes[0]);
-        let shape = digests.and_then(|digests| {
-            self.with_shapes(|shapes| shapes.beginning(family, context, digests))
-        });
-        Known {
-            prefix,
-            learner: None,
-            near: shape.into_iter().collect(),
-            other: None,
+        self.shapes
+            .with(|shapes| shapes.beginning(family, context, digests))
+    }
+
+    /// Makes the totals at `boundaries` of the request known.
+    pub(super) fn keep(&self, reading: &Reading<'_>, boundaries: &[Boundary], now_seconds: f64) {
+        let (tenant, prefixes) = (reading.tenant.number, &reading.prefixes);
+        self.store.record(tenant, prefixes, boundaries, now_seconds);
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&self) {
+        self.shapes.with(Shapes::clear);
+        self.store.clear();
+        self.learners.with(Learners::clear);
+    }
+
+    /// Known conversations that share enough with the request beyond its first `start` messages.
+    fn near(&self, reading: &Reading<'_>, start: usize, now: f64) -> Vec<Arc<Shape>> {
+        let new = &reading.digests[start..];
+        let mut near = self.shapes.with(|all| all.near(reading.family, new, now));
+        if start > 0 {
+            near.retain(|shape| shape.shared_at_most(new) > LEAST_GAIN_TOKENS);
         }
+        near
     }
 }

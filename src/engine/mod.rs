@@ -1,4 +1,4 @@
-//! The engine: what a request will cost, and what a billed call tells about the next one.
+//! The engine: the cost of a request, and the use of a billed call for the next one.
 //!
 //! [`Engine::estimate`] and [`Engine::record`] are the whole story, in order. A body becomes a document, a
 //! request, and one digest for each prefix of its messages. The deepest prefix whose total was billed is
@@ -15,22 +15,20 @@ mod difference;
 mod drift;
 mod edited;
 pub mod estimate;
+mod guarded;
 mod half_bill;
 mod input;
-mod known_tools;
+mod known_body;
 pub mod learn;
 mod lesson;
 mod lookup;
-mod note;
 #[cfg(feature = "python")]
 mod parts;
 mod reading;
-mod resume;
 mod rounds;
 mod settings;
 pub mod shape;
 mod shared;
-mod stand_in;
 mod statistics;
 mod tables;
 
@@ -48,31 +46,26 @@ pub use statistics::{Statistics, UNRECORDED};
 pub use tables::replace_tables;
 
 use crate::Error;
-use crate::count::{Counter, Vocabularies};
-use crate::json::{Document, Limits};
-use crate::known::digest::{Digest, Digester};
+use crate::json::Limits;
+use crate::known::PrefixStore;
+use crate::known::digest::Digest;
 use crate::known::export::{self, ExportError};
-use crate::known::fingerprint::Kind;
-use crate::known::sealed::Sealer;
-use crate::known::tenant::Tenant;
-use crate::known::{Boundary, PrefixStore};
-use crate::profile::table::Table;
-use crate::request::{Message, read_reply};
-use drift::Watch;
-use known_tools::KnownTools;
-use learn::{Learner, Learners};
-use lesson::{CallLesson, Reply};
-use lookup::Known;
-use reading::Reading;
-use resume::{Begun, BodyPrefix, BodyPrefixes};
-use shape::Shapes;
-use shared::wanted_prefixes;
-use stand_in::{StandIns, message_digests, message_ranges};
+use crate::request::read_reply;
+use answer::{count_whole, estimate_and_count, estimate_with_cache_points};
+use cache_points::reply_point;
+use drift::DriftWatch;
+use guarded::Guarded;
+use known_body::beginning::BodyPrefix;
+use known_body::layout::BodyLayout;
+use known_body::{KnownBody, RecordedBodies, body_prefix, known_bodies};
+use learn::Learner;
+use lesson::{CallLesson, Reply, lesson_of};
+use lookup::{Known, Memory};
+use reading::{Reader, Reading};
+use shape::{Shape, Shapes};
+use shared::{Sharing, wanted_prefixes};
 use statistics::Counters;
-use std::borrow::Cow;
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Estimates and records. Safe to share between threads.
 ///
@@ -92,23 +85,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// # Ok::<(), tokenctx::Error>(())
 /// ```
 pub struct Engine {
-    digester: Digester,
-    sealer: Sealer,
-    method: Method,
-    vocabularies: Vocabularies,
-    is_learning: bool,
-    table: Cow<'static, Table>,
-    store: PrefixStore,
-    learners: Mutex<Learners>,
-    watch: Mutex<Watch>,
-    /// Whether a provider has lately changed how it counts; the watch has which.
-    is_unsettled: AtomicBool,
-    body_prefixes: Mutex<BodyPrefixes>,
-    shapes: Mutex<Shapes>,
+    reader: Reader,
+    memory: Memory,
+    bodies: RecordedBodies,
+    watch: DriftWatch,
+    sharing: Sharing,
     counters: Counters,
 }
 
-/// What an engine says of a request.
+/// The answer of an engine for a request.
 ///
 /// ```
 /// # use tokenctx::{Alone, Answer, Body, Call, Engine, Settings};
@@ -123,9 +108,9 @@ pub struct Engine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all are estimates")]
 pub enum Answer {
-    /// What it will cost.
+    /// Its cost.
     Estimate(Estimate),
-    /// Others may know more than this process: what to ask them for.
+    /// A question to others, who may know more than this process.
     Wanted(Wanted),
 }
 
@@ -144,17 +129,17 @@ pub enum Answer {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What the request would have been estimated at before.
+    /// The estimate that the request would have had before.
     pub expected: Estimate,
-    /// Why its reply is not known with it, if one was given.
+    /// The reason why its reply is not known with it, if one was given.
     pub reply_fault: Option<ReplyFault>,
-    /// What other processes may take over, if the call wants it.
+    /// Entries that other processes may take over, if the call wants them.
     pub entries: Vec<SharedEntry>,
     /// The change of the provider that its bill has shown, if it was the one to do so.
     pub drift: Option<Drift>,
 }
 
-/// Why a call is recorded without its reply.
+/// The reason why a call is recorded without its reply.
 ///
 /// ```
 /// assert_eq!(tokenctx::ReplyFault::WithoutOutput.name(), "reply_without_output");
@@ -165,7 +150,7 @@ pub enum ReplyFault {
     Unreadable,
     /// JSON in which there is no answer, or more than one.
     NotUnderstood,
-    /// The usage has no output: what the reply adds is not known.
+    /// The usage has no output, so the tokens of the reply are not known.
     WithoutOutput,
 }
 
@@ -193,26 +178,27 @@ impl Engine {
     /// An engine that knows nothing; engines of equal `secret` make equal digests.
     pub fn new(secret: &[u8], settings: Settings) -> Engine {
         tables::read_tables();
-        let (ttl, shapes_bytes) = (settings.ttl_seconds, settings.shapes_bytes);
+        let ttl = settings.ttl_seconds;
+        let store = PrefixStore::new(settings.capacity_bytes, ttl);
+        let shapes = Shapes::new(settings.shapes_bytes, ttl);
+        let bodies = RecordedBodies::new(settings.body_prefixes_bytes);
+        let reader = Reader::new(secret, settings);
         Engine {
-            digester: Digester::new(secret),
-            sealer: Sealer::new(secret),
-            is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
-            method: settings.method,
-            vocabularies: settings.vocabularies,
-            table: settings.table,
-            store: PrefixStore::new(settings.capacity_bytes, ttl),
-            learners: Mutex::default(),
-            watch: Mutex::default(),
-            is_unsettled: AtomicBool::new(false),
-            body_prefixes: Mutex::new(BodyPrefixes::new(settings.body_prefixes_bytes)),
-            shapes: Mutex::new(Shapes::new(shapes_bytes, ttl)),
+            memory: Memory {
+                store,
+                shapes: Guarded::new(shapes),
+                learners: Guarded::default(),
+            },
+            bodies,
+            watch: DriftWatch::default(),
+            sharing: Sharing::new(secret, &reader.digester),
             counters: Counters::default(),
+            reader,
         }
     }
 
-    /// The input tokens that `body` will be billed for; or, if another process may know more, what to ask
-    /// for: at most `wanted` prefixes. Linear in the body; what is known of it is not counted.
+    /// The input tokens that `body` will be billed for; or, if another process may know more, the question
+    /// for it: at most `wanted` prefixes. Linear in the body; the part of it that is known is not counted.
     ///
     /// Fails for text that is no JSON or beyond a limit; no content of a JSON value fails.
     pub fn estimate<H: Host>(
@@ -222,34 +208,47 @@ impl Engine {
         wanted: usize,
         host: &H,
     ) -> Result<Answer, Error> {
-        let tenant = self.tenant(call.tenant);
-        // 1. A body that begins as a recorded one is read from where it goes on; of one with recorded
-        // messages, only others are read.
-        let resumed = self.resumed_estimate(body, call, &tenant, wanted, host);
-        let resumed = resumed.or_else(|| self.standing_estimate(body, call, &tenant, wanted, host));
-        let answer = match resumed {
-            Some(estimate) => Answer::Estimate(estimate),
-            None => host.detached(body.byte_count(), || {
-                body.read(|document| {
-                    // 2. The request, and the digests of its prefixes.
-                    let reading = self.read(document, call, &tenant)?;
-                    // 3. The deepest prefix whose total is known here, or what to ask others for.
-                    let (known, learned) = H::locked(|| {
-                        let known = self.known(&reading, call.now_seconds);
-                        let is_asked = (wanted > 0).then_some(call.now_seconds);
-                        (
-                            known,
-                            is_asked.and_then(|now| self.ask_learned(&reading, now)),
-                        )
-                    });
-                    Ok(match self.wanted(&reading, &known, call, wanted, learned) {
-                        Some(wanted) => Answer::Wanted(wanted),
-                        // 4. The known total, and a count of what is beyond it.
-                        None => Answer::Estimate(self.told(&reading, &known, call)),
-                    })
+        let tenant = self.reader.tenant(call.tenant);
+        let (digester, now) = (&tenant.digester, call.now_seconds);
+        let max_bytes = Limits::default().max_bytes;
+        let bytes = body.bytes().filter(|it| it.len() <= max_bytes);
+        let prefixes = bytes.map(|it| self.bodies.candidates::<H>(digester, it));
+        let prefixes = prefixes.unwrap_or_default();
+        let answer = host.detached(body.byte_count(), || {
+            // 1. The request, and the digests of its prefixes. Of a body that begins as a recorded one, or that
+            // has recorded messages, only the rest is read.
+            let parts = known_bodies(body, prefixes, digester, call.wants_cache_points);
+            // 2. The deepest prefix whose total is known here. The estimate is that total, and a count of all
+            // beyond it.
+            let part = |part: &KnownBody, reading: &Reading<'_>| {
+                let known = H::locked(|| self.memory.find(reading, now));
+                let is_asked = !wanted_prefixes(reading, &known, wanted).is_empty();
+                let is_enough = !is_asked && part.is_enough(reading, &known);
+                is_enough.then(|| {
+                    self.counters.count_resumed();
+                    Answer::Estimate(self.estimate_from(reading, &known, call))
                 })
-            })?,
-        };
+            };
+            let whole = |reading: &Reading<'_>| {
+                let (known, learned) = H::locked(|| {
+                    let known = self.memory.find(reading, now);
+                    let model = reading.learned_name.as_ref().filter(|_| wanted > 0);
+                    let learners = &self.memory.learners;
+                    let ask = |model| self.sharing.ask_learned(learners, model, now);
+                    (known, model.and_then(|it| ask(it)))
+                });
+                // Others may know more: a question for them.
+                match shared::wanted(reading, &known, call.provider, wanted, learned) {
+                    Some(wanted) => {
+                        self.memory.store.count_lookup(known.prefix);
+                        Answer::Wanted(wanted)
+                    }
+                    None => Answer::Estimate(self.estimate_from(reading, &known, call)),
+                }
+            };
+            let source = (body, call, &tenant);
+            known_body::read(&self.reader, source, parts, &[], part, whole)
+        })?;
         if let Answer::Estimate(estimate) = &answer {
             self.counters.count(estimate.source);
         }
@@ -258,7 +257,7 @@ impl Engine {
 
     /// Remembers that `body` was `billed`, and `reply` its answer: the next turn begins there.
     ///
-    /// `None` if it tells nothing: no input was billed, or there is no message. Linear in both. Fails as
+    /// `None` if nothing can be remembered: no input was billed, or there is no message. Linear in both. Fails as
     /// [`Engine::estimate`] for a body; then nothing is remembered. A reply that cannot be used is none, and the
     /// record says why.
     pub fn record<H: Host>(
@@ -269,49 +268,71 @@ impl Engine {
         call: &Call<'_>,
         host: &H,
     ) -> Result<Option<Record>, Error> {
-        let tenant = self.tenant(call.tenant);
+        let tenant = self.reader.tenant(call.tenant);
+        let (digester, now) = (&tenant.digester, call.now_seconds);
         // 1. The answer as it will come back in the next request.
-        let read_reply = |reply: &Body<'_>| {
-            let read = || reply.read(|it| Ok(self.read_reply(&tenant, &read_reply(it)?)));
-            host.detached(reply.byte_count(), read)
-        };
-        let reply = reply.map(read_reply);
+        let read = |reply: &Body<'_>| reply.read(|it| Ok(Reply::new(digester, &read_reply(it)?)));
+        let reply = reply.map(|reply| host.detached(reply.byte_count(), || read(reply)));
         let reply_fault = ReplyFault::of(reply.as_ref(), billed);
         let reply: Reply = reply.and_then(Result::ok).unwrap_or_default();
-        let Learned {
+        let outcome = host.detached(body.byte_count(), || {
+            // 2. The request. Of a body that begins as a recorded one, or that has recorded messages, only the
+            // rest is read.
+            let layout = body.bytes().map(|bytes| {
+                let matched = self.bodies.match_prefix::<H>(digester, bytes);
+                BodyLayout::new(digester, bytes, matched)
+            });
+            let layout = layout.as_ref();
+            let part = layout.filter(|_| !call.wants_cache_points);
+            let part = part.and_then(|it| KnownBody::without_messages(digester, it));
+            // 3. What was known of it before.
+            let look = |reading: &Reading<'_>| {
+                H::locked(|| {
+                    let known = self.memory.find(reading, now);
+                    let before = self.memory.shape_before(reading, known.prefix);
+                    (known, before)
+                })
+            };
+            // 4. The lesson of the bill. From here on its total is known.
+            let outcome = |reading: &Reading<'_>, known, part: Option<&KnownBody>| {
+                let outcome = self.outcome(reading, known, (billed, &reply), call);
+                let prefix = layout.and_then(|it| body_prefix(it, part, reading));
+                let boundaries = &outcome.lesson.boundaries;
+                H::locked(|| self.memory.keep(reading, boundaries, now));
+                RecordOutcome { prefix, ..outcome }
+            };
+            let partly = |part: &KnownBody, reading: &Reading<'_>| {
+                let known = look(reading);
+                let is_enough = part.is_enough(reading, &known.0);
+                is_enough.then(|| outcome(reading, known, Some(part)))
+            };
+            let whole = |reading: &Reading<'_>| outcome(reading, look(reading), None);
+            let source = (body, call, &tenant);
+            let digests = layout.map(BodyLayout::digests).unwrap_or_default();
+            let parts = part.into_iter();
+            known_body::read(&self.reader, source, parts, &digests, partly, whole)
+        })?;
+        let RecordOutcome {
             root,
             expected,
             lesson,
             prefix,
-        } = host.detached(body.byte_count(), || {
-            let begun = self.begun::<H>(body, &tenant);
-            let known = begun.as_ref().zip(body.bytes());
-            let known = known.and_then(|(it, bytes)| it.ranges(&tenant.digester, bytes));
-            let ranges = known.unwrap_or_else(|| message_ranges(body));
-            let source = (body, begun.as_ref(), &ranges[..]);
-            // 2. The request; of what is known of it, not all is read.
-            let learned = self.standing_lesson::<H>(source, billed, &reply, call, &tenant);
-            if let Some(learned) = learned {
-                return Ok(learned);
-            }
-            body.read(|document| {
-                let reading = self.read_begun(document, call, &tenant, source.1, &ranges)?;
-                Ok(self.learned_of::<H>(&reading, source, None, (billed, &reply), call))
-            })
-        })?;
+        } = outcome;
         let is_known = !lesson.boundaries.is_empty();
         let mut entries = match call.wants_entries {
-            true => self.shared_entries(root, &lesson.boundaries, call.unix_seconds),
+            true => self
+                .sharing
+                .entries(root, &lesson.boundaries, call.unix_seconds),
             false => Vec::new(),
         };
         // 5. What makes later requests quicker to read, and their counts nearer to the bills.
         let mut drift = None;
         H::locked(|| {
             if let (Some(bytes), Some(prefix), true) = (body.bytes(), prefix, is_known) {
-                self.with_body_prefixes(|all| all.record(&tenant.digester, bytes, prefix));
+                self.bodies.record(digester, bytes, prefix);
             }
             let learned;
-            (drift, learned) = self.learn_from(lesson, call);
+            (drift, learned) = lesson.keep(&self.memory, &self.watch, &self.sharing, call);
             entries.extend(learned);
         });
         if !is_known {
@@ -326,64 +347,6 @@ impl Engine {
         }))
     }
 
-    /// What the call tells of a body of known messages; `None` if it must be read in whole.
-    fn standing_lesson<H: Host>(
-        &self,
-        source: Placed<'_, '_>,
-        billed: Billed,
-        reply: &Reply,
-        call: &Call<'_>,
-        tenant: &Tenant,
-    ) -> Option<Learned> {
-        let (body, begun, ranges) = source;
-        let bytes = body.bytes().filter(|_| !call.wants_cache_points)?;
-        let stand_ins = StandIns::new(&tenant.digester, bytes, ranges, begun)?;
-        let document = Document::from_bytes(&stand_ins.text, &Limits::default()).ok()?;
-        let reading = self.read_stand_ins(&document, call, tenant, &stand_ins)?;
-        let known = H::locked(|| self.peek_known(&reading, call.now_seconds));
-        let is_known = known
-            .prefix
-            .is_some_and(|it| stand_ins.stands_for(&reading.request, it));
-        (is_known && known.near.is_empty()).then(|| {
-            self.learned_of::<H>(&reading, source, Some(&stand_ins), (billed, reply), call)
-        })
-    }
-
-    /// What a call tells beyond what was known before: prefixes, shape, lesson. From here on its total is known.
-    fn learned_of<H: Host>(
-        &self,
-        reading: &Reading<'_>,
-        source: Placed<'_, '_>,
-        stand_ins: Option<&StandIns>,
-        (billed, reply): (Billed, &Reply),
-        call: &Call<'_>,
-    ) -> Learned {
-        let now = call.now_seconds;
-        // 3. What it would have been estimated at.
-        let look = || {
-            (
-                self.peek_known(reading, now),
-                self.known_before(reading, now),
-            )
-        };
-        let (known, known_before) = H::locked(look);
-        let mut expected = self.told(reading, &known, call);
-        // 4. What the call tells beyond what was known before.
-        let known = known_before;
-        let lesson = self.lesson_of(reading, &known, billed, reply);
-        if let (Some(points), [_, reply]) = (&mut expected.cache_points, &lesson.boundaries[..]) {
-            points.reply = Some(self.reply_point(reading, points, reply.digest));
-        }
-        let prefix = self.body_prefix(source, stand_ins, reading);
-        H::locked(|| self.keep(reading, &lesson.boundaries, now));
-        Learned {
-            root: reading.root(),
-            expected,
-            lesson,
-            prefix,
-        }
-    }
-
     /// The whole of `body` counted here, message by message, whatever is known of it. Fails as
     /// [`Engine::estimate`].
     pub fn count<H: Host>(
@@ -392,298 +355,237 @@ impl Engine {
         call: &Call<'_>,
         host: &H,
     ) -> Result<RequestCount, Error> {
-        let tenant = self.tenant(call.tenant);
+        let tenant = self.reader.tenant(call.tenant);
         host.detached(body.byte_count(), || {
-            body.read(|document| Ok(self.count_read(&self.read(document, call, &tenant)?)))
+            body.read(|document| {
+                Ok(count_whole(&self.reader.read(
+                    document,
+                    call,
+                    &tenant,
+                    &[],
+                )?))
+            })
         })
     }
 
-    /// What [`Engine::count`] and [`Engine::estimate`] say of `body`, by what is known here. Fails as they do.
+    /// The results of [`Engine::count`] and [`Engine::estimate`] for `body`, by what is known here. Fails as they
+    /// do.
     pub fn count_and_estimate<H: Host>(
         &self,
         body: &Body<'_>,
         call: &Call<'_>,
         host: &H,
     ) -> Result<(RequestCount, Estimate), Error> {
-        let tenant = self.tenant(call.tenant);
-        let (count, estimate) = host.detached(body.byte_count(), || {
+        let tenant = self.reader.tenant(call.tenant);
+        host.detached(body.byte_count(), || {
             body.read(|document| {
-                let reading = self.read(document, call, &tenant)?;
-                let known = H::locked(|| self.known(&reading, call.now_seconds));
-                let (estimate, count) = self.answer_and_count(&reading, &known);
-                Ok((count, estimate))
+                let reading = self.reader.read(document, call, &tenant, &[])?;
+                Ok(self.count_and_estimate_of::<H>(&reading, call))
             })
-        })?;
+        })
+    }
+
+    /// The result of [`Engine::count`] and, if wanted, of [`Engine::estimate`] for `body` by what is known here,
+    /// and its parts. Linear in the body and, for tools, in their number. Fails as they do.
+    #[cfg(feature = "python")]
+    pub fn count_parts<H: Host>(
+        &self,
+        body: &Body<'_>,
+        call: &Call<'_>,
+        wanted: WantedParts<'_>,
+        host: &H,
+    ) -> Result<(RequestCount, Option<Estimate>, CountedParts), Error> {
+        let tenant = self.reader.tenant(call.tenant);
+        host.detached(body.byte_count(), || {
+            body.read(|document| {
+                let reading = self.reader.read(document, call, &tenant, &[])?;
+                let (count, estimate) = match wanted.estimate {
+                    false => (count_whole(&reading), None),
+                    true => {
+                        let (count, estimate) = self.count_and_estimate_of::<H>(&reading, call);
+                        (count, Some(estimate))
+                    }
+                };
+                let parts =
+                    parts::count_parts(&self.reader, document, &reading, &count, call, wanted)?;
+                Ok((count, estimate, parts))
+            })
+        })
+    }
+
+    fn count_and_estimate_of<H: Host>(
+        &self,
+        reading: &Reading<'_>,
+        call: &Call<'_>,
+    ) -> (RequestCount, Estimate) {
+        let known = H::locked(|| self.memory.find(reading, call.now_seconds));
+        self.memory.store.count_lookup(known.prefix);
+        let (estimate, count) = estimate_and_count(reading, &known, &self.watch);
         self.counters.count(estimate.source);
-        Ok((count, estimate))
+        (count, estimate)
     }
 
-    /// The estimate for a body that begins as a recorded one; `None` if it must be read in whole.
-    fn resumed_estimate<H: Host>(
-        &self,
-        body: &Body<'_>,
-        call: &Call<'_>,
-        tenant: &Tenant,
-        wanted: usize,
-        host: &H,
-    ) -> Option<Estimate> {
-        let limits = Limits::default();
-        let bytes = body.bytes().filter(|it| it.len() <= limits.max_bytes)?;
-        let prefixes = self.candidates::<H>(bytes, tenant);
-        if prefixes.is_empty() {
-            return None;
-        }
-        // `None` if it cannot be read so, `Some(None)` if what is read must be read in whole.
-        let told = |prefix: &BodyPrefix, tools: Option<&resume::Placed<'_>>| {
-            let shortened_body = prefix.shortened(bytes, tools);
-            let document = Document::from_bytes(&shortened_body, &limits).ok()?;
-            let tools = tools.map(|(tools, _)| &***tools);
-            let reading = self.read_shortened(&document, call, tenant, prefix, tools)?;
-            let known = H::locked(|| self.known(&reading, call.now_seconds));
-            let is_known = known.prefix.is_some() && known.near.is_empty();
-            let is_told = is_known && wanted_prefixes(&reading, &known, wanted).is_empty();
-            Some(is_told.then(|| self.told(&reading, &known, call)))
-        };
-        let estimate = |prefix: &BodyPrefix| {
-            if !prefix.is_beginning(&tenant.digester, bytes) {
-                return None;
-            }
-            let tools = prefix.tools_in(&tenant.digester, bytes);
-            let tools = tools.filter(|_| !call.wants_cache_points);
-            let short = tools.and_then(|tools| told(prefix, Some(&tools)));
-            short.or_else(|| told(prefix, None)).flatten()
-        };
-        let found = host.detached(bytes.len(), || prefixes.iter().find_map(estimate))?;
-        self.counters.count_resumed();
-        Some(found)
-    }
-
-    /// The estimate for a body of known messages; `None` if it must be read in whole.
-    fn standing_estimate<H: Host>(
-        &self,
-        body: &Body<'_>,
-        call: &Call<'_>,
-        tenant: &Tenant,
-        wanted: usize,
-        host: &H,
-    ) -> Option<Estimate> {
-        let bytes = body.bytes().filter(|_| !call.wants_cache_points)?;
-        let found = host.detached(bytes.len(), || {
-            if !StandIns::are_likely(&tenant.digester, bytes) {
-                return None;
-            }
-            let ranges = message_ranges(body);
-            let stand_ins = StandIns::new(&tenant.digester, bytes, &ranges, None)?;
-            let document = Document::from_bytes(&stand_ins.text, &Limits::default()).ok()?;
-            let reading = self.read_stand_ins(&document, call, tenant, &stand_ins)?;
-            let now = call.now_seconds;
-            let known = H::locked(|| self.peek_known(&reading, now));
-            let is_asked = !wanted_prefixes(&reading, &known, wanted).is_empty();
-            let is_known = known
-                .prefix
-                .is_some_and(|it| stand_ins.stands_for(&reading.request, it));
-            if is_asked || !is_known || !known.near.is_empty() {
-                return None;
-            }
-            let known = H::locked(|| self.known(&reading, now));
-            Some(self.told(&reading, &known, call))
-        })?;
-        self.counters.count_resumed();
-        Some(found)
-    }
-
-    /// How many bytes of `body` go beyond the longest recorded one that it may begin with: all, if there is
+    /// The number of bytes of `body` beyond the longest recorded one that it may begin with: all, if there is
     /// none. It reads little of `body`, so it may be mistaken.
     pub fn new_byte_count<H: Host>(&self, body: &[u8], tenant: Option<&[u8]>) -> usize {
-        let candidates = self.candidates::<H>(body, &self.tenant(tenant));
+        let tenant = self.reader.tenant(tenant);
+        let candidates = self.bodies.candidates::<H>(&tenant.digester, body);
         body.len() - candidates.first().map_or(0, BodyPrefix::len)
-    }
-
-    /// The recorded beginnings that `body` may have, the longest first.
-    fn candidates<H: Host>(&self, body: &[u8], tenant: &Tenant) -> Vec<BodyPrefix> {
-        let find = |ends: Range<usize>| {
-            let keys = resume::keys(&tenant.digester, body, ends);
-            H::locked(|| self.with_body_prefixes(|all| all.candidates(&keys, body)))
-        };
-        let mut found = resume::likely_ends(body).map(find);
-        found.find(|it| !it.is_empty()).unwrap_or_default()
-    }
-
-    /// The recorded beginning that `body` has.
-    fn begun<'k, H: Host>(&self, body: &Body<'_>, tenant: &'k Tenant) -> Option<Begun<'k>> {
-        let bytes = body.bytes()?;
-        let mut all = self.candidates::<H>(bytes, tenant).into_iter();
-        all.find_map(|prefix| prefix.begins(&tenant.digester, bytes))
-    }
-
-    /// The estimate, and what a forecast of the provider's cache goes by if `call` wants it.
-    fn told(&self, reading: &Reading<'_>, known: &Known, call: &Call<'_>) -> Estimate {
-        let mut estimate = self.answer(reading, known);
-        if call.wants_cache_points {
-            estimate.cache_points = Some(Box::new(self.cache_points(reading, call, known)));
-        }
-        estimate
-    }
-
-    /// The beginning of a body that was read as `reading`; `None` if it is not clear. Linear.
-    fn body_prefix(
-        &self,
-        source: Placed<'_, '_>,
-        stand_ins: Option<&StandIns>,
-        reading: &Reading<'_>,
-    ) -> Option<BodyPrefix> {
-        let (body, begun, ranges) = source;
-        let (request, bytes) = (&reading.request, body.bytes()?);
-        let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
-        let is_clear = ranges.len() == request.messages.len() && reading.edited.is_none();
-        let is_plain = request.assumptions.is_empty() && request.edits.is_empty();
-        if !is_clear || !is_plain || has_later_tools {
-            return None;
-        }
-        let end = ranges.last()?.end;
-        let fingerprint = begun.and_then(|it| it.fingerprint(bytes, end));
-        let whole = || {
-            let digester = &reading.tenant.digester;
-            digester.fingerprint(Kind::Body, &bytes[..end])
-        };
-        let fingerprint = fingerprint.unwrap_or_else(whole);
-        let read = (request, &reading.digests[..]);
-        let digester = &reading.tenant.digester;
-        let digests = message_digests(digester, bytes, ranges, read, stand_ins);
-        let tools = self.known_tools(source, reading);
-        let new = |counter: &mut Counter<'_>| {
-            BodyPrefix::new(
-                fingerprint,
-                ranges,
-                request,
-                (&reading.prefixes, &digests),
-                tools.clone(),
-                |message: &Message<'_>| counter.reasoning(message),
-            )
-        };
-        Some(self.counted(reading, new).0?.after(begun))
-    }
-
-    /// The tools of a body that was read as `reading`: those that it has begun with, if they are the same.
-    fn known_tools(
-        &self,
-        (body, begun, ranges): Placed<'_, '_>,
-        reading: &Reading<'_>,
-    ) -> Option<Arc<KnownTools>> {
-        let (request, bytes) = (&reading.request, body.bytes()?);
-        let digester = &reading.tenant.digester;
-        let context = reading.prefixes[0];
-        let old = begun.and_then(|it| it.prefix.tools_in(digester, bytes));
-        match old.filter(|(tools, _)| tools.context == context) {
-            Some((tools, _)) => Some(Arc::clone(tools)),
-            None if reading.options != 0 => None,
-            None => {
-                let family = self.family(request, &reading.profile, reading.is_known_model);
-                let context = (&*family, context, reading.any_family());
-                KnownTools::new(digester, bytes, ranges, request, context).map(Arc::new)
-            }
-        }
-    }
-
-    /// Makes the totals at `boundaries` of what was read known.
-    fn keep(&self, reading: &Reading<'_>, boundaries: &[Boundary], now_seconds: f64) {
-        let (tenant, prefixes) = (reading.tenant.number, &reading.prefixes);
-        self.store.record(tenant, prefixes, boundaries, now_seconds);
-    }
-
-    /// The tenant of this name; all who name none are one.
-    fn tenant(&self, name: Option<&[u8]>) -> Tenant {
-        Tenant::new(&self.digester, name)
     }
 
     /// Number of known prefixes.
     pub fn len(&self) -> usize {
-        self.store.len()
+        self.memory.store.len()
     }
 
-    /// Whether no prefix is known.
+    /// True if no prefix is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
-        self.with_body_prefixes(BodyPrefixes::clear);
-        self.with_shapes(Shapes::clear);
-        self.store.clear();
-        self.with_learners(Learners::clear);
-        self.with_watch(Watch::clear);
-        self.is_unsettled.store(false, Ordering::Relaxed);
+        self.bodies.clear();
+        self.memory.clear();
+        self.watch.clear();
     }
 
-    /// Counts what was not recorded, or without what, under one of [`UNRECORDED`]; whether it is one.
+    /// Counts a call that was not recorded, or not in whole, under one of [`UNRECORDED`]; true if it is one.
     pub fn note(&self, reason: &str) -> bool {
         self.counters.note(reason)
     }
 
-    /// What was asked so far, and what is kept.
+    /// The numbers of questions so far, and of all that is kept.
     pub fn statistics(&self) -> Statistics {
+        let Memory {
+            store,
+            shapes,
+            learners,
+        } = &self.memory;
         let kept = (
-            self.with_shapes(|it| it.len()),
-            self.with_learners(|it| it.iter().count()),
+            shapes.with(|it| it.len()),
+            learners.with(|it| it.iter().count()),
         );
-        self.counters.statistics(self.store.stats(), kept)
+        self.counters.statistics(store.stats(), kept)
     }
 
-    /// What is known as bytes; see [`export::export`].
+    /// The known prefixes as bytes; see [`export::export`].
     pub fn export<H: Host>(&self, now_seconds: f64) -> Vec<u8> {
         let locked = |step: &mut dyn FnMut()| H::locked(step);
-        export::export(&self.store, &self.digester, now_seconds, locked)
+        export::export(
+            &self.memory.store,
+            &self.reader.digester,
+            now_seconds,
+            locked,
+        )
     }
 
     /// Takes over what another engine of the same secret has exported; see [`export::import`].
     pub fn import<H: Host>(&self, bytes: &[u8], now_seconds: f64) -> Result<usize, ExportError> {
         let locked = |step: &mut dyn FnMut()| H::locked(step);
-        export::import(&self.store, &self.digester, bytes, now_seconds, locked)
-    }
-
-    /// What was learned, by model.
-    pub fn learned(&self) -> Vec<(String, Learner)> {
-        let row = |(model, learner): (&str, &Learner)| (model.to_owned(), learner.clone());
-        self.with_learners(|learners| learners.iter().map(row).collect())
-    }
-
-    /// Sets what was learned about a model.
-    pub fn set_learned(&self, model: String, learner: Learner) {
-        self.with_learners(|learners| learners.set(model, learner));
-    }
-
-    /// Runs `action` on what was learned, alone.
-    fn with_learners<T>(&self, action: impl FnOnce(&mut Learners) -> T) -> T {
-        action(&mut self.learners.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Runs `action` on what is watched, alone.
-    fn with_watch<T>(&self, action: impl FnOnce(&mut Watch) -> T) -> T {
-        action(&mut self.watch.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Runs `action` on the beginnings of recorded bodies, alone.
-    fn with_body_prefixes<T>(&self, action: impl FnOnce(&mut BodyPrefixes) -> T) -> T {
-        action(
-            &mut self
-                .body_prefixes
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
+        export::import(
+            &self.memory.store,
+            &self.reader.digester,
+            bytes,
+            now_seconds,
+            locked,
         )
     }
 
-    /// Runs `action` on the shapes of recorded calls, alone.
-    fn with_shapes<T>(&self, action: impl FnOnce(&mut Shapes) -> T) -> T {
-        action(&mut self.shapes.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The corrections of each model.
+    pub fn learned(&self) -> Vec<(String, Learner)> {
+        let row = |(model, learner): (&str, &Learner)| (model.to_owned(), learner.clone());
+        self.memory
+            .learners
+            .with(|learners| learners.iter().map(row).collect())
+    }
+
+    /// Sets the corrections of a model.
+    pub fn set_learned(&self, model: String, learner: Learner) {
+        self.memory
+            .learners
+            .with(|learners| learners.set(model, learner));
+    }
+
+    /// The last change in how it counts of each provider that has shown one.
+    pub fn drifts(&self) -> Vec<Drift> {
+        self.watch.drifts()
+    }
+
+    /// Takes over a total that another process has recorded for `tenant`. False unless `sealed` is
+    /// the entry that was sealed for `digest` under the same secret.
+    pub fn insert(
+        &self,
+        tenant: Option<&[u8]>,
+        digest: Digest,
+        sealed: &[u8],
+        now_seconds: f64,
+        unix_seconds: u64,
+    ) -> bool {
+        let tenant = self.reader.tenant(tenant);
+        let total = self.sharing.open_total(digest, sealed, unix_seconds);
+        total
+            .map(|(total, age_seconds)| {
+                let recorded_seconds = now_seconds - age_seconds;
+                let store = &self.memory.store;
+                store.insert(tenant.number, digest, total, recorded_seconds);
+            })
+            .is_some()
+    }
+
+    /// Takes over the corrections of another process for the model that is [`Wanted`] by `name`, if it has
+    /// learned from more calls. False unless `sealed` was sealed for it under the same secret.
+    pub fn insert_learned(&self, name: Digest, sealed: &[u8]) -> bool {
+        let learner = self.sharing.open_learned(name, sealed);
+        learner
+            .map(|it| {
+                self.memory
+                    .learners
+                    .with(|learners| learners.take(name, it))
+            })
+            .is_some()
+    }
+
+    /// Packs a cached prefix for other processes.
+    pub fn seal_cached(&self, digest: Digest, cached: CachedPrefix) -> Vec<u8> {
+        self.sharing.seal_cached(digest, cached)
+    }
+
+    /// The cached prefix that another process has packed for `digest`; `None` unless it was under the same secret.
+    pub fn open_cached(&self, digest: Digest, sealed: &[u8]) -> Option<CachedPrefix> {
+        self.sharing.open_cached(digest, sealed)
+    }
+
+    /// The estimate by what is `known`; the look-up of it counts in the statistics.
+    fn estimate_from(&self, reading: &Reading<'_>, known: &Known, call: &Call<'_>) -> Estimate {
+        self.memory.store.count_lookup(known.prefix);
+        estimate_with_cache_points(reading, known, &self.watch, call)
+    }
+
+    /// The estimate before a bill, and the lesson of the bill.
+    fn outcome(
+        &self,
+        reading: &Reading<'_>,
+        (known, before): (Known, Option<Arc<Shape>>),
+        (billed, reply): (Billed, &Reply),
+        call: &Call<'_>,
+    ) -> RecordOutcome {
+        let mut expected = self.estimate_from(reading, &known, call);
+        let lesson = lesson_of(reading, known.prefix, before.as_deref(), billed, reply);
+        if let (Some(points), [_, reply]) = (&mut expected.cache_points, &lesson.boundaries[..]) {
+            points.reply = Some(reply_point(reading, points, reply.digest));
+        }
+        RecordOutcome {
+            root: reading.root(),
+            expected,
+            lesson,
+            prefix: None,
+        }
     }
 }
 
-/// A body, the recorded one that it begins with, and where its messages are.
-type Placed<'b, 'k> = (&'b Body<'b>, Option<&'b Begun<'k>>, &'b [Range<usize>]);
-
-/// What a recorded call tells.
-struct Learned {
+/// The outcome of a recorded call.
+struct RecordOutcome {
     root: Digest,
     expected: Estimate,
     lesson: CallLesson,
@@ -693,7 +595,7 @@ struct Learned {
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
-            .field("method", &self.method)
+            .field("method", &self.reader.method)
             .finish_non_exhaustive()
     }
 }

@@ -1,10 +1,10 @@
 //! A request counted part by part: every message once, and what stands around them. For the context window.
-use super::reading::Reading;
-use super::{Call, Engine, Estimate, Host, RequestCount};
 use crate::Error;
 use crate::bpe::MemoKey;
 use crate::encoding::Encoding;
-use crate::engine::input::Body;
+use crate::engine::estimate::RequestCount;
+use crate::engine::input::Call;
+use crate::engine::reading::{Reader, Reading};
 use crate::json::{Builder, Document, Limits, Value};
 use crate::known::tenant::Tenant;
 use crate::profile::ReasoningRule;
@@ -93,42 +93,22 @@ pub struct ToolTokens {
     pub is_deferred: bool,
 }
 
-impl Engine {
-    /// What [`Engine::count`] and, if wanted, [`Engine::estimate`] say of `body` by what is known here, and its
-    /// parts. Linear in the body and, for tools, in their number. Fails as they do.
-    pub fn count_parts<H: Host>(
-        &self,
-        body: &Body<'_>,
-        call: &Call<'_>,
-        wanted: WantedParts<'_>,
-        host: &H,
-    ) -> Result<(RequestCount, Option<Estimate>, CountedParts), Error> {
-        let tenant = self.tenant(call.tenant);
-        let counted = host.detached(body.byte_count(), || {
-            body.read(|document| {
-                let reading = self.read(document, call, &tenant)?;
-                let (estimate, count) = match wanted.estimate {
-                    false => (None, self.count_read(&reading)),
-                    true => {
-                        let known = H::locked(|| self.known(&reading, call.now_seconds));
-                        let (estimate, count) = self.answer_and_count(&reading, &known);
-                        (Some(estimate), count)
-                    }
-                };
-                let outline = Outline::read(document);
-                let mut parts = parts(&outline, &count, wanted, reading.tenant.memo_key);
-                if wanted.categories {
-                    let head = HeadCounter::new(self, &outline, &count, call, &reading);
-                    parts.head = Some(head.count()?);
-                }
-                Ok((count, estimate, parts))
-            })
-        })?;
-        if let Some(estimate) = &counted.1 {
-            self.counters.count(estimate.source);
-        }
-        Ok(counted)
+/// The parts of a request that was `read` from `document` and counted in whole as `count`. Linear in the request
+/// and, for tools, in their number.
+pub(super) fn count_parts<'d>(
+    reader: &'d Reader,
+    document: &'d Document<'_>,
+    reading: &Reading<'d>,
+    count: &RequestCount,
+    call: &Call<'d>,
+    wanted: WantedParts<'_>,
+) -> Result<CountedParts, Error> {
+    let outline = Outline::read(document);
+    let mut parts = parts(&outline, count, wanted, reading.tenant.memo_key);
+    if wanted.categories {
+        parts.head = Some(HeadCounter::new(reader, &outline, count, call, reading).count()?);
     }
+    Ok(parts)
 }
 
 fn parts(
@@ -319,7 +299,7 @@ fn results(
 
 /// What stands around the messages, told apart by counting it with and without.
 struct HeadCounter<'r> {
-    engine: &'r Engine,
+    reader: &'r Reader,
     outline: &'r Outline<'r>,
     context_tokens: u64,
     call: Call<'r>,
@@ -328,7 +308,7 @@ struct HeadCounter<'r> {
 
 impl<'r> HeadCounter<'r> {
     fn new(
-        engine: &'r Engine,
+        reader: &'r Reader,
         outline: &'r Outline<'r>,
         count: &RequestCount,
         call: &Call<'r>,
@@ -336,7 +316,7 @@ impl<'r> HeadCounter<'r> {
     ) -> HeadCounter<'r> {
         let dialect = call.dialect.unwrap_or(count.about.dialect);
         HeadCounter {
-            engine,
+            reader,
             outline,
             context_tokens: count.context_tokens,
             call: Call {
@@ -348,11 +328,11 @@ impl<'r> HeadCounter<'r> {
     }
 
     fn count(&self) -> Result<Head, Error> {
-        let (engine, tools) = (self.engine, self.outline.tools());
+        let tools = self.outline.tools();
         let documents = tools.iter().map(|(_, tool)| tool_document(*tool));
         let documents: Vec<Option<Document<'_>>> = documents.collect::<Result<_, _>>()?;
         let document = self.document(false)?;
-        let mut bare = engine.read(&document, &self.call, self.tenant)?;
+        let mut bare = self.reader.read(&document, &self.call, self.tenant, &[])?;
         let bare_tokens = self.context(&bare);
         let whole = self.context_tokens;
         let without_tools = match tools.is_empty() {
@@ -363,7 +343,7 @@ impl<'r> HeadCounter<'r> {
         let mut framing_tokens = without_tools;
         if fields.any(|(name, _)| SYSTEM_FIELDS.contains(&name)) {
             let document = self.document(true)?;
-            let bare = engine.read(&document, &self.call, self.tenant)?;
+            let bare = self.reader.read(&document, &self.call, self.tenant, &[])?;
             framing_tokens = framing_tokens.min(self.context(&bare));
         }
         let deferred = self.deferred(&tools);
@@ -401,7 +381,7 @@ impl<'r> HeadCounter<'r> {
 
     /// Tokens of all but the messages.
     fn context(&self, reading: &Reading<'_>) -> u64 {
-        let (context_tokens, _) = self.engine.counted(reading, |counter| {
+        let (context_tokens, _) = reading.counted(|counter| {
             let context = counter.context(&reading.request);
             // Without what follows a vocabulary that fails on a message would not have failed here.
             let messages = counter.messages(&reading.request.messages, 0);

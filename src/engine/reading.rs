@@ -1,116 +1,110 @@
-//! What an engine reads of a request before anything is counted: what it is counted with, and who it is.
-use super::{Call, Engine};
+//! A request before anything of it is counted: its profile, and the digests of its prefixes.
 use crate::Error;
-use crate::engine::edited::Edited;
-use crate::engine::known_tools::KnownTools;
-use crate::engine::note::stand_in;
-use crate::engine::resume::{Begun, BodyPrefix};
-use crate::engine::settings::Method;
-use crate::engine::stand_in::StandIns;
+use crate::count::{Counter, TextCounter, Vocabularies};
+use crate::engine::edited::{Edited, Sizer, edited};
+use crate::engine::input::Call;
+use crate::engine::known_body::note::MessageDigest;
+use crate::engine::known_body::tools::KnownTools;
+use crate::engine::settings::{Method, Settings};
 use crate::json::Document;
-use crate::known::digest::Digest;
+use crate::known::KnownTotal;
+use crate::known::digest::{Digest, Digester};
 use crate::known::tenant::Tenant;
 use crate::profile::table::Table;
 use crate::profile::{ModelLimits, Profile};
-use crate::request::{
-    CacheOptions, Clues, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed,
-};
+use crate::request::{CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed};
 use std::borrow::Cow;
-use std::ops::Range;
 
 /// Nothing is learned about a model whose name is longer.
 const MAX_MODEL_BYTES: usize = 200;
 
+/// Assumed if the user's vocabulary could not count.
+pub(super) const FAILED_VOCABULARY: &str = "failed_vocabulary";
+
+/// Reads requests: by the profiles, method and vocabularies of one engine, and under its secret.
+pub(super) struct Reader {
+    pub digester: Digester,
+    pub method: Method,
+    vocabularies: Vocabularies,
+    table: Cow<'static, Table>,
+    is_learning: bool,
+}
+
 /// A request, what it is counted with, and its prefix digests.
 #[derive(Debug)]
 pub(super) struct Reading<'d> {
-    /// What was read.
-    pub(super) request: Request<'d>,
+    pub request: Request<'d>,
     /// The tenant that sends it.
-    pub(super) tenant: Tenant,
-    /// What it is counted with.
-    pub(super) profile: Cow<'d, Profile>,
-    pub(super) is_known_model: bool,
+    pub tenant: Tenant,
+    /// The profile that it is counted with.
+    pub profile: Cow<'d, Profile>,
+    pub is_known_model: bool,
+    /// The user's vocabulary for the model, if there is one.
+    custom: Option<&'d dyn TextCounter>,
+    /// The name under which is learned how the model is billed; `None` if nothing is learned.
+    pub learned_name: Option<String>,
     /// Who answers; empty if that is not known.
-    pub(super) host: String,
-    /// Whether the caller names a provider of whom nothing is known.
-    pub(super) has_ignored_provider: bool,
-    pub(super) limits: ModelLimits,
-    /// What the provider does to the request, if it is asked to.
-    pub(super) edited: Option<Edited>,
-    pub(super) prefixes: Vec<Digest>,
+    pub host: String,
+    /// True if the caller names a provider of whom nothing is known.
+    pub has_ignored_provider: bool,
+    pub limits: ModelLimits,
+    /// The edits that the provider makes, if it is asked to.
+    pub edited: Option<Edited>,
+    pub prefixes: Vec<Digest>,
     /// One for each message.
-    pub(super) digests: Vec<Digest>,
-    /// Identity of what counts depend on.
-    pub(super) family: u64,
-    pub(super) options: u64,
-    /// What it says about caching, if the call wants to know.
-    pub(super) cache: Option<CacheOptions>,
+    pub digests: Vec<Digest>,
+    /// The models that share known totals with this one: all of a profile, or one model of unknown profile.
+    pub family_name: String,
+    /// Identity of the family.
+    pub family: u64,
+    /// Identity of the options; 0 if there are none.
+    pub options: u64,
+    /// The cache markers and options, if the call wants to know.
+    pub cache: Option<CacheOptions>,
     /// Reasoning in messages that were left out behind the first one.
-    pub(super) left_out_reasoning: u64,
+    pub left_out_reasoning: u64,
     /// Identity of what stands before the messages whatever the family, if tools of it were left out.
-    known_context: Option<u64>,
+    pub known_context: Option<u64>,
 }
 
-impl Engine {
-    /// The request in `document`, its profile and its prefix digests. Linear in the request; fails
-    /// only by a limit.
+impl Reader {
+    pub(super) fn new(secret: &[u8], settings: Settings) -> Reader {
+        Reader {
+            digester: Digester::new(secret),
+            is_learning: settings.is_learning && matches!(settings.method, Method::Profile),
+            method: settings.method,
+            vocabularies: settings.vocabularies,
+            table: settings.table,
+        }
+    }
+
+    /// The tenant of this name; all who name none are one.
+    pub(super) fn tenant(&self, name: Option<&[u8]>) -> Tenant {
+        Tenant::new(&self.digester, name)
+    }
+
+    /// The request in `document`, its profile and its prefix digests, of which `known` are known by the places of
+    /// their messages. Linear in the request; fails only by a limit.
     pub(super) fn read<'d>(
         &'d self,
         document: &'d Document<'_>,
         call: &Call<'d>,
         tenant: &Tenant,
+        known: &[Option<MessageDigest>],
     ) -> Result<Reading<'d>, Error> {
         let request = request_in(document, call, tenant)?;
-        Ok(self.read_known(document, request, call, tenant, (0, |_| None), None))
+        Ok(self.identify(document, request, call, tenant, known, None))
     }
 
-    /// As [`Engine::read`], of a body with messages at `ranges` that has `begun` as a recorded one: the
-    /// digests of those messages are known.
-    pub(super) fn read_begun<'d>(
-        &'d self,
-        document: &'d Document<'_>,
-        call: &Call<'d>,
-        tenant: &Tenant,
-        begun: Option<&Begun<'_>>,
-        ranges: &[Range<usize>],
-    ) -> Result<Reading<'d>, Error> {
-        let known = begun.map_or(&[][..], |it| it.digests(ranges));
-        let digest = |index: usize| Some(known.get(index)?.digest);
-        let request = request_in(document, call, tenant)?;
-        let known = (ranges.len(), digest);
-        Ok(self.read_known(document, request, call, tenant, known, None))
-    }
-
-    /// As [`Engine::read`], of a body in which messages stand in for those that are known.
-    pub(super) fn read_stand_ins<'d>(
-        &'d self,
-        document: &'d Document<'_>,
-        call: &Call<'d>,
-        tenant: &Tenant,
-        stand_ins: &StandIns,
-    ) -> Option<Reading<'d>> {
-        let mut request = request_in(document, call, tenant).ok()?;
-        request.messages = stand_ins.between(request.messages, stand_in);
-        let clues = &mut request.evidence.messages;
-        *clues = stand_ins.between(std::mem::take(clues), |_| Clues::default());
-        let known = (stand_ins.len(), |index| stand_ins.digest(index));
-        let tools = stand_ins.tools();
-        let reading = self.read_known(document, request, call, tenant, known, tools);
-        let is_all = reading.request.messages.len() == stand_ins.len();
-        let is_known = tools.is_none() || reading.known_context.is_some();
-        (is_all && is_known && reading.edited.is_none()).then_some(reading)
-    }
-
-    /// As [`Engine::read`], of the `request` in `document`, if `digest` knows those of some of so many messages,
-    /// by their places. If `tools` were left out and it is known who it is with them, it has that identity.
-    fn read_known<'d>(
+    /// As [`Reader::read`], of the `request` in `document`. If `tools` were left out of it and its identity with
+    /// them is known, it has that identity.
+    pub(super) fn identify<'d>(
         &'d self,
         document: &'d Document<'_>,
         mut request: Request<'d>,
         call: &Call<'d>,
         tenant: &Tenant,
-        (message_count, digest): (usize, impl Fn(usize) -> Option<Digest>),
+        known: &[Option<MessageDigest>],
         tools: Option<&KnownTools>,
     ) -> Reading<'d> {
         let tenant = tenant.clone();
@@ -119,36 +113,54 @@ impl Engine {
             .resolve(&request.model, request.dialect, call.provider);
         let is_known_model = resolved.is_known_model;
         let profile = self.profile(resolved.profile);
-        let edited = self.edited(
-            &mut request,
-            (&profile, is_known_model, &resolved.limits),
-            tenant.memo_key,
-        );
-        let family = self.family(&request, &profile, is_known_model);
+        let custom = self.vocabularies.of(&request.model, &profile);
+        let sizer = Sizer {
+            profile: &profile,
+            is_known_model,
+            custom,
+            memo_key: tenant.memo_key,
+        };
+        let edited = edited(&mut request, sizer, &resolved.limits);
+        let family_name = self.family(&request, &profile, is_known_model);
         let digester = &tenant.digester;
         let options = digester.options(&request, profile.hides_tools(&request));
-        let context = digester.context(&family, &request);
+        let context = digester.context(&family_name, &request);
         let tools = tools.filter(|it| it.is_all_but(context, &request, options));
         let context = tools.map_or(context, |it| it.context);
+        // An edit or an assumption may have changed messages, whose texts no longer have the known digests.
         let is_plain = request.assumptions.is_empty() && edited.is_none();
-        let digests = match is_plain && request.messages.len() == message_count {
-            true => digester.messages_but(&request.messages, digest),
+        let digests = match is_plain && request.messages.len() == known.len() {
+            true => digester.messages_but(&request.messages, |it| Some(known[it]?.digest)),
             false => digester.messages(&request.messages).collect(),
         };
         let prefixes = digester.chain(context, digests.iter().copied());
-        let family = digester.bytes(family.as_bytes()).word();
+        let model = self
+            .is_learning
+            .then(|| Table::bundled().model_name(&request.model).own);
+        let model = model.filter(|it| it.len() <= MAX_MODEL_BYTES);
+        let learned_name = model.map(|model| {
+            let custom = custom.map_or_else(String::new, |it| format!("/{}", it.name()));
+            let host = match &*resolved.host {
+                "" => String::new(),
+                host => format!(" at {host}"),
+            };
+            format!("{}/{model}{custom}{host}{}", profile.name, tenant.suffix)
+        });
         Reading {
+            family: digester.bytes(family_name.as_bytes()).word(),
             request,
             tenant,
             profile,
             is_known_model,
+            custom,
+            learned_name,
             host: resolved.host,
             has_ignored_provider: resolved.has_ignored_provider,
             limits: resolved.limits,
             edited,
             prefixes,
             digests,
-            family,
+            family_name,
             options,
             cache: call
                 .wants_cache_points
@@ -156,54 +168,6 @@ impl Engine {
             left_out_reasoning: 0,
             known_context: tools.map(|it| it.any_family),
         }
-    }
-
-    /// As [`Engine::read`], of a body that was shortened by `prefix`, and by `tools`; `None` if what stands
-    /// around the messages is not the same.
-    ///
-    /// The digest of one message stands for all that were left out behind the first one.
-    pub(super) fn read_shortened<'d>(
-        &'d self,
-        document: &'d Document<'_>,
-        call: &Call<'d>,
-        tenant: &Tenant,
-        prefix: &BodyPrefix,
-        tools: Option<&KnownTools>,
-    ) -> Option<Reading<'d>> {
-        let request = request_in(document, call, tenant).ok()?;
-        let mut reading = self.read_known(document, request, call, tenant, (0, |_| None), tools);
-        if tools.is_some() && reading.known_context.is_none() {
-            return None;
-        }
-        let is_same_dialect = prefix.is_told(&reading.request, call.dialect);
-        let is_plain =
-            reading.edited.is_none() && !reading.request.assumptions.contains("dialect_guessed");
-        let is_same = is_plain && is_same_dialect && reading.prefixes[0] == prefix.context;
-        let new = reading.digests.get(1..).filter(|_| is_same)?;
-        let digester = &reading.tenant.digester;
-        let rest = digester.chain(prefix.digest, new.iter().copied());
-        reading.left_out_reasoning = prefix.reasoning_tokens;
-        reading.prefixes.truncate(1);
-        reading.prefixes.extend(rest);
-        Some(reading)
-    }
-
-    /// What shares its constants; `None` if nothing is learned.
-    pub(super) fn model(&self, reading: &Reading<'_>) -> Option<String> {
-        let name = Table::bundled().model_name(&reading.request.model).own;
-        let is_name = name.len() <= MAX_MODEL_BYTES;
-        let custom = self
-            .vocabularies
-            .of(&reading.request.model, &reading.profile);
-        let custom = custom.map(|it| format!("/{}", it.name()));
-        let custom = custom.unwrap_or_default();
-        let suffix = &reading.tenant.suffix;
-        let profile = &reading.profile.name;
-        let host = match &*reading.host {
-            "" => String::new(),
-            host => format!(" at {host}"),
-        };
-        (self.is_learning && is_name).then(|| format!("{profile}/{name}{custom}{host}{suffix}"))
     }
 
     fn profile<'d>(&self, profile: &'d Profile) -> Cow<'d, Profile> {
@@ -224,13 +188,7 @@ impl Engine {
         }
     }
 
-    /// What shares known totals: all models of a profile, or one model of unknown profile.
-    pub(super) fn family(
-        &self,
-        request: &Request<'_>,
-        profile: &Profile,
-        is_known_model: bool,
-    ) -> String {
+    fn family(&self, request: &Request<'_>, profile: &Profile, is_known_model: bool) -> String {
         let mut family = profile.name.clone();
         if !matches!((&self.method, is_known_model), (Method::Profile, true)) {
             family.push('/');
@@ -243,8 +201,8 @@ impl Engine {
     }
 }
 
-/// The request in `document`, whose long media are hashed by what `tenant` knows.
-fn request_in<'d>(
+/// The request in `document`, whose long media are hashed under the key of `tenant`.
+pub(super) fn request_in<'d>(
     document: &'d Document<'_>,
     call: &Call<'d>,
     tenant: &Tenant,
@@ -260,4 +218,58 @@ impl Reading<'_> {
         let read = || self.tenant.digester.context("", &self.request).word();
         self.known_context.unwrap_or_else(read)
     }
+
+    /// The result of `work`, and the counter that it used: with the user's vocabulary for the model if there is
+    /// one that does not fail.
+    pub(super) fn counted<'r, T>(
+        &'r self,
+        work: impl Fn(&mut Counter<'r>) -> T,
+    ) -> (T, Counter<'r>) {
+        let (profile, request, key) = (&*self.profile, &self.request, self.tenant.memo_key);
+        let mut counter = Counter::new(profile, request, self.custom, key);
+        let counted = work(&mut counter);
+        if !counter.has_failed() {
+            return (counted, counter);
+        }
+        let mut counter = Counter::new(profile, request, None, key);
+        counter.assume(FAILED_VOCABULARY);
+        (work(&mut counter), counter)
+    }
+
+    /// The tokens that tool choice, output schema and thinking add to the count of the context.
+    pub(super) fn options_tokens(&self) -> i64 {
+        if self.options == 0 {
+            return 0;
+        }
+        let without = self.request.context_without_options();
+        let count = |request| signed(self.counted(|counter| counter.context(request)).0);
+        count(&self.request) - count(&without)
+    }
+
+    /// `known` under the options of this request, and whether they are others.
+    pub(super) fn with_options(&self, mut known: KnownTotal) -> (KnownTotal, bool) {
+        let has_other_options = known.options.digest != self.options;
+        if has_other_options {
+            let more = self.options_tokens() - known.options.tokens;
+            known.tokens = known.tokens.saturating_add_signed(more);
+            known.derived_tokens = known
+                .derived_tokens
+                .saturating_add(more.unsigned_abs().max(1));
+        }
+        (known, has_other_options)
+    }
+
+    /// The prefix that all requests of a conversation share, and few others: it ends with the user's first
+    /// message. Without messages, the context.
+    pub(super) fn root(&self) -> Digest {
+        let messages = &self.request.messages;
+        let first = messages.iter().position(|message| message.role == "user");
+        let end = first.map_or(messages.len().min(1), |index| index + 1);
+        self.prefixes[end]
+    }
+}
+
+/// `tokens` as a number that may be subtracted from.
+pub(super) fn signed(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
 }

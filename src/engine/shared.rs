@@ -1,14 +1,17 @@
-//! What an engine asks of a store that several processes share, and what it takes from one.
-use super::learn::Learner;
-use super::{CachedPrefix, Call, Engine, Known, Reading};
-use crate::known::Boundary;
-use crate::known::digest::Digest;
-use crate::known::sealed::Entry;
+//! Questions to a store that several processes share, and the entries that go into it and come from it.
+use crate::engine::cache_points::{CachedPrefix, points};
+use crate::engine::guarded::Guarded;
+use crate::engine::learn::{Learner, Learners};
+use crate::engine::lookup::Known;
+use crate::engine::reading::Reading;
+use crate::known::digest::{Digest, Digester};
+use crate::known::sealed::{Entry, Sealer};
+use crate::known::{Boundary, KnownTotal};
 
 /// Nothing is kept longer.
 const MAX_AGE_SECONDS: u64 = 2 * 365 * 24 * 3600;
 
-/// What to ask other processes for.
+/// A question to other processes.
 ///
 /// ```
 /// # use tokenctx::{Alone, Answer, Body, Call, Engine, Settings};
@@ -25,13 +28,13 @@ const MAX_AGE_SECONDS: u64 = 2 * 365 * 24 * 3600;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// What all requests of the conversation share.
+    /// The prefix that all requests of the conversation share.
     pub root: Digest,
     /// Prefixes at which another process may know a total, the deepest last.
     pub prefixes: Vec<Digest>,
     /// Points of which it may know that a provider has cached them, if the call wants to know.
     pub points: Vec<Digest>,
-    /// By what it may have learned how the model is billed.
+    /// The name under which it may have learned how the model is billed.
     pub learned: Option<Digest>,
 }
 
@@ -51,7 +54,7 @@ pub struct Wanted {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedEntry {
-    /// What all requests of the conversation share.
+    /// The prefix that all requests of the conversation share.
     pub root: Digest,
     /// The prefix.
     pub prefix: Digest,
@@ -59,47 +62,37 @@ pub struct SharedEntry {
     pub sealed: Vec<u8>,
 }
 
-impl Engine {
-    /// What another process may know beyond what is `known`, with at most `limit` prefixes; `None` if there
-    /// can be nothing, or if `limit` is 0.
-    pub(super) fn wanted(
-        &self,
-        reading: &Reading<'_>,
-        known: &Known,
-        call: &Call<'_>,
-        limit: usize,
-        learned: Option<Digest>,
-    ) -> Option<Wanted> {
-        let prefixes = wanted_prefixes(reading, known, limit);
-        if prefixes.is_empty() && learned.is_none() {
-            return None;
+/// Other processes' question and answer: makes what leaves the process, and opens what comes from another.
+pub(super) struct Sharing {
+    digester: Digester,
+    sealer: Sealer,
+}
+
+impl Sharing {
+    pub(super) fn new(secret: &[u8], digester: &Digester) -> Sharing {
+        Sharing {
+            digester: digester.clone(),
+            sealer: Sealer::new(secret),
         }
-        let points = match prefixes.is_empty() {
-            true => Vec::new(),
-            false => self.points(reading, call),
-        };
-        Some(Wanted {
-            root: reading.root(),
-            prefixes,
-            points: points.iter().map(|point| point.digest).collect(),
-            learned,
-        })
     }
 
-    /// By what another process may have learned how the model of what was read is billed, if it is time to
-    /// ask. Then it has been asked.
-    pub(super) fn ask_learned(&self, reading: &Reading<'_>, now_seconds: f64) -> Option<Digest> {
-        let model = self.model(reading)?;
-        let name = || self.learned_name(&model);
-        self.with_learners(|learners| learners.ask(&model, name, now_seconds))
+    /// The name under which another process may have learned how `model` is billed, if it is time to ask. Then
+    /// it has been asked.
+    pub(super) fn ask_learned(
+        &self,
+        learners: &Guarded<Learners>,
+        model: &str,
+        now_seconds: f64,
+    ) -> Option<Digest> {
+        learners.with(|all| all.ask(model, || self.learned_name(model), now_seconds))
     }
 
-    /// What other processes know `model` by, which has its tenant in its name.
+    /// The name by which other processes know `model`, which has its tenant in its name.
     fn learned_name(&self, model: &str) -> Digest {
         self.digester.bytes(format!("learned\0{model}").as_bytes())
     }
 
-    /// What was learned of `model`, for other processes.
+    /// The corrections of `model`, for other processes.
     pub(super) fn learned_entry(&self, model: &str, learner: &Learner) -> SharedEntry {
         let name = self.learned_name(model);
         SharedEntry {
@@ -109,18 +102,13 @@ impl Engine {
         }
     }
 
-    /// Takes over what another process has learned of the model that is [`Wanted`] by `name`, if that is
-    /// more. `false` unless `sealed` is what was sealed for it under the same secret.
-    pub fn insert_learned(&self, name: Digest, sealed: &[u8]) -> bool {
-        let packed = self.sealer.open_learned(name, sealed);
-        let learner = packed.and_then(Learner::unpack);
-        learner
-            .map(|it| self.with_learners(|learners| learners.take(name, it)))
-            .is_some()
+    /// The corrections that another process has sealed for `name` under the same secret.
+    pub(super) fn open_learned(&self, name: Digest, sealed: &[u8]) -> Option<Learner> {
+        Learner::unpack(self.sealer.open_learned(name, sealed)?)
     }
 
     /// The totals at `boundaries` for other processes.
-    pub(super) fn shared_entries(
+    pub(super) fn entries(
         &self,
         root: Digest,
         boundaries: &[Boundary],
@@ -140,31 +128,55 @@ impl Engine {
         boundaries.iter().map(sealed).collect()
     }
 
-    /// Takes over a total that another process has recorded for `tenant`. `false` unless `sealed` is
-    /// what was sealed for `digest` under the same secret.
-    pub fn insert(
+    /// The total that another process has sealed for `digest` under the same secret, and its age.
+    pub(super) fn open_total(
         &self,
-        tenant: Option<&[u8]>,
         digest: Digest,
         sealed: &[u8],
-        now_seconds: f64,
         unix_seconds: u64,
-    ) -> bool {
-        let tenant = self.tenant(tenant);
-        let Some(entry) = self.sealer.open(digest, sealed) else {
-            return false;
-        };
-        if CachedPrefix::of_entry(&entry).is_some() {
-            return false;
-        }
+    ) -> Option<(KnownTotal, f64)> {
+        let entry = self.sealer.open(digest, sealed)?;
         let age_seconds = unix_seconds.saturating_sub(entry.recorded_seconds);
         #[allow(clippy::cast_precision_loss)] // two years
         let age_seconds = age_seconds.min(MAX_AGE_SECONDS) as f64;
-        let recorded_seconds = now_seconds - age_seconds;
-        self.store
-            .insert(tenant.number, digest, entry.total, recorded_seconds);
-        true
+        let is_total = CachedPrefix::of_entry(&entry).is_none();
+        is_total.then_some((entry.total, age_seconds))
     }
+
+    /// `cached` for other processes.
+    pub(super) fn seal_cached(&self, digest: Digest, cached: CachedPrefix) -> Vec<u8> {
+        self.sealer.seal(digest, &cached.entry())
+    }
+
+    /// The cached prefix that another process has sealed for `digest` under the same secret.
+    pub(super) fn open_cached(&self, digest: Digest, sealed: &[u8]) -> Option<CachedPrefix> {
+        CachedPrefix::of_entry(&self.sealer.open(digest, sealed)?)
+    }
+}
+
+/// The prefixes, and the corrections by their name `learned`, that another process may know beyond what is
+/// `known`, with at most `limit` prefixes; `None` if there can be nothing, or if `limit` is 0.
+pub(super) fn wanted(
+    reading: &Reading<'_>,
+    known: &Known,
+    provider: Option<&str>,
+    limit: usize,
+    learned: Option<Digest>,
+) -> Option<Wanted> {
+    let prefixes = wanted_prefixes(reading, known, limit);
+    if prefixes.is_empty() && learned.is_none() {
+        return None;
+    }
+    let points = match prefixes.is_empty() {
+        true => Vec::new(),
+        false => points(reading, provider),
+    };
+    Some(Wanted {
+        root: reading.root(),
+        prefixes,
+        points: points.iter().map(|point| point.digest).collect(),
+        learned,
+    })
 }
 
 /// The last `limit` prefixes, deepest last, at which another process may have recorded more than is `known`.
@@ -188,15 +200,4 @@ pub(super) fn wanted_prefixes(reading: &Reading<'_>, known: &Known, limit: usize
         .collect();
     prefixes.reverse();
     prefixes
-}
-
-impl Reading<'_> {
-    /// What all requests of a conversation share, and few others: the prefix that ends with the
-    /// user's first message. Without messages, the context.
-    pub(super) fn root(&self) -> Digest {
-        let messages = &self.request.messages;
-        let first = messages.iter().position(|message| message.role == "user");
-        let end = first.map_or(messages.len().min(1), |index| index + 1);
-        self.prefixes[end]
-    }
 }

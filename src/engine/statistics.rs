@@ -72,7 +72,7 @@ impl Counters {
         self.recorded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts under one of [`UNRECORDED`]; whether it is one.
+    /// Counts under one of [`UNRECORDED`]; true if `reason` is one.
     pub(super) fn note(&self, reason: &str) -> bool {
         let place = UNRECORDED.iter().position(|name| *name == reason);
         let counter = place.map(|place| self.unrecorded[place].fetch_add(1, Ordering::Relaxed));

@@ -9,9 +9,9 @@
 //! secret or release has written, what was cut and what was changed is refused as a whole. The
 //! entries that would go next come first, so that a smaller store keeps the better ones. Time is
 //! carried as time left: the clocks of two processes have nothing in common.
-use crate::known::PrefixStore;
 use crate::known::digest::Digester;
 use crate::known::shard::ENTRY_FORM_BYTES;
+use crate::known::store::PrefixStore;
 
 /// It changes with every change of the form, of digests or of packed totals.
 const HEADER: &[u8; 15] = b"tokenctx known\x02";

@@ -9,7 +9,7 @@
 //! stored under another key, cut, changed or made without the secret is no value. Typically 31 bytes.
 use crate::known::digest::Digest;
 use crate::known::key::Key;
-use crate::known::{KnownOptions, KnownTotal};
+use crate::known::total::{KnownOptions, KnownTotal};
 use zeroize::Zeroize;
 
 /// BLAKE3 key derivation context; the first byte of a value changes with its form.

@@ -190,12 +190,17 @@ impl PrefixStore {
     /// Linear in the number of messages beyond it; an expired entry on the way is dropped.
     pub fn deepest(&self, prefixes: &[Digest], now_seconds: f64) -> Option<KnownPrefix> {
         let found = self.find(prefixes, now_seconds);
+        self.count_lookup(found);
+        found
+    }
+
+    /// Counts a lookup of which [`PrefixStore::find`] was the result.
+    pub(crate) fn count_lookup(&self, found: Option<KnownPrefix>) {
         let counter = match found {
             Some(_) => &self.hits,
             None => &self.misses,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        found
     }
 
     /// As [`PrefixStore::deepest`], in no statistics.

@@ -127,7 +127,7 @@ fn add_stripe<V: Vector>(sums: &mut [V::Sums; PASSES], stripe: &Stripe, key: &[S
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{HALF_BYTES, Stripe, Vector};
+    use crate::known::sums::{HALF_BYTES, Stripe, Vector};
     use std::arch::x86_64::{
         __m128i, __m256i, _mm_add_epi32, _mm_add_epi64, _mm_loadu_si128, _mm_mul_epu32,
         _mm_setzero_si128, _mm_srli_epi64, _mm256_add_epi32, _mm256_add_epi64, _mm256_loadu_si256,
@@ -211,7 +211,7 @@ mod x86 {
 
 #[cfg(target_arch = "aarch64")]
 mod neon {
-    use super::{HALF_BYTES, Stripe, Vector};
+    use crate::known::sums::{HALF_BYTES, Stripe, Vector};
     use std::arch::aarch64::{
         uint32x4_t, uint64x2_t, vaddq_u32, vaddvq_u64, vdupq_n_u64, vget_low_u32, vld1q_u8,
         vmlal_high_u32, vmlal_u32, vreinterpretq_u32_u8,

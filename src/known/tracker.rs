@@ -4,7 +4,8 @@
 //! matters, a repeated message is a new message, and a changed first message is another
 //! conversation (the RFC's successor tolerated drift there and counted nothing for it).
 use crate::known::digest::{Digest, Digester};
-use crate::known::{Boundary, KnownPrefix, KnownTotal, PrefixStore};
+use crate::known::store::{Boundary, KnownPrefix, PrefixStore};
+use crate::known::total::KnownTotal;
 use crate::request::Request;
 
 /// Remembers the billed total of conversations.

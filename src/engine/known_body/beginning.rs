@@ -1,4 +1,4 @@
-//! Bodies that begin with a recorded body: only what is new in them is read.
+//! Bodies that begin with a recorded body: only the part behind it is read.
 //!
 //! A client that sends a conversation again usually writes the same bytes again and more behind
 //! them. For each recorded body a [`BodyPrefix`] keeps where its messages end and a keyed hash of all
@@ -13,10 +13,11 @@
 //! of many conversations begin alike, with the same system prompt and tools: what is looked at must
 //! reach beyond that.
 //!
-//! A record takes the digests of the known messages from the prefix; see [`stand_in`](super::stand_in).
+//! A record takes the digests of the known messages from the prefix; see [`omitted`](super::omitted).
 use crate::count::last_user_index;
-use crate::engine::known_tools::KnownTools;
-use crate::engine::note::MessageDigest;
+use crate::engine::known_body::note::MessageDigest;
+use crate::engine::known_body::tools::KnownTools;
+use crate::engine::reading::Reading;
 use crate::json::more_elements;
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::{Kind, Pieces};
@@ -26,16 +27,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Shorter bodies are read in whole: it takes less than a twentieth of a millisecond.
-pub(super) const MIN_BYTES: usize = 16 << 10;
+pub(crate) const MIN_BYTES: usize = 16 << 10;
 
-/// These bytes at the beginning are looked at in full.
+/// This part of the beginning is looked at in full.
 const HEAD_BYTES: usize = 1 << 10;
 
-/// Samples end at so many places from a power of two to the next.
+/// Places from a power of two to the next at which samples end.
 const SAMPLES_PER_OCTAVE: usize = 4;
 
-/// A recorded body whose messages end before one in so many bytes of the new one is looked for last: its
-/// tools stand behind them, or it has grown much.
+/// A recorded body whose messages end before a quarter of the new one is looked for last: its tools stand
+/// behind them, or it has grown much.
 const MAX_GROWTH: usize = 4;
 
 /// Bytes of a sample.
@@ -44,35 +45,35 @@ const SAMPLE_BYTES: usize = 32;
 /// Prefixes with the same samples that are kept: later turns and branches of one conversation.
 const PREFIXES_PER_KEY: usize = 4;
 
-/// What stands in for a first message that is long.
+/// The stand-in for a first message that is long.
 const FIRST: &[u8] = br#"{"role":"user"}"#;
 
 /// Memory that one key with its prefixes, and their tools, is charged with.
-pub(super) const KEY_BYTES: usize = 896;
+pub(crate) const KEY_BYTES: usize = 896;
 
 /// Members that may hold the messages.
-pub(super) const LISTS: [&[u8]; 4] = [b"messages", b"contents", b"input", b"prompt"];
+pub(crate) const LISTS: [&[u8]; 4] = [b"messages", b"contents", b"input", b"prompt"];
 
 /// The beginning of a recorded body, up to the end of its messages.
 #[derive(Clone, Debug)]
-pub(super) struct BodyPrefix {
+pub(crate) struct BodyPrefix {
     /// Where its last message ends.
     end: usize,
-    /// Where its first message ends, or begins if another stands in for it; and where the messages before the
-    /// new ones begin that stay.
+    /// The part that is left out: from the end of its first message, or from its beginning if another stands in
+    /// for it, to the messages before the new ones that stay.
     left_out: (usize, usize),
     /// A message of the user, if one stands in for the first.
     first: &'static [u8],
     fingerprint: Digest,
-    /// Identity of what stands before the messages.
-    pub context: Digest,
+    /// Identity of the context: of all before the messages.
+    context: Digest,
     /// Identity of the messages up to those that stay.
-    pub digest: Digest,
-    /// The format of the whole body, and what told it.
+    digest: Digest,
+    /// The dialect of the whole body, and the evidence for it.
     dialect: Dialect,
     clues: Clues,
     /// Reasoning after the user's last turn, in the messages that are left out.
-    pub reasoning_tokens: u64,
+    reasoning_tokens: u64,
     /// Of all its messages; none if a later turn has them.
     digests: Arc<[MessageDigest]>,
     /// Where they begin and end, likewise.
@@ -82,21 +83,21 @@ pub(super) struct BodyPrefix {
 }
 
 /// Known tools of a body, and where they stand in it.
-pub(super) type Placed<'p> = (&'p Arc<KnownTools>, Range<usize>);
+pub(crate) type ToolsRange<'p> = (&'p Arc<KnownTools>, Range<usize>);
 
 /// Where a message begins and ends.
 type Place = (u32, u32);
 
-/// A body that begins as a recorded one.
-pub(super) struct Begun<'k> {
+/// The recorded beginning of a body, found by its bytes.
+pub(crate) struct MatchedPrefix<'k> {
     pub prefix: BodyPrefix,
     /// Of what it begins with.
     bytes: Pieces<'k>,
 }
 
-impl Begun<'_> {
+impl MatchedPrefix<'_> {
     /// Digests of the first messages of a body with messages at `ranges`.
-    pub(super) fn digests(&self, ranges: &[Range<usize>]) -> &[MessageDigest] {
+    pub(crate) fn digests(&self, ranges: &[Range<usize>]) -> &[MessageDigest] {
         let digests = &self.prefix.digests;
         let last = digests.len().checked_sub(1).and_then(|it| ranges.get(it));
         match last.is_some_and(|range| range.end == self.prefix.end) {
@@ -107,7 +108,7 @@ impl Begun<'_> {
 
     /// Where the messages of `body` are, of which those that it begins with are not looked for; `None` if that
     /// is not clear.
-    pub(super) fn ranges(&self, digester: &Digester, body: &[u8]) -> Option<Vec<Range<usize>>> {
+    pub(crate) fn ranges(&self, digester: &Digester, body: &[u8]) -> Option<Vec<Range<usize>>> {
         let BodyPrefix { places, tools, .. } = &self.prefix;
         let place =
             |(start, end): &Place| Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?);
@@ -120,7 +121,7 @@ impl Begun<'_> {
     }
 
     /// The fingerprint of `body` up to `end`, of which only what is new is read.
-    pub(super) fn fingerprint(&self, body: &[u8], end: usize) -> Option<Digest> {
+    pub(crate) fn fingerprint(&self, body: &[u8], end: usize) -> Option<Digest> {
         let mut bytes = self.bytes.clone();
         bytes.push(body.get(self.prefix.end..end)?);
         Some(bytes.finish())
@@ -133,7 +134,7 @@ impl BodyPrefix {
     ///
     /// `digests` are those of the messages, `prefixes` those of the context and of the first k messages;
     /// `reasoning` counts what a message has of it.
-    pub(super) fn new(
+    pub(crate) fn new(
         fingerprint: Digest,
         ranges: &[Range<usize>],
         request: &Request<'_>,
@@ -182,51 +183,73 @@ impl BodyPrefix {
         })
     }
 
-    /// The same, of a body that was read without what `begun` knows.
-    pub(super) fn after(mut self, begun: Option<&Begun<'_>>) -> BodyPrefix {
-        let known = begun.map_or(Clues::default(), |it| it.prefix.clues);
+    /// The same, of a body that was read without the part that is `matched`.
+    pub(crate) fn after(mut self, matched: Option<&MatchedPrefix<'_>>) -> BodyPrefix {
+        let known = matched.map_or(Clues::default(), |it| it.prefix.clues);
         self.clues = self.clues.with(known);
         self
     }
 
-    /// Whether a body that was read as `request`, without what is known of it, has the same format as a whole,
-    /// which is `given` or told by evidence.
-    pub(super) fn is_told(&self, request: &Request<'_>, given: Option<Dialect>) -> bool {
+    /// True if the whole of a body, which was read as `request` without the part that is known, has the recorded
+    /// dialect: it is `given`, or no evidence in the body speaks for another.
+    fn is_of_dialect(&self, request: &Request<'_>, given: Option<Dialect>) -> bool {
         let not_read = self.clues.without(request.evidence.all);
-        let is_told = given.is_some() || not_read.speak_for(self.dialect);
-        is_told && request.dialect == self.dialect
+        let is_clear = given.is_some() || not_read.speak_for(self.dialect);
+        is_clear && request.dialect == self.dialect
+    }
+
+    /// Gives `reading`, of a body that was shortened by this beginning, the prefixes of the whole body; false if
+    /// another context or dialect stands around the messages.
+    ///
+    /// The recorded digest of the beginning takes the place of the prefix that ends with the first message.
+    pub(crate) fn complete(&self, reading: &mut Reading<'_>, given: Option<Dialect>) -> bool {
+        let request = &reading.request;
+        let is_guessed = request.assumptions.contains("dialect_guessed");
+        let is_same = self.is_of_dialect(request, given) && reading.prefixes[0] == self.context;
+        let new = reading.digests.get(1..).filter(|_| is_same && !is_guessed);
+        let Some(new) = new else { return false };
+        let digester = &reading.tenant.digester;
+        let rest = digester.chain(self.digest, new.iter().copied());
+        reading.left_out_reasoning = self.reasoning_tokens;
+        reading.prefixes.truncate(1);
+        reading.prefixes.extend(rest);
+        true
     }
 
     /// Bytes up to the end of its last message.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.end
     }
 
     /// `body` as one that begins with the same bytes; `None` if it does not.
-    pub(super) fn begins<'k>(self, digester: &'k Digester, body: &[u8]) -> Option<Begun<'k>> {
+    pub(crate) fn matched<'k>(
+        self,
+        digester: &'k Digester,
+        body: &[u8],
+    ) -> Option<MatchedPrefix<'k>> {
         let mut bytes = digester.fingerprint_in_pieces(Kind::Body);
         bytes.push(body.get(..self.end)?);
         let is_same = bytes.finish() == self.fingerprint;
-        is_same.then_some(Begun {
+        is_same.then_some(MatchedPrefix {
             prefix: self,
             bytes,
         })
     }
 
-    /// Whether `body` begins with the same bytes.
-    pub(super) fn is_beginning(&self, digester: &Digester, body: &[u8]) -> bool {
+    /// True if `body` begins with the same bytes.
+    pub(crate) fn is_beginning(&self, digester: &Digester, body: &[u8]) -> bool {
         let known = body.get(..self.end);
         known.is_some_and(|it| digester.fingerprint(Kind::Body, it) == self.fingerprint)
     }
 
     /// Of `body`, which begins with the same bytes, the tools that are known, and where they stand.
-    pub(super) fn tools_in(&self, digester: &Digester, body: &[u8]) -> Option<Placed<'_>> {
+    pub(crate) fn tools_in(&self, digester: &Digester, body: &[u8]) -> Option<ToolsRange<'_>> {
         let tools = self.tools.as_ref()?;
         Some((tools, tools.place(digester, body, self.end)?))
     }
 
     /// `body`, which begins with the same bytes, without the messages that are left out and without these `tools`.
-    pub(super) fn shortened(&self, body: &[u8], tools: Option<&Placed<'_>>) -> Vec<u8> {
+    pub(crate) fn shortened(&self, body: &[u8], tools: Option<&ToolsRange<'_>>) -> Vec<u8> {
         let (head, tail) = (&body[..self.left_out.0], self.left_out.1);
         let (first, last) = (self.first, &body[tail..]);
         match tools.map(|(_, range)| range) {
@@ -244,7 +267,7 @@ impl BodyPrefix {
 }
 
 /// The beginnings of recorded bodies, bounded; the least recently used go first.
-pub(super) struct BodyPrefixes {
+pub(crate) struct BodyPrefixes {
     /// By the samples; unbounded, since a bounded cache takes all of its memory at once.
     by_samples: LruCache<Digest, Vec<BodyPrefix>>,
     bytes: usize,
@@ -253,7 +276,7 @@ pub(super) struct BodyPrefixes {
 
 impl BodyPrefixes {
     /// Room for `capacity_bytes`, at least one key.
-    pub(super) fn new(capacity_bytes: usize) -> BodyPrefixes {
+    pub(crate) fn new(capacity_bytes: usize) -> BodyPrefixes {
         BodyPrefixes {
             by_samples: LruCache::unbounded(),
             bytes: 0,
@@ -262,7 +285,7 @@ impl BodyPrefixes {
     }
 
     /// Those that a body of these [`keys`] may begin with, the longest first.
-    pub(super) fn candidates(&mut self, keys: &[Digest], body: &[u8]) -> Vec<BodyPrefix> {
+    pub(crate) fn candidates(&mut self, keys: &[Digest], body: &[u8]) -> Vec<BodyPrefix> {
         let mut found: Vec<BodyPrefix> = Vec::new();
         for key in keys.iter().rev() {
             let known = self.by_samples.get(key).into_iter().flatten();
@@ -276,7 +299,7 @@ impl BodyPrefixes {
     }
 
     /// Remembers `prefix` of `body`.
-    pub(super) fn record(&mut self, digester: &Digester, body: &[u8], prefix: BodyPrefix) {
+    pub(crate) fn record(&mut self, digester: &Digester, body: &[u8], prefix: BodyPrefix) {
         let Some(key) = keys(digester, body, prefix.end / 2..prefix.end + 1).pop() else {
             return;
         };
@@ -296,7 +319,7 @@ impl BodyPrefixes {
     }
 
     /// Forgets all.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.by_samples.clear();
         self.bytes = 0;
     }
@@ -309,15 +332,15 @@ fn weight(known: &[BodyPrefix]) -> usize {
     usize::from(!known.is_empty()) * KEY_BYTES + message_bytes * digests
 }
 
-/// Where a recorded beginning of `body` may end, the likely places first; nowhere if it is as well read.
-pub(super) fn likely_ends(body: &[u8]) -> impl Iterator<Item = Range<usize>> {
+/// The places where a recorded beginning of `body` may end, the likely ones first; none if it is as quickly read.
+pub(crate) fn likely_ends(body: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let (all, usual) = (body.len() + 1, body.len() / MAX_GROWTH);
     let ends = (body.len() >= MIN_BYTES).then_some([usual..all, 0..usual]);
     ends.into_iter().flatten()
 }
 
-/// What `body` is looked up by, up to each of the places of a sample at `ends`, in their order; `ends` are in it.
-pub(super) fn keys(digester: &Digester, body: &[u8], ends: Range<usize>) -> Vec<Digest> {
+/// The keys by which `body` is looked up, up to each of the places of a sample at `ends`, in their order; `ends` are in it.
+pub(crate) fn keys(digester: &Digester, body: &[u8], ends: Range<usize>) -> Vec<Digest> {
     let Some(head) = body.get(..HEAD_BYTES) else {
         return Vec::new();
     };

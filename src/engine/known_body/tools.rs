@@ -1,7 +1,7 @@
 //! The tools of a recorded body: a later turn that has the same is read without most of them.
 //!
 //! Of a list of tools the first stays, and whatever stands behind others that look like it; so dialect and options
-//! are told as by all. What is left out is the same text as before: either it stands before the messages, in bytes
+//! are those of all. The part that is left out is the same text as before: either it stands before the messages, in bytes
 //! that the body begins with, or all behind the messages is as it was. Then the identity of what stands before the
 //! messages is the recorded one, if it is the same without those tools. A known prefix has their tokens.
 use crate::json::{array_items, object_members};
@@ -10,17 +10,17 @@ use crate::known::fingerprint::Kind;
 use crate::request::Request;
 use std::ops::Range;
 
-/// Less is as well read.
+/// Below this, parsing all is as fast.
 const LEAST_BYTES: usize = 512;
 
 /// Where the tools are that are left out, and who the request is with and without them.
 #[derive(Clone, Debug)]
-pub(super) struct KnownTools {
+pub(crate) struct KnownTools {
     /// Bytes behind the messages and their fingerprint, if the tools stand there.
     tail: Option<(usize, Digest)>,
-    /// What is left out, from the beginning of the body or of what is behind its messages.
+    /// The part that is left out, from the beginning of the body or of what is behind its messages.
     left_out: Range<usize>,
-    /// Identity of what stands before the messages, without what is left out.
+    /// Identity of the context (all before the messages) without the part that is left out.
     short_context: Digest,
     /// The same with all, and with all whatever the family.
     pub context: Digest,
@@ -30,7 +30,7 @@ pub(super) struct KnownTools {
 impl KnownTools {
     /// Of `body` with messages at `ranges`, which was read as `request`, with options of none, and has
     /// the identity `context`, and `any_family` whatever its `family`; `None` if they are better read. Linear.
-    pub(super) fn new(
+    pub(crate) fn new(
         digester: &Digester,
         body: &[u8],
         ranges: &[Range<usize>],
@@ -70,7 +70,7 @@ impl KnownTools {
     }
 
     /// Where they stand in `body`, which begins as the recorded one up to `end`; `None` if it has others.
-    pub(super) fn place(
+    pub(crate) fn place(
         &self,
         digester: &Digester,
         body: &[u8],
@@ -84,16 +84,16 @@ impl KnownTools {
         is_same.then(|| start + self.left_out.start..start + self.left_out.end)
     }
 
-    /// Whether `bytes` are all that stands behind the messages, the tools among them.
-    pub(super) fn is_tail(&self, digester: &Digester, bytes: &[u8]) -> bool {
+    /// True if `bytes` are all that stands behind the messages, the tools among them.
+    pub(crate) fn is_tail(&self, digester: &Digester, bytes: &[u8]) -> bool {
         let is_same =
             |(length, tail)| length == bytes.len() && tail_digest(digester, bytes) == tail;
         self.tail.is_some_and(is_same)
     }
 
-    /// Whether `context` is that of a request without what is left out, to which nothing else adds tools and
+    /// True if `context` is that of a request without what is left out, to which nothing else adds tools and
     /// which has no options: it is as with all.
-    pub(super) fn is_all_but(&self, context: Digest, request: &Request<'_>, options: u64) -> bool {
+    pub(crate) fn is_all_but(&self, context: Digest, request: &Request<'_>, options: u64) -> bool {
         let has_later = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
         context == self.short_context && options == 0 && !has_later
     }
@@ -103,7 +103,7 @@ fn tail_digest(digester: &Digester, bytes: &[u8]) -> Digest {
     digester.fingerprint(Kind::BodyEnd, bytes)
 }
 
-/// Keys of the object `tool`, and how their values begin: what tells its dialect.
+/// Keys of the object `tool`, and how their values begin, which show its dialect.
 fn form(tool: &[u8]) -> Option<Vec<(&[u8], u8)>> {
     let members = object_members(tool)?.into_iter();
     Some(

@@ -1,16 +1,16 @@
-//! What is noted of a message beside its digest: what may stand in its place.
+//! A note beside the digest of a message: which empty message may stand in its place.
 use crate::known::digest::Digest;
 use crate::request::{Clues, Dialect, MediaKind, Message, Part, Signature, ToolResult};
 
 /// A message that has more parts for its bytes is always read: there is a limit of parts.
 const LEAST_PART_BYTES: usize = 128;
 
-/// The first message is read, unless the user has said so much in it: layouts look at a system prompt there.
+/// A shorter first message of the user is read: layouts look at a system prompt there.
 const LONG_BYTES: usize = 16 << 10;
 
-/// What is known of a message by its JSON text.
+/// A message that is known by its JSON text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MessageDigest {
+pub(crate) struct MessageDigest {
     pub digest: Digest,
     pub note: Note,
 }
@@ -21,15 +21,15 @@ const TOOL_ROLE: usize = 2;
 const RESULT_ROLE: usize = 5;
 const ROLE_BITS: u32 = 3;
 
-/// What may stand in for a message of some dialect; 0 if nothing may.
+/// The role and dialect of the message that may stand in; 0 if none may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Note(pub(super) u8);
+pub(crate) struct Note(pub(crate) u8);
 
 impl Note {
-    pub(super) const NONE: Note = Note(0);
+    pub(crate) const NONE: Note = Note(0);
 
     /// For `message` with these `clues` and a text of so many bytes, in a request of this `dialect`.
-    pub(super) fn of(
+    pub(crate) fn of(
         message: &Message<'_>,
         clues: Clues,
         dialect: Dialect,
@@ -53,23 +53,23 @@ impl Note {
         }
     }
 
-    /// Whether another may stand in for a message of the user that is first and has so many bytes.
-    pub(super) fn is_long_first(self, byte_count: usize) -> bool {
+    /// True if another may stand in for a message of the user that is first and has so many bytes.
+    pub(crate) fn is_long_first(self, byte_count: usize) -> bool {
         let is_user = self.role().is_some_and(|role| ROLES[role] == "user");
         is_user && byte_count >= LONG_BYTES
     }
 
-    pub(super) fn role(self) -> Option<usize> {
+    pub(crate) fn role(self) -> Option<usize> {
         let number = usize::from(self.0.checked_sub(1)?);
         Some(number & ((1 << ROLE_BITS) - 1)).filter(|role| *role < ROLES.len())
     }
 
-    pub(super) fn dialect(self) -> Option<Dialect> {
+    pub(crate) fn dialect(self) -> Option<Dialect> {
         let number = usize::from(self.0.checked_sub(1)?) >> ROLE_BITS;
         Dialect::ALL.get(number).copied()
     }
 
-    pub(super) fn is_tool(self) -> bool {
+    pub(crate) fn is_tool(self) -> bool {
         self.role() == Some(TOOL_ROLE)
     }
 }
@@ -89,8 +89,8 @@ fn plain_count(parts: &[Part<'_>]) -> Option<usize> {
     })
 }
 
-/// A message of this role, in place of one that nobody looks at.
-pub(super) fn stand_in<'d>(note: Note) -> Message<'d> {
+/// A message of this role, in place of one that no count looks at.
+pub(crate) fn stand_in<'d>(note: Note) -> Message<'d> {
     let role = note.role().unwrap_or_default();
     let result = || {
         Part::ToolResult(ToolResult {
@@ -113,7 +113,7 @@ pub(super) fn stand_in<'d>(note: Note) -> Message<'d> {
 
 /// The first message that may be looked at to count what follows the first `count`: the one before their last
 /// that is no result.
-pub(super) fn first_looked_at(count: usize, is_tool: impl Fn(usize) -> bool) -> usize {
+pub(crate) fn first_looked_at(count: usize, is_tool: impl Fn(usize) -> bool) -> usize {
     let last = (0..count).rev().find(|index| !is_tool(*index));
     last.map_or(0, |last| last.saturating_sub(1))
 }
