@@ -1,7 +1,9 @@
 //! Layouts of prompts: what models of one layout cost and no others, each a type with its own fields.
 use crate::json::{Kind, Value};
 use crate::layout::{CallText, GeminiForm, OpenAiForm, ToolText};
-use crate::profile::field::{Fault, FieldValue, Fields, fields, named, none_of, text};
+use crate::profile::field::{
+    Fault, FieldValue, Fields, fields, named, none_of, text, write_member,
+};
 use crate::profile::prices::{ReasoningRule, ToolPrices};
 
 /// How the prompt of a family of models is laid out, with the numbers that only this layout has.
@@ -16,6 +18,9 @@ pub enum Layout {
     /// Gemini's.
     Gemini(GeminiForm, Gemini),
 }
+
+/// The field of a row that holds the numbers of Anthropic's layout, of which few rows set many.
+const TURNS: &str = "turns";
 
 /// Names of the layouts in the table.
 const NAMES: [&str; 7] = [
@@ -73,8 +78,6 @@ fields! {
 fields! {
     /// Tokens of OpenAI's layout besides the rendered text.
     pub struct OpenAi {
-        /// True if gateways that name it by a vendor path call Responses for Chat.
-        pub is_rerouted_by_gateways: bool = false,
         /// The numbers of Chat Completions.
         pub chat: ApiPrices = ApiPrices::default(),
         /// The numbers of Responses.
@@ -85,6 +88,8 @@ fields! {
 fields! {
     /// Tokens of one of OpenAI's APIs beside the rendered text: what no rendering explains.
     pub struct ApiPrices {
+        /// True if gateways that name the model by a vendor path call Responses in place of this.
+        pub is_rerouted_by_gateways: bool = false,
         /// True if tools and schema are appended to a leading system message; else they are a message
         /// of their own.
         pub joins_system: bool = false,
@@ -179,33 +184,42 @@ fields! {
     }
 }
 
-impl FieldValue for ApiPrices {
-    /// Members that the row does not have stay as they are.
-    fn assign(&mut self, value: Value<'_>) -> Result<(), Fault> {
-        if value.kind() != Kind::Object {
-            return Err(Fault::of_type(value, "an object"));
-        }
-        for (key, member) in value.members() {
-            let done = self.set(key, member).unwrap_or_else(|| Err(no_member()));
-            done.map_err(|fault| fault.below(key))?;
-        }
-        Ok(())
-    }
+/// A field that is an object of fields; members that a row does not have stay as they are.
+macro_rules! object_field {
+    ($name:ident) => {
+        impl FieldValue for $name {
+            fn assign(&mut self, value: Value<'_>) -> Result<(), Fault> {
+                assign_members(self, value)
+            }
 
-    fn write(&self, json: &mut String) {
-        json.push('{');
-        self.write_members(json);
-        json.push('}');
-    }
+            fn write(&self, json: &mut String) {
+                json.push('{');
+                self.write_members(json);
+                json.push('}');
+            }
+        }
+    };
 }
 
-fn no_member() -> Fault {
+object_field!(ApiPrices);
+object_field!(Anthropic);
+
+fn assign_members(fields: &mut dyn Fields, value: Value<'_>) -> Result<(), Fault> {
+    if value.kind() != Kind::Object {
+        return Err(Fault::of_type(value, "an object"));
+    }
+    for (key, member) in value.members() {
+        let done = fields.set(key, member);
+        let done = done.unwrap_or_else(|| Err(no_member(&fields.names())));
+        done.map_err(|fault| fault.below(key))?;
+    }
+    Ok(())
+}
+
+fn no_member(names: &[&str]) -> Fault {
     Fault {
         path: String::new(),
-        complaint: format!(
-            "is no field; the fields are {}",
-            ApiPrices::default().names().join(", ")
-        ),
+        complaint: format!("is no field; the fields are {}", names.join(", ")),
         is_type: false,
     }
 }
@@ -280,7 +294,7 @@ impl Fields for Layout {
         match self {
             Layout::Linear(tools, linear) => [tools.names(), linear.names()].concat(),
             Layout::OpenAi(_, openai) => openai.names(),
-            Layout::Anthropic(tools, anthropic) => [tools.names(), anthropic.names()].concat(),
+            Layout::Anthropic(tools, _) => [tools.names(), vec![TURNS]].concat(),
             Layout::Gemini(_, gemini) => gemini.names(),
         }
     }
@@ -291,9 +305,8 @@ impl Fields for Layout {
                 tools.set(key, value).or_else(|| linear.set(key, value))
             }
             Layout::OpenAi(_, openai) => openai.set(key, value),
-            Layout::Anthropic(tools, anthropic) => {
-                tools.set(key, value).or_else(|| anthropic.set(key, value))
-            }
+            Layout::Anthropic(_, turns) if key == TURNS => Some(turns.assign(value)),
+            Layout::Anthropic(tools, _) => tools.set(key, value),
             Layout::Gemini(_, gemini) => gemini.set(key, value),
         }
     }
@@ -305,9 +318,9 @@ impl Fields for Layout {
                 linear.write_members(json);
             }
             Layout::OpenAi(_, openai) => openai.write_members(json),
-            Layout::Anthropic(tools, anthropic) => {
+            Layout::Anthropic(tools, turns) => {
                 tools.write_members(json);
-                anthropic.write_members(json);
+                write_member(TURNS, turns, json);
             }
             Layout::Gemini(_, gemini) => gemini.write_members(json),
         }

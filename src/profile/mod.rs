@@ -247,7 +247,7 @@ impl Profile {
         let Layout::OpenAi(_, openai) = &self.layout else {
             return None;
         };
-        let is_rerouted = openai.is_rerouted_by_gateways && model.contains('/');
+        let is_rerouted = openai.chat.is_rerouted_by_gateways && model.contains('/');
         match dialect {
             Dialect::OpenAiResponses => Some(&openai.responses),
             _ if is_rerouted => Some(&openai.responses),

@@ -125,16 +125,8 @@ def room(name: str) -> str:
 
 
 def circle(arrows: Arrows) -> list[str]:
-    """Files that import each other in a circle; empty if there are none.
-
-    A folder's own file (`mod.rs`, `__init__.py`) and the files in it are no circle: it holds what
-    they have in common and says what they are.
-    """
-
-    def is_family(one: str, other: str) -> bool:
-        return one.startswith(f"{other}.") or other.startswith(f"{one}.")
-
-    left = {name: {it for it in found if not is_family(name, it)} for name, found in arrows.items()}
+    """Files that import each other in a circle, a folder's own file too; empty if there are none."""
+    left = {name: set(found) for name, found in arrows.items()}
     while True:
         done = {name for name, found in left.items() if not found & left.keys()}
         if not done:

@@ -119,8 +119,8 @@ REFUSED: list[tuple[Any, str]] = [
     ([{"name": "a", "like": "b"}, {"name": "b", "like": "a"}], r"in a circle: a, b"),
     ([{"name": "a"}, {"name": "a"}], r"profile 'a' is there twice"),
     (
-        {"name": "a", "opening_tokens": 1},
-        r"opening_tokens is a field of the layout anthropic, and the layout is linear",
+        {"name": "a", "turns": {"opening_tokens": 1}},
+        r"turns is a field of the layout anthropic, and the layout is linear",
     ),
     (
         {"name": "gpt-4o", "tool_tokens": 1},
