@@ -16,10 +16,10 @@ from tokenctx import (
     ContextWindowScaler,
     ConversationStateTracker,
     HybridTokenEstimator,
-    agent_hints,
-    model_limits,
     normalize_usage,
 )
+from tokenctx.context import model_limits
+from tokenctx.usage import agent_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +134,7 @@ def results() -> list[Any]:
         window.retain(BODY),
         tracker.lookup(BODY["messages"], "gpt-4o"),
         *tokenctx.convert_messages({**BODY, "seed": 1}, to="anthropic").losses,
-        tokenctx.parse_overflow("maximum context length is 10 tokens. You requested 20"),
+        tokenctx.context.parse_overflow("maximum context length is 10 tokens. You requested 20"),
     ]
 
 

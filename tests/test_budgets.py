@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 import budgets as study
 import redis_rig as rig
-from tokenctx import Estimate, HybridTokenEstimator, Prices, Usage
+from tokenctx import Estimate, HybridTokenEstimator
+from tokenctx.money import Prices
 from tokenctx.money.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
 from tokenctx.money.budgets.store import Claim, Step
+from tokenctx.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,8 @@ import pytest
 
 from conversion_cases import PNG, USER, call, calls, chat, claude, kinds, result, where
 from conversion_law import DIALECTS
-from tokenctx import ConversionOptions, convert_messages
+from tokenctx import convert_messages
+from tokenctx.convert import ConversionOptions
 from tokenctx.convert.tools import NO_RESULT
 
 # ------------------------------------------------------------------------------ tools

@@ -515,7 +515,9 @@ def test_wrong_commands_paths_links_and_names_in_the_prose_are_found() -> None:
         "#moon",
         "moon.md",
     ]
-    assert unknown_names("`tokenctx.moon` `tokenctx.stats()` `tokenctx.convert.mime`") == ["tokenctx.moon"]
+    assert unknown_names("`tokenctx.moon` `tokenctx.stats()` `tokenctx.convert.mime`") == [
+        "tokenctx.moon"
+    ]
     assert unknown_identifiers(
         "`moon_tokens`, `MoonBatch`, `ttl_seconds`, `moon`, `UNDER_MOON`"
     ) == [

@@ -10,8 +10,8 @@ import pytest
 
 import redis_rig as rig
 from tokenctx import HybridTokenEstimator
-from tokenctx.money.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
 from tokenctx.gateway import Gateway, TokenctxMiddleware
+from tokenctx.money.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,14 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway_rig import ANSWERS, billed
-from tokenctx import (
-    ContextWindowScaler,
-    Dialect,
-    HybridTokenEstimator,
-    Metrics,
-    ModelLimits,
-    RequestError,
-)
+from tokenctx import ContextWindowScaler, HybridTokenEstimator, Metrics, RequestError
+from tokenctx.context import ModelLimits
+from tokenctx.convert import Dialect
 from tokenctx.gateway import Gateway
 from tokenctx.gateway.edits import OUTPUT_MEMBERS, BodyFields
 from tokenctx.gateway.paths import endpoint_of

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenctx._results import errors
 from tokenctx._core import _json_anomalies, _json_canonical, _json_compact, _panic
+from tokenctx._results import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

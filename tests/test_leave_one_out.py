@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import leave_one_out
-from tokenctx._core import profile_of_model
 from tokenctx._cli.evaluation import held_out
 from tokenctx._cli.evaluation.fit import CONSTANTS, Sample, fitted
+from tokenctx._core import profile_of_model
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pytest
 
 import sdk_types
-from tokenctx.context.outline import outline
 from tokenctx._core import _convert_plain, _reply_view, _request_view
-from tokenctx.data.tables import read_table
-from tokenctx.usage.replies import reply_of
+from tokenctx.context.outline import outline
 from tokenctx.convert import model, vscode
 from tokenctx.convert.conversion import RULES
 from tokenctx.convert.notes import ConversionOptions, Notes
+from tokenctx.data.tables import read_table
+from tokenctx.usage.replies import reply_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tokenctx._cli.tables import reason_lines
 from tokenctx._cli.evaluation.recordings import RecordingError, Turn, read_recording
 from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn, quantile, replay
+from tokenctx._cli.tables import reason_lines
 from tokenctx.data.tables import table_path
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,8 @@ import pytest
 
 import tokenctx
 from reference.scale import Scale
-from tokenctx import ContextWindowScaler, Usage, UsageReader, _core, agent_hints, normalize_usage
+from tokenctx import ContextWindowScaler, UsageReader, _core, normalize_usage
+from tokenctx.usage import Usage, agent_hints
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

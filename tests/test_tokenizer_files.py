@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from reference import bpe
 from test_counting import texts
 from test_vocabularies import GPT_2, LLAMA_3, QWEN, unigram_tokenizer
-from tokenctx import Encoding, HybridTokenEstimator
+from tokenctx import HybridTokenEstimator
+from tokenctx.encodings import Encoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

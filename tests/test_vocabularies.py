@@ -17,7 +17,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 import tokenctx
 from reference import bpe
 from test_counting import HOSTILE, texts
-from tokenctx import Encoding, _core
+from tokenctx import _core
+from tokenctx.encodings import Encoding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -243,7 +244,7 @@ def test_a_rank_file_takes_a_long_piece(tmp_path: Path, name: str) -> None:
     path.write_bytes(_core.rank_file("o200k_base"))
     encoding = Encoding.from_tiktoken(path, split="o200k_base")
     text = HOSTILE[name][:100_000]
-    assert encoding.encode(text) == tokenctx.encode(text)
+    assert encoding.encode(text) == tokenctx.encodings.encode(text)
     assert encoding.exceeds(HOSTILE[name], 1000)
 
 

@@ -16,8 +16,6 @@ from leave_one_out import mapped
 from reference.bounds import METHODS, Scope, row_names
 from request_laws import uncertain
 from tokenctx import HybridTokenEstimator
-from tokenctx._estimate.estimator import Method
-from tokenctx._estimate.profiles import bundled_profiles
 from tokenctx._cli.evaluation.evaluation import Unusable, read_call
 from tokenctx._cli.evaluation.fit import Rows
 from tokenctx._cli.evaluation.held_out import (
@@ -31,6 +29,8 @@ from tokenctx._cli.evaluation.held_out import (
 from tokenctx._cli.evaluation.held_out import weighed as weighed_by_model
 from tokenctx._cli.evaluation.recordings import read_recording
 from tokenctx._cli.evaluation.strata import POOLS, vendor_of
+from tokenctx._estimate.estimator import Method
+from tokenctx._estimate.profiles import bundled_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

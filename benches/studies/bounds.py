@@ -32,9 +32,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from bound_points import METHOD, SESSION, Point, all_points
 from reference.bounds import METHODS, STRATA, UNKNOWN_MODEL, UNMEASURED, Scope, interval
 from tokenctx._cli.eval_tables import Grid
-from tokenctx._estimate.profiles import bundled_profiles
 from tokenctx._cli.evaluation.held_out import quantile
 from tokenctx._cli.evaluation.strata import POOLS
+from tokenctx._estimate.profiles import bundled_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

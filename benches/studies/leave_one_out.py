@@ -3,8 +3,8 @@
     python3 dev.py study leave_one_out calls.jsonl.gz more.jsonl.gz           # tables
     python3 dev.py study leave_one_out calls.jsonl.gz more.jsonl.gz --write   # and profiles.json
 
-The rules are those of `tokenctx._cli.evaluation.held_out`. A project that sent the same to more than
-200 models weighs each of them as one call.
+The rules are those of `tokenctx._cli.evaluation.held_out`. A project that sent the same to more
+than 200 models weighs each of them as one call.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._cli.eval_tables import Grid, left_out
-from tokenctx._cli.screen import progress
 from tokenctx._cli.evaluation.fit import fitted
 from tokenctx._cli.evaluation.held_out import bundled_rows, by_pool, held_out
+from tokenctx._cli.screen import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenctx import HybridTokenEstimator
-from tokenctx._core import _request_view
 from tokenctx._cli.evaluation.evaluation import Unusable, numbered_lines, read_call
 from tokenctx._cli.evaluation.replay import quantile
+from tokenctx._core import _request_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,7 +32,9 @@ pub(super) fn estimate<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     static MAKER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let maker = MAKER.get_or_try_init(py, || {
-        let kind = py.import("tokenctx._results.estimates")?.getattr("Estimate")?;
+        let kind = py
+            .import("tokenctx._results.estimates")?
+            .getattr("Estimate")?;
         let maker = py.import("tokenctx._results.result")?.getattr("maker")?;
         maker.call1((kind,)).map(Bound::unbind)
     })?;

@@ -11,23 +11,23 @@ from collections import Counter
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenctx.money.prices import default_prices
 from tokenctx.money.budgets.budget import NANO, Budget
 from tokenctx.money.budgets.memory import MemoryBudgetStore
 from tokenctx.money.budgets.outputs import Outputs
 from tokenctx.money.budgets.refusal import limit_headers, refusal_of
 from tokenctx.money.budgets.reservation import Reservation
 from tokenctx.money.budgets.store import LEASE_SECONDS, Claim, Step
+from tokenctx.money.prices import default_prices
 from tokenctx.stores.breaker import Breaker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tokenctx.money.prices import Prices
     from tokenctx._results.estimates import Estimate
-    from tokenctx.usage.normal import Usage
     from tokenctx.money.budgets.reservation import Closing
     from tokenctx.money.budgets.store import BudgetStore, Outcome
+    from tokenctx.money.prices import Prices
+    from tokenctx.usage.normal import Usage
 
 DEFAULT_OUTPUT_TOKENS: Final = 1024
 DEFAULT_OUTPUT_SHARE: Final = 0.9
