@@ -234,7 +234,6 @@ class Target:
             random_.choice((1, 200_000, 1_000_000)),
             random_.choice(("floor", "nearest", "ceil")),
             strategy=random_.choice(("fixed", "piecewise")),
-            shrink=random_.random() < 0.5,
         )
 
     # Streams
@@ -319,7 +318,6 @@ class Target:
         options = tokenctx.convert.ConversionOptions(
             policy=policy,
             image_in_non_user_message=image,
-            merge_adjacent=random_.choice((None, True, False)),
             model=random_.choice((None, "gpt-4o", "\ud800")),
             verify=random_.random() < 0.5,
         )

@@ -80,7 +80,6 @@ def learning(learned: Any) -> Callable[[], object]:
             "real window is 18446744073709551616.*at most",
         ),
         (scaler(5, 0), ValueError, "assumed window is 0 tokens; it must be at least 1"),
-        (scaler(5, per_model={"a": "b"}), TypeError, r"per_model\['a'\] is of type str"),
         (lambda: agent_hints("m", None), TypeError, "window is of type NoneType"),  # type: ignore[arg-type]
         (lambda: agent_hints("m", 0), ValueError, "window is 0 tokens; it must be at least 1"),
         (lambda: agent_hints(5, 5), TypeError, "model is of type int; it must be str"),  # type: ignore[arg-type]
