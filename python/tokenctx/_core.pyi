@@ -1,7 +1,7 @@
 """The Rust core of tokenctx. The public names are those of the package, not of this module."""
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, Literal, final, overload
 
 from tokenctx._results.errors import RequestError
@@ -529,6 +529,7 @@ def vector_levels() -> list[str]:
 
 def _apportioned(total: int, weights: Sequence[int]) -> list[int]: ...
 def _choose_vector_level(name: str) -> None: ...
+def _set_framework_reader(reader: Callable[[Any], Any]) -> None: ...
 def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
     """Input tokens of an image of `width_px` by `height_px` under the rule of this name.
 

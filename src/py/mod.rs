@@ -57,6 +57,8 @@ mod _core {
     #[pymodule_export]
     use media::{image_size, image_tokens};
     #[pymodule_export]
+    use object::set_framework_reader;
+    #[pymodule_export]
     use profile::{limits_of_model, model_name, profile_of_model, profiles, replace_tables};
     #[pymodule_export]
     use request::{dialect_of_body, view_reply, view_request};

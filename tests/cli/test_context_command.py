@@ -11,12 +11,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tokenctx import ContextWindow, ModelLimits
+from tokenctx import ContextWindow
 from tokenctx._cli import context as command
 from tokenctx._cli.commands import app
 from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans, cells, segments
 from tokenctx._cli.context_view import view
+from tokenctx.context import ModelLimits
 from tokenctx.data.tables import table_path
 
 if TYPE_CHECKING:

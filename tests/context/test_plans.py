@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 
 import strategies
 from generated_conversations import DIALECTS, conversation
-from tokenctx import (
-    ContextWindow,
-    HybridTokenEstimator,
-    ModelLimits,
-    PrunePlan,
-    TrimPlan,
-)
+from tokenctx import ContextWindow, HybridTokenEstimator
 from tokenctx._cli.evaluation.four_characters import four_character_tokens
+from tokenctx.context import ModelLimits, PrunePlan, TrimPlan
 from tokenctx.context.outline import outline
 from tokenctx.context.parts import PartCounts
 from tokenctx.context.plans import prune_plan, retention_plan, trim_plan

@@ -15,26 +15,26 @@ import typer
 from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans
 from tokenctx._cli.context_view import screen, view
+from tokenctx._cli.evaluation.recordings import RecordingError, recording_in
 from tokenctx._cli.help_texts import DIALECT, PROVIDER
 from tokenctx._cli.inputs import STANDARD_INPUT, is_request, priced, read_input
 from tokenctx._cli.money import cache_line, cost_lines, expected
 from tokenctx._cli.screen import complain, print_line
-from tokenctx.context.limits import model_limits
-from tokenctx.context.thresholds import PresetName
-from tokenctx.context.window import ContextWindow
 from tokenctx._results.errors import Error
-from tokenctx._cli.evaluation.recordings import RecordingError, recording_in
 from tokenctx._results.estimates import (
     Dialect,  # typer reads annotations at run time
     ModelLimits,
 )
+from tokenctx.context.limits import model_limits
+from tokenctx.context.thresholds import PresetName
+from tokenctx.context.window import ContextWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tokenctx.context.usage import ContextUsage
     from tokenctx._cli.evaluation.recordings import Turn
     from tokenctx._results.estimates import Estimate
+    from tokenctx.context.usage import ContextUsage
 
 UNREADABLE: Final = (Error, OSError, EOFError, zlib.error, RecordingError)
 PRESET: Final = f"Compact as this agent does: {', '.join(get_args(PresetName))}."

@@ -12,8 +12,8 @@ from tokenctx._cli.help_texts import DIALECT, ENCODING, PROVIDER, examples
 from tokenctx._cli.inputs import BadLine, Count, Kind, Options, counts, read_input
 from tokenctx._cli.screen import complain, console, many_lines, progress
 from tokenctx._core import _json_compact
-from tokenctx._results.errors import Error
 from tokenctx._estimate.estimator import Method  # noqa: TC001  # typer reads annotations
+from tokenctx._results.errors import Error
 from tokenctx._results.estimates import Dialect, EncodingName  # noqa: TC001
 
 UNREADABLE: Final = (Error, OSError, EOFError, zlib.error)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from rich import box
 from rich.table import Table
 
-from tokenctx._cli.screen import console, text, visible
-from tokenctx._core import __version__
 from tokenctx._cli.evaluation.held_out import figures
 from tokenctx._cli.evaluation.strata import DELTA
+from tokenctx._cli.screen import console, text, visible
+from tokenctx._core import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tokenctx._cli.eval_tables import Grid
-from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._cli.evaluation.replay import quantile
+from tokenctx._estimate.estimator import HybridTokenEstimator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Final
 from rich import box
 from rich.table import Table
 
-from tokenctx._cli.money import cache_line, cost_lines
-from tokenctx._cli.screen import text
 from tokenctx._cli.evaluation.replay import REASONS, quantile
 from tokenctx._cli.evaluation.steps import WAYS
+from tokenctx._cli.money import cache_line, cost_lines
+from tokenctx._cli.screen import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
 
-    from tokenctx._cli.inputs import Count
     from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn
     from tokenctx._cli.evaluation.steps import Steps
+    from tokenctx._cli.inputs import Count
 
 SOURCE_STYLES: Final = {"exact": "green", "delta": "cyan", "estimated": "yellow"}
 TURN_COLUMNS: Final = (

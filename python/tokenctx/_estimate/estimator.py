@@ -31,15 +31,15 @@ from tokenctx._results.result import maker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenctx.money.cache.advice import CacheFinding
-    from tokenctx._results.errors import RequestError
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
+    from tokenctx._results.errors import RequestError
     from tokenctx._results.estimates import Dialect, Reason, RequestCount, TextCounter
-    from tokenctx.usage.normal import Usage
+    from tokenctx.money.cache.advice import CacheFinding
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
+    from tokenctx.usage.normal import Usage
 
 T = TypeVar("T")
 Method = Literal["profile", "universal", "characters"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import Final, Literal, Protocol
 
+from tokenctx._results.pricing import default_prices
 from tokenctx._results.result import CacheForecast, Cost, LookedUp, Result
 
 MAX_TOKENS: Final = 2**40
@@ -165,17 +165,14 @@ class Estimate(Result):
 
     @LookedUp
     def cost(self) -> Cost | None:
-        """What the call will cost by the prices that are installed; None if nobody knows them.
+        """The cost of the call by the prices that are installed; None if they lack the model.
 
         The output is the most that the request asks for; `Prices.cost` takes another, other prices,
         or who answers, where the model's name does not say it.
         """
         if not self.model:
             return None
-        # By name, since results know nothing of what makes them: prices are loaded when asked for.
-        prices = import_module("tokenctx.money.prices")
-        cost: Cost | None = prices.default_prices().cost(self)
-        return cost
+        return default_prices().cost(self)
 
     @property
     def method(self) -> Literal["actual", "hybrid", "estimated"]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from tokenctx.context.usage import CalculationBasis
 
 if TYPE_CHECKING:
+    from tokenctx._results.estimates import Estimate
     from tokenctx.context.thresholds import Threshold
     from tokenctx.context.usage import ContextCounts
-    from tokenctx._results.estimates import Estimate
     from tokenctx.usage.normal import Usage
 
 

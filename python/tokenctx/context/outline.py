@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from tokenctx._core import _json_compact
-from tokenctx.data.parts import ID_FIELDS, MEDIA, kinds_of, types_of
 from tokenctx.convert.source import plain
+from tokenctx.data.parts import ID_FIELDS, MEDIA, kinds_of, types_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
+from tokenctx._core import count_tokens_batch
+from tokenctx._results.estimates import CountOnlyName, EncodingName
 from tokenctx.context.usage import (
     MESSAGES,
     CategoryName,
@@ -14,8 +16,6 @@ from tokenctx.context.usage import (
     categories,
     scaled,
 )
-from tokenctx._core import count_tokens_batch
-from tokenctx._results.estimates import CountOnlyName, EncodingName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

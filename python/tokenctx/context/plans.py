@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._results.result import Result
 from tokenctx.context.parts import ResultCount
 from tokenctx.context.placeholders import PLACEHOLDER, cleared
 from tokenctx.context.usage import apportioned
-from tokenctx._results.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set

@@ -7,9 +7,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Final, Literal
 
-from tokenctx.context.limits import plain_name
 from tokenctx._results.estimates import ModelLimits
 from tokenctx._results.result import Result
+from tokenctx.context.limits import plain_name
 from tokenctx.data.tables import read_table
 
 PresetName = Literal[

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx.context.thresholds import Threshold, usable_tokens
 from tokenctx._core import _apportioned
 from tokenctx._results.result import Result
+from tokenctx.context.thresholds import Threshold, usable_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

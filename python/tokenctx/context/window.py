@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._estimate.accuracy import NotRecorded
+from tokenctx._estimate.estimator import HybridTokenEstimator
+from tokenctx._results.estimates import ModelLimits
+from tokenctx._results.result import Result
 from tokenctx.context.compaction import Compaction, is_stalled
 from tokenctx.context.last_call import LastCall
 from tokenctx.context.limits import UNKNOWN_LIMITS, model_limits
@@ -24,20 +28,16 @@ from tokenctx.context.thresholds import (
     threshold_of,
 )
 from tokenctx.context.usage import ContextCounts, ContextUsage, balanced
-from tokenctx._estimate.accuracy import NotRecorded
-from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx._results.estimates import ModelLimits
-from tokenctx._results.result import Result
 from tokenctx.usage.answers import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tokenctx._results.estimates import Dialect
     from tokenctx.context.limits import Overrides
     from tokenctx.context.overflow import ContextOverflow
     from tokenctx.context.plans import PrunePlan, RetentionPlan, TrimPlan
     from tokenctx.context.thresholds import PresetName, Threshold
-    from tokenctx._results.estimates import Dialect
 
 DEFAULT_RESERVE: Final = 16_000
 """Kept free for the answer, of a model that may write so much and has four times the window."""

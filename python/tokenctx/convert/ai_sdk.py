@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx.convert import mime
-from tokenctx.data.parts import functions_of, types_of
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
     Audio,
@@ -36,6 +35,7 @@ from tokenctx.convert.model import (
 )
 from tokenctx.convert.openai_chat import read_url
 from tokenctx.convert.rules import UNKNOWN_TOOL, Rules, Writer, is_text
+from tokenctx.data.parts import functions_of, types_of
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes

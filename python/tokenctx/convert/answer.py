@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.usage.normal import Usage, normalize_usage
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses
 from tokenctx.convert.arrange import arranged
 from tokenctx.convert.model import Conversation, Json, Message, ToolCall
 from tokenctx.convert.rules import Writer
 from tokenctx.convert.tools import pair_ids
+from tokenctx.usage.normal import Usage, normalize_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -242,7 +242,7 @@ def _plainly_converted(body: Json, source: Source, to: Dialect, notes: Notes) ->
     """
     field = _list_field(source)
     messages = body.get(field)
-    is_plain = notes.options.merge_adjacent is None and not (
+    is_plain = not (
         to == "gemini" and gemini.demands_signatures(str(notes.options.model or body.get("model")))
     )
     if not isinstance(messages, list) or not is_plain:

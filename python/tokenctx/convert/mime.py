@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from urllib.parse import unquote_to_bytes
 
+from tokenctx._results.front import own_names
 from tokenctx.data.tables import read_table
 
 if TYPE_CHECKING:
@@ -305,3 +306,6 @@ def decode_text(content: bytes, charset: str | None = None) -> str:
         return content.decode(charset or "utf-8", "replace")
     except LookupError:
         return content.decode("utf-8", "replace")
+
+
+__all__, __dir__ = own_names(globals())

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx.convert import mime
 from tokenctx._results.errors import RequestError
+from tokenctx.convert import mime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -138,7 +138,6 @@ class ConversionOptions:
         policies: The policy of single faults, by kind.
         image_in_non_user_message: ``placeholder`` puts a line of text in its place, ``skip`` drops
             it, ``error`` raises.
-        merge_adjacent: Merge adjacent messages of one role; None: where the target demands it.
         model: The model of the output; None: the same name. Reasoning of another model is dropped.
         max_output_tokens: What to say to a target that demands a limit, if the source has none.
         verify: Convert back and name every difference in `losses`; else only those that a rule
@@ -149,7 +148,6 @@ class ConversionOptions:
     policy: Policy = "repair"
     policies: Mapping[str, Policy] = field(default_factory=dict)
     image_in_non_user_message: ImagePolicy = "placeholder"
-    merge_adjacent: bool | None = None
     model: str | None = None
     max_output_tokens: int = 4096
     verify: bool = True

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx.convert import mime
-from tokenctx.data.parts import functions_of, types_of
 from tokenctx.convert.fields import Field, one_of, one_or_more, read_options, write_options
 from tokenctx.convert.model import (
     NOTHING,
@@ -33,6 +32,7 @@ from tokenctx.convert.model import (
     with_marker,
 )
 from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer, is_text
+from tokenctx.data.parts import functions_of, types_of
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes

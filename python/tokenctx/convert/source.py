@@ -10,9 +10,9 @@ from collections.abc import Mapping, Set
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenctx.convert import frameworks
 from tokenctx._core import _converted_dialect, _is_json
 from tokenctx._results.errors import RequestError
+from tokenctx.convert import frameworks
 
 if TYPE_CHECKING:
     from tokenctx.convert.model import Json, Source

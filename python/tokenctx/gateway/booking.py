@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tokenctx._results.estimates import Estimate
-    from tokenctx.usage.normal import Usage
-    from tokenctx.money.budgets import BudgetRefusal, Budgets, Reservation
     from tokenctx.gateway.journal import Journal
+    from tokenctx.money.budgets import BudgetRefusal, Budgets, Reservation
+    from tokenctx.usage.normal import Usage
 
 NOT_ANSWERED = "upstream_error"
 """Nothing was billed; of any other answer without a bill what was reserved is booked."""

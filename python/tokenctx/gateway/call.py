@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._results.errors import RequestError
 from tokenctx._estimate.accuracy import NotRecorded
+from tokenctx._results.errors import RequestError
 from tokenctx.gateway.booking import NOT_ANSWERED, Booking
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
 from tokenctx.gateway.headers import estimate_headers
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.accuracy import AccuracyEvent
     from tokenctx._results.estimates import Estimate, ModelLimits
-    from tokenctx.money.budgets import BudgetRefusal
     from tokenctx.gateway.relay import Headers
     from tokenctx.gateway.settings import Body, Names, Settings
+    from tokenctx.money.budgets import BudgetRefusal
 
 JSON: Final = {"content-type": "application/json"}
 """Headers of an answer that has come whole, where none are given."""

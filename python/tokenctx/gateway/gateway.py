@@ -15,12 +15,12 @@ from tokenctx.gateway.settings import Names, RefuseBy, Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenctx.context.limits import Overrides
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._results.estimates import Dialect, Estimate, ModelLimits
-    from tokenctx.usage.scaler import ContextWindowScaler
-    from tokenctx.money.budgets import Budgets
+    from tokenctx.context.limits import Overrides
     from tokenctx.gateway.settings import Body
+    from tokenctx.money.budgets import Budgets
+    from tokenctx.usage.scaler import ContextWindowScaler
 
 
 class Gateway:

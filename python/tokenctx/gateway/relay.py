@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tokenctx.usage.reader import UsageReader
 
 if TYPE_CHECKING:
-    from tokenctx.usage.scaler import ContextWindowScaler
     from tokenctx.gateway.journal import Journal
+    from tokenctx.usage.scaler import ContextWindowScaler
 
 Headers = Mapping[str, str] | Mapping[bytes, bytes] | Iterable[tuple[Any, Any]]
 """Headers of an answer as any library has them: a mapping, or pairs of text or bytes."""

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._results.estimates import Dialect, Estimate, ModelLimits
-    from tokenctx.usage.scaler import ContextWindowScaler
-    from tokenctx.money.budgets import Budgets
     from tokenctx.gateway.journal import Journal
+    from tokenctx.money.budgets import Budgets
+    from tokenctx.usage.scaler import ContextWindowScaler
 
 RefuseBy = Literal["tokens", "high"]
 Body = bytes | Mapping[str, Any]

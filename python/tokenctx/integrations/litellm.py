@@ -18,9 +18,9 @@ from tokenctx.integrations import _litellm_calls as calls
 from tokenctx.integrations._litellm_budgets import release, reserve, settle
 
 if TYPE_CHECKING:
-    from tokenctx.money.budgets import Budgets
     from tokenctx.gateway.refusals import Refusal
     from tokenctx.integrations._litellm_calls import Call, Json
+    from tokenctx.money.budgets import Budgets
 
 LOG: Final = logging.getLogger("tokenctx")
 

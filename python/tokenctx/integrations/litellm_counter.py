@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from tokenctx import Encoding
+    from tokenctx.encodings import Encoding
 
 Counting = Any
 """A function with the parameters of litellm's own."""

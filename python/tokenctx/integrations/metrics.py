@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._core import __version__
 from tokenctx._estimate.metric_table import GENAI, INSTRUMENTS
 from tokenctx._estimate.metrics import Metrics
+from tokenctx._results.front import own_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -153,3 +154,6 @@ def _metrics_of(source: HybridTokenEstimator | Metrics) -> Metrics:
             "this estimator counts nothing; make it with HybridTokenEstimator(metrics=Metrics())"
         )
     return metrics
+
+
+__all__, __dir__ = own_names(globals())

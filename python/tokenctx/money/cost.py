@@ -39,6 +39,7 @@ class Tokens(NamedTuple):
 
     @property
     def input(self) -> int:
+        """All input, cached or not."""
         return self.uncached + self.read + self.write
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import model_name
+from tokenctx.data.tables import DASHES, read_table
 from tokenctx.money.cost import Priced, Split, cost_of
 from tokenctx.money.rates import Rates, Tier, rates_at, read_periods
-from tokenctx.data.tables import DASHES, read_table
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
-    from tokenctx.money.rates import Period
     from tokenctx._results.result import Cost
+    from tokenctx.money.rates import Period
 
 PROVIDERS: Final = {"bedrock": "aws", "vertex": "google", "moonshot": "moonshotai", "xai": "x-ai"}
 """Who answers, in the words of the table of prices."""

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._results.errors import Error
-from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._cli.evaluation.chat_form import chat_form
 from tokenctx._cli.evaluation.recordings import API_DIALECTS, message_list, restored, truncated
 from tokenctx._cli.evaluation.replay import quantile
@@ -25,6 +23,8 @@ from tokenctx._cli.evaluation.strata import (
     stratum_of,
     vendor_of,
 )
+from tokenctx._estimate.estimator import HybridTokenEstimator
+from tokenctx._results.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._cli.evaluation.evaluation import Scorer
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._estimate.profiles import profile_table
-from tokenctx._cli.evaluation.evaluation import Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -12,9 +12,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.money.prices import default_prices
-from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._cli.evaluation.replay import quantile
+from tokenctx._estimate.estimator import HybridTokenEstimator
+from tokenctx.money.prices import default_prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

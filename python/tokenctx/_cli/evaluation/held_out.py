@@ -17,7 +17,13 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._cli.evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call, score_of
+from tokenctx._cli.evaluation.evaluation import (
+    Scorer,
+    Unusable,
+    numbered_lines,
+    read_call,
+    score_of,
+)
 from tokenctx._cli.evaluation.fit import Reader, Rows, Sample, fitted
 from tokenctx._cli.evaluation.strata import POOLS, vendor_of
 

@@ -12,8 +12,8 @@ from tokenctx.data.parts import MEDIA, kinds_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._results.estimates import Estimate
 
 Json = dict[str, Any]

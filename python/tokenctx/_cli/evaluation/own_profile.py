@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._cli.evaluation.evaluation import Scorer, Scores, Unusable, read_call, score_of
 from tokenctx._cli.evaluation.fit import CONSTANTS, Reader, Rows, Sample, fitted
 from tokenctx._cli.evaluation.logs import LogReader
+from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx.data.tables import read_table
 
 if TYPE_CHECKING:

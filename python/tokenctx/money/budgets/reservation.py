@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from tokenctx._results.estimates import Estimate
-    from tokenctx.usage.normal import Usage
     from tokenctx.money.budgets.budget import Budget
     from tokenctx.money.budgets.refusal import BudgetRefusal
     from tokenctx.money.budgets.store import Claim
+    from tokenctx.usage.normal import Usage
 
 ReservationLabel = Literal["granted", "refused", "unlimited"]
 Closing = Literal["settled", "kept", "released"]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx.money.cache.rules import minimum_tokens
 from tokenctx._results.result import Result
+from tokenctx.money.cache.rules import minimum_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tokenctx.money.cache.rules import minimum_tokens, rule_of
 from tokenctx._results.result import CacheForecast
+from tokenctx.money.cache.rules import minimum_tokens, rule_of
 
 if TYPE_CHECKING:
-    from tokenctx.money.cache.rules import Rule
     from tokenctx._results.estimates import Estimate
     from tokenctx._results.result import CacheLabel, CacheReason
+    from tokenctx.money.cache.rules import Rule
     from tokenctx.usage.normal import Usage
 
 CACHED_BYTES: Final = 384
