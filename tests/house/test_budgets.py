@@ -48,7 +48,7 @@ def over_budget(top: Path, budgets: dict[str, int]) -> list[str]:
 
 
 def riddles(path: Path) -> list[str]:
-    """The comments of a file that open with What or Whether, so that nobody in them does anything."""
+    """The comments of a file that open with What or Whether, and so do not say who does it."""
     text = path.read_text("utf-8")
     if path.suffix == ".rs":
         lines = ["", *(line.strip() for line in text.splitlines())]
@@ -77,7 +77,8 @@ def test_a_budget_is_a_little_above_the_lines(top: str) -> None:
 
 
 def test_comments_say_who_does_what() -> None:
-    found = [(path.name, it) for top in TOPS for path in sources(ROOT / top) for it in riddles(path)]
+    files = [path for top in TOPS for path in sources(ROOT / top)]
+    found = [(path.name, it) for path in files for it in riddles(path)]
     assert len(found) <= MOST_RIDDLES, found
 
 
