@@ -143,7 +143,7 @@ def room(name: str) -> str:
 
 
 def circle(arrows: Arrows) -> list[str]:
-    """Files that import each other in a circle, a folder's own file too; empty if there are none."""
+    """Files that import each other in a circle, a folder's own file too; empty if none do."""
     left = {name: set(found) for name, found in arrows.items()}
     while True:
         done = {name for name, found in left.items() if not found & left.keys()}
