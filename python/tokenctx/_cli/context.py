@@ -40,7 +40,7 @@ UNREADABLE: Final = (Error, OSError, EOFError, zlib.error, RecordingError)
 PRESET: Final = f"Compact as this agent does: {', '.join(get_args(PresetName))}."
 MESSAGES: Final = "`messages`, `contents` or `input`"
 FAULTY: Final = (*UNREADABLE, AttributeError, KeyError, TypeError, ValueError)
-"""What a file can do that has the right fields with the wrong things in them."""
+"""The errors of a file that has the right fields with the wrong values in them."""
 PERIOD_SECONDS: Final = 0.5
 """How often a file is looked at that is watched."""
 
@@ -120,7 +120,7 @@ def _is_shown(
     as_json: bool,
     clears: bool = False,
 ) -> bool:
-    """Whether the file could be shown; if not, the reason is on standard error.
+    """True if the file could be shown; if not, the reason is on standard error.
 
     What the screen has is cleared for a new picture only, so the last good one stays.
     """

@@ -1,4 +1,4 @@
-"""What a picture of a context window is made of: segments and words, for terminal and page."""
+"""The segments and words of a picture of a context window, for terminal and page."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TERMINAL: Final = {
     "free": "bright_black", "buffer": "bright_black", "reserve": "bright_black",
 }  # fmt: skip
 SHADES: Final = {"free": "░", "buffer": "▒", "reserve": "▓"}
-"""What a terminal with colours draws in place of a full block."""
+"""The shades that a terminal with colours draws in place of a full block."""
 DECISIONS: Final[dict[Decision, str]] = {
     "continue": "Go on: below the threshold.",
     "begin_in_background": "Begin to compact beside the work.",
@@ -58,7 +58,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """What compaction could do now."""
+    """The plans that a compaction could follow now."""
 
     prune: PrunePlan
     retention: RetentionPlan

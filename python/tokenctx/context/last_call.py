@@ -20,7 +20,7 @@ OTHER_HISTORY: Final = frozenset(("edited_history", "changed_context"))
 
 @dataclass(slots=True)
 class LastCall:
-    """What was billed last; None where nothing is known.
+    """The last bill; None where nothing is known.
 
     Attributes:
         pending_tokens: What a caller that counts by itself expects of the next call.

@@ -32,11 +32,11 @@ PARAMETERS: Final = frozenset(
     "model custom_tokenizer text messages count_response_tokens tools tool_choice "
     "use_default_image_token_count default_token_count".split()
 )
-"""What ours understands; with another one litellm counts."""
+"""The arguments that ours understands; with another one litellm counts."""
 
 
 class InstalledCounter:
-    """What `install` has put in; leaving its `with` block, or `uninstall`, takes it out again.
+    """The functions that `install` has put in; `uninstall` or the end of `with` takes them out.
 
     `fallbacks` is how often litellm's own counted: a tokenizer of the caller's own, parameters of a
     later litellm, arguments that litellm refuses, and whatever ours raised at.

@@ -68,7 +68,7 @@ class Call:
 
     @property
     def names(self) -> Json:
-        """What an estimate takes beside the body."""
+        """The arguments of an estimate beside the body."""
         return {
             "model": self.model or None,
             "dialect": self.dialect,
@@ -92,7 +92,7 @@ class Score:
 
     @property
     def is_covered(self) -> bool:
-        """Whether the billed total is within the bounds."""
+        """True if the billed total is within the bounds."""
         return self.low <= self.billed_tokens <= self.high
 
 
@@ -136,7 +136,7 @@ class Filter:
     stratum: str | None = None
 
     def holds(self, call: Call) -> bool:
-        """Whether `call` is one of them."""
+        """True if `call` is one of them."""
         return (
             self.provider in {None, call.provider}
             and self.api in {None, call.api}
@@ -252,7 +252,7 @@ class Scorer:
 
 
 def score_of(call: Call, estimate: Estimate) -> Score:
-    """What was billed for `call` beside its estimate."""
+    """The bill of `call` beside its estimate."""
     return Score(call.billed_tokens, estimate.tokens, estimate.low, estimate.high)
 
 
@@ -271,7 +271,7 @@ ROWS: Final[dict[str, Callable[[Call, Estimate], str]]] = {
     "group": lambda call, _: call.group,
     "era": lambda call, _: era_of(call),
 }
-"""What the calls of a row have in common, beside their stratum."""
+"""The key that the calls of a row share, beside their stratum."""
 
 
 @dataclass(slots=True)
@@ -311,7 +311,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Evaluation:
-    """What came out: our scores, those of other counters, and the largest misses.
+    """The outcome: our scores, those of other counters, and the largest misses.
 
     Attributes:
         by: What the calls of a row share; keys of `ROWS`.

@@ -33,14 +33,14 @@ Json = dict[str, Any]
 LEAST_CALLS: Final = 20
 """Fewer calls of a profile change nothing."""
 GAIN: Final = 0.95
-"""What the mean error must fall to, so that chance changes nothing."""
+"""The share that the mean error must fall to, so that chance changes nothing."""
 OWN: Final = "own "
 """Before the name of a profile whose constants are being fitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the calls of one profile say.
+    """The evidence of the calls of one profile.
 
     Attributes:
         now: Scores with the profile of the package.
@@ -55,7 +55,7 @@ class Finding:
 
     @property
     def is_better(self) -> bool:
-        """Whether the fit is nearer to bills that it has not seen."""
+        """True if the fit is nearer to bills that it has not seen."""
         return bool(self.changes) and _distance(self.own) < GAIN * _distance(self.now)
 
     def row(self) -> Json:
@@ -71,7 +71,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Logged:
-    """What was read from logs: calls with their estimates, and what was left out."""
+    """The calls read from logs: calls with their estimates, and what was left out."""
 
     calls: list[tuple[Call, Sample | None, str]]
     skipped: Counter[str]
@@ -85,7 +85,7 @@ class Logged:
         return [_finding(profile, calls) for profile, calls in ordered]
 
     def learned(self, rows: Iterable[Json]) -> Json:
-        """What an estimator with these profiles learns of the calls, for `learn`."""
+        """The corrections that an estimator with these profiles learns from the calls."""
         estimator = HybridTokenEstimator(profiles=list(rows) or None)
         for call, _, _ in self.calls:
             estimator.record(call.body, call.billed_tokens, **call.names)
