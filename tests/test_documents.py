@@ -49,7 +49,6 @@ EXAMPLES = {
     "bundle.json": json.dumps(bundle_of({"limits": read_table("limits")})).encode(),
     "tokenctx-data.json": b"",
     "tokenizer.json": b"",
-    "page.html": b"",
 }
 """Files of the reader that commands and prose may name."""
 FOREIGN = {

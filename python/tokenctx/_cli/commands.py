@@ -63,7 +63,7 @@ app.command(
     "context",
     epilog=examples(
         "context request.json",
-        "context session.jsonl --preset claude-code --html page.html",
+        "context session.jsonl --preset claude-code",
         "context request.json --watch",
     ),
 )(context_command)

@@ -1,4 +1,4 @@
-"""The segments and words of a picture of a context window, for terminal and page."""
+"""The segments and words of a picture of a context window."""
 
 from __future__ import annotations
 
@@ -19,12 +19,6 @@ MARKS: Final = {
     "messages": "m", "free": ".", "buffer": "-", "reserve": "=",
 }  # fmt: skip
 """Letters for those who see no colours."""
-COLOURS: Final = {
-    "system": "#7c6fd6", "tools": "#3f8fd2", "memory": "#d98b3a", "skills": "#c9b03c",
-    "framing": "#8a8f98", "user": "#3fa66b", "assistant": "#2f7f8f", "tool_results": "#c2556e",
-    "files": "#b565b5", "reasoning": "#8a6d4f", "messages": "#3fa66b",
-    "free": "#c9ccd1", "buffer": "#9aa0a8", "reserve": "#6b7078",
-}  # fmt: skip
 TERMINAL: Final = {
     "system": "blue", "tools": "cyan", "memory": "yellow", "skills": "bright_yellow",
     "framing": "white", "user": "green", "assistant": "bright_cyan", "tool_results": "red",

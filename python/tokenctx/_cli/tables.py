@@ -30,7 +30,7 @@ FIGURE_COLUMNS: Final = (
     "turns", "exact", "delta", "estimated",
     "delta\nmed %", "\np90 %", "recount\nmed %", "\np90 %", "delta\nµs", "recount\nµs",
 )  # fmt: skip
-WORDS: Final = {
+WORDS: Final[dict[str, str]] = {
     row["name"]: row["brief"]
     for section in read_table("assumptions")["sections"]
     for row in section["rows"]
