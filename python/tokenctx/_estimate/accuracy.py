@@ -177,7 +177,7 @@ class AccuracyLog:
         self._hook = None if hook is None else Callback("on_accuracy", hook)
         self._profiles: dict[str, _Recent] = {}
 
-    def note(self, event: AccuracyEvent) -> bool:
+    def add(self, event: AccuracyEvent) -> bool:
         """Count `event` in, then call the hook; whether that did not raise."""
         self._of(event.profile).calls.append((event.estimated_tokens, event.billed_tokens))
         if event.drift is not None:

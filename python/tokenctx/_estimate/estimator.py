@@ -378,7 +378,7 @@ class HybridTokenEstimator:
             reason,
             None if drift is None else Drift.of(drift),
         )
-        if not self.accuracy_log.note(event):
+        if not self.accuracy_log.add(event):
             self._engine.note("failed_callbacks")
             if self.metrics is not None:
                 self.metrics.count_failure("on_accuracy")

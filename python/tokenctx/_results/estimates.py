@@ -107,7 +107,7 @@ class Estimate(Result):
             prefix of it or a conversation that it is an edit of (`edited_history` and
             `changed_context` among the assumptions say so), `estimated` if nothing of it is known.
         known_tokens: Tokens that the provider has billed for the known prefix, or for the known
-            conversation less the count of what left.
+            conversation minus the counted tokens of removed messages.
         estimated_tokens: Tokens counted here.
         new_message_count: Messages counted here.
         quality: How the counted part was counted: `exact` (the provider's own vocabulary and

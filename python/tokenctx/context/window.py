@@ -210,7 +210,7 @@ class ContextWindow:
                 was_due=threshold.is_reached(event.billed_tokens),
             )
         if event.usage is not None:
-            self._last.note(event.usage, event.estimated_tokens)
+            self._last.update(event.usage, event.estimated_tokens)
         return True
 
     def record_usage(self, usage: object) -> bool:
@@ -218,7 +218,7 @@ class ContextWindow:
         billed = answered(usage, None, None).usage
         if billed is None or not billed.input_tokens:
             return False
-        self._last.note(billed, self._last.pending_tokens)
+        self._last.update(billed, self._last.pending_tokens)
         return True
 
     def last_counts(self, counts: ContextCounts, new_tokens: int | None) -> ContextCounts:

@@ -46,7 +46,7 @@ REDACTED: Final = "redacted-by-litellm"
 
 
 @dataclass(slots=True, repr=False)
-class Call:
+class LitellmCall:
     """One call: its body as the client sent it, and who asks which model. It shows no text.
 
     Attributes:
@@ -111,7 +111,9 @@ class Call:
         }
 
 
-def read_call(arguments: Json, call_type: str, model: str, tenant: str | None) -> Call | None:
+def read_call(
+    arguments: Json, call_type: str, model: str, tenant: str | None
+) -> LitellmCall | None:
     """The call that a hook is asked about; None for what is no chat."""
     dialect = DIALECTS.get(call_type)
     body = {name: arguments[name] for name in FIELDS if arguments.get(name) is not None}
@@ -120,10 +122,10 @@ def read_call(arguments: Json, call_type: str, model: str, tenant: str | None) -
     for name in ("messages", "input"):  # litellm takes the system prompt out of its own list
         if isinstance(body.get(name), list):
             body[name] = list(body[name])
-    return Call(body, {"model": model, "dialect": dialect, "tenant": tenant}, call_type)
+    return LitellmCall(body, {"model": model, "dialect": dialect, "tenant": tenant}, call_type)
 
 
-def logged_call(details: Json, tenant: str | None) -> Call | None:
+def logged_call(details: Json, tenant: str | None) -> LitellmCall | None:
     """The call of a success event, where no hook came before: those of the synchronous SDK."""
     arguments = {**(details.get("optional_params") or {}), "messages": details.get("messages")}
     call_type = str(details.get("call_type"))
@@ -135,27 +137,31 @@ def logged_call(details: Json, tenant: str | None) -> Call | None:
 
 def billed(
     details: Json, tenant_of: Callable[[Json], str | None], counts: Counter[str]
-) -> Call | None:
+) -> LitellmCall | None:
     """The call of a success event; None, and counted, if it is not to be recorded."""
     if details.get("cache_hit") is True or is_redacted(details):
         counts["cached" if details.get("cache_hit") is True else "redacted"] += 1
         return None
     call = details.get(KEY)
-    return call if isinstance(call, Call) else logged_call(details, tenant_of(metadata_of(details)))
+    return (
+        call
+        if isinstance(call, LitellmCall)
+        else logged_call(details, tenant_of(metadata_of(details)))
+    )
 
 
-def keep(arguments: Json, call: Call) -> None:
+def keep(arguments: Json, call: LitellmCall) -> None:
     """Keep the call among what litellm knows of it."""
     known = getattr(arguments.get("litellm_logging_obj"), "model_call_details", None)
     if isinstance(known, dict):
         known[KEY] = call
 
 
-def kept(arguments: Json) -> Call | None:
+def kept(arguments: Json) -> LitellmCall | None:
     """The call that was kept, by an earlier hook."""
     known = getattr(arguments.get("litellm_logging_obj"), "model_call_details", None)
     found = known.get(KEY) if isinstance(known, dict) else None
-    return found if isinstance(found, Call) else None
+    return found if isinstance(found, LitellmCall) else None
 
 
 def metadata_of(arguments: Json) -> Json:

@@ -25,7 +25,7 @@ from tokenctx._estimate.profiles import profile_table
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import RecordedCall
     from tokenctx._results.estimates import Estimate
 
 Row = dict[str, Any]
@@ -178,7 +178,7 @@ class Reader:
                 changed[name] = {constant: value + STEP}
         return self.rows.with_constants(changed)
 
-    def sample(self, call: Call, estimate: Estimate) -> Sample | None:
+    def sample(self, call: RecordedCall, estimate: Estimate) -> Sample | None:
         """The equation of `call`, estimated with the rows; None if its layout is another."""
         if estimate.profile not in self.linear:
             return None

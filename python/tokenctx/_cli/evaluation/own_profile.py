@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import RecordedCall
 
 Json = dict[str, Any]
 
@@ -73,12 +73,12 @@ class Finding:
 class Logged:
     """The calls read from logs: calls with their estimates, and what was left out."""
 
-    calls: list[tuple[Call, Sample | None, str]]
+    calls: list[tuple[RecordedCall, Sample | None, str]]
     skipped: Counter[str]
 
     def findings(self) -> list[Finding]:
         """By profile, the most frequent first."""
-        by_profile: dict[str, list[tuple[Call, Sample | None]]] = defaultdict(list)
+        by_profile: dict[str, list[tuple[RecordedCall, Sample | None]]] = defaultdict(list)
         for call, sample, profile in self.calls:
             by_profile[profile].append((call, sample))
         ordered = sorted(by_profile.items(), key=lambda item: -len(item[1]))
@@ -115,7 +115,7 @@ def read_logs(paths: Iterable[Path], advance: Callable[[int], None] = lambda _: 
     return logged
 
 
-def _finding(profile: str, calls: list[tuple[Call, Sample | None]]) -> Finding:
+def _finding(profile: str, calls: list[tuple[RecordedCall, Sample | None]]) -> Finding:
     estimator = Scorer()
     now = Scores()
     for call, _ in calls:
@@ -140,7 +140,7 @@ def _bundled() -> Rows:
     return Rows({row["name"]: row for row in read_table("profiles")["profiles"]})
 
 
-def _half(call: Call) -> int:
+def _half(call: RecordedCall) -> int:
     """Calls of one conversation are in one half: they say nearly the same."""
     known = json.dumps(call.known[0] if call.known else call.body, sort_keys=True)[:4000]
     return hashlib.blake2b(known.encode(errors="surrogatepass"), digest_size=1).digest()[0] % 2

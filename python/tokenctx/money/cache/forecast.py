@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CACHED_BYTES: Final = 384
 """Bytes that one known prefix of a provider's cache is charged with, its digest included."""
 SLACK_TOKENS: Final = 64
-SLACK_PART: Final = 50
+SLACK_PERCENT: Final = 2
 """The lower bound of what is read leaves a fiftieth and a few tokens."""
 SURE_SHARE: Final = 0.9
 """From this share of hits on, a read is expected and not only possible."""
@@ -186,7 +186,7 @@ class CacheKnowledge:
             )
         is_sure = age <= cached.lifetime_seconds
         write = end - read if rule.is_write_billed else 0
-        low = max(0, read - read // SLACK_PART - SLACK_TOKENS) if is_sure else 0
+        low = max(0, read - read * SLACK_PERCENT // 100 - SLACK_TOKENS) if is_sure else 0
         label: CacheLabel = "expected" if is_sure else "possible"
         if not is_sure:
             read, write = 0, end if rule.is_write_billed else 0
