@@ -37,9 +37,11 @@ __all__ = [
     "_json_canonical",
     "_json_compact",
     "_json_members",
+    "_outline",
     "_panic",
     "_reply_view",
     "_request_view",
+    "_text_lengths",
     "count_tokens",
     "count_tokens_batch",
     "encode",
@@ -70,11 +72,11 @@ __version__: Final[str]
 """Version of the crate, which is the version of the package."""
 
 _debug_build: Final[bool]
-"""Whether the core was compiled without optimisation."""
+"""True if the core was compiled without optimisation."""
 
 @final
 class Engine:
-    """What `HybridTokenEstimator` works with; the caller brings the secret and the time."""
+    """The engine of `HybridTokenEstimator`; the caller brings the secret and the time."""
 
     def __new__(
         cls,
@@ -228,7 +230,7 @@ class Engine:
 
 @final
 class Tracker:
-    """What `ConversationStateTracker` works with; the caller brings the secret and the time."""
+    """The engine of `ConversationStateTracker`; the caller brings the secret and the time."""
 
     def __new__(cls, secret: bytes, capacity_bytes: int, ttl_seconds: float) -> Tracker: ...
     def __len__(self) -> int: ...
@@ -300,7 +302,7 @@ class Encoding:
 
     @property
     def counted_by(self) -> Literal["core", "tokenizers"]:
-        """What counts: this package or, some files of Hugging Face, the package tokenizers."""
+        """The package that counts: this one or, for some files of Hugging Face, tokenizers."""
 
     def count(self, text: str | bytes) -> int:
         """Number of tokens of `text`."""
@@ -319,7 +321,7 @@ class Encoding:
         """
 
     def exceeds(self, text: str | bytes, limit: int) -> bool:
-        """Whether `text` has more than `limit` tokens; stops as soon as that is known.
+        """True if `text` has more than `limit` tokens; stops as soon as that is known.
 
         A negative `limit` is always exceeded.
         """
@@ -408,7 +410,7 @@ class Encoding:
         """The special tokens; none of a file of ranks."""
 
     def is_special_token(self, token: int) -> bool:
-        """Whether the number is that of a special token."""
+        """True if the number is that of a special token."""
 
     @property
     def eot_token(self) -> int:
@@ -427,7 +429,7 @@ class Encoding:
 
 @final
 class Scale:
-    """What `ContextWindowScaler` works with: a line through points (real, scaled) from (0, 0) on.
+    """The scale of `ContextWindowScaler`: a line through points (real, scaled) from (0, 0) on.
 
     Numbers changed are (path in the usage object, real, scaled).
     """
@@ -451,7 +453,7 @@ class Rewriter:
 
 @final
 class Alike:
-    """What may differ between events of a stream that are read as one."""
+    """The fields that may differ between events of a stream that are read as one."""
 
     def __new__(
         cls,
@@ -594,5 +596,9 @@ def _convert_plain(
     messages: list[Any], source: str, rules: object
 ) -> tuple[int, list[Any], list[tuple[int, int]]] | None: ...
 def _is_json(value: object) -> bool: ...
+def _outline(
+    body: object,
+) -> list[tuple[str, list[tuple[str, str | None, str, int | None]]]]: ...
 def _reply_view(body: object) -> str: ...
 def _request_view(body: object, *, model: str | None = None, dialect: str | None = None) -> str: ...
+def _text_lengths(body: object, around: Sequence[str]) -> tuple[list[int], int]: ...

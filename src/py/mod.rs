@@ -61,7 +61,7 @@ mod _core {
     #[pymodule_export]
     use profile::{limits_of_model, model_name, profile_of_model, profiles, replace_tables};
     #[pymodule_export]
-    use request::{dialect_of_body, view_reply, view_request};
+    use request::{dialect_of_body, outline_of_body, text_lengths, view_reply, view_request};
     #[pymodule_export]
     use scale::{PyRewriter, PyScale};
     #[pymodule_export]

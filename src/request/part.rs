@@ -66,6 +66,16 @@ impl OutlineKind {
             _ => None,
         }
     }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            OutlineKind::Text => "text",
+            OutlineKind::Call => "call",
+            OutlineKind::Result => "result",
+            OutlineKind::Reasoning => "reasoning",
+            OutlineKind::File => "file",
+        }
+    }
 }
 
 /// A row of the table, or several that differ in nothing that the reader of requests asks for.

@@ -52,7 +52,7 @@ NO_RECORDING = (
     *UNREADABLE,
     *(RecordingError, AttributeError, KeyError, RecursionError, TypeError, ValueError),
 )
-"""What a file can do that has the right fields with the wrong things in them."""
+"""The errors of a file that has the right fields with the wrong values in them."""
 
 
 app = application()
@@ -63,7 +63,7 @@ app.command(
     "context",
     epilog=examples(
         "context request.json",
-        "context session.jsonl --preset claude-code --html page.html",
+        "context session.jsonl --preset claude-code",
         "context request.json --watch",
     ),
 )(context_command)

@@ -123,7 +123,7 @@ def _notes(evaluation: Evaluation, least: int) -> Iterator[str]:
 
 
 def skipped_lines(evaluation: Evaluation) -> Iterator[str]:
-    """What was left out, by reason, with numbers of lines."""
+    """The lines that were left out, by reason, with their numbers."""
     for reason, lines in evaluation.skipped.items():
         shown = ", ".join(map(str, lines[:LINES_SHOWN]))
         more = ", ..." * (len(lines) > LINES_SHOWN)

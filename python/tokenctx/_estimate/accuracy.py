@@ -50,7 +50,7 @@ class Drift(Result):
 
     @classmethod
     def of(cls, told: tuple[str, str, int, int, int, int, int]) -> Drift:
-        """What the core says."""
+        """The numbers of the core."""
         profile, provider, since, told_at, tokens, permille, bill_count = told
         return cls(profile, provider, since, told_at, tokens, permille / 10, bill_count)
 
@@ -101,7 +101,7 @@ class AccuracyEvent(Result):
 
     @property
     def is_warning(self) -> bool:
-        """Whether it was off by more than 20 %."""
+        """True if it was off by more than 20 %."""
         return abs(self.error_percent) > WARNING_PERCENT
 
 
@@ -171,13 +171,13 @@ class _Recent:
 
 
 class AccuracyLog:
-    """What an estimator keeps of its errors: numbers by profile, no text. Safe between threads."""
+    """The errors of an estimator: numbers by profile, no text. Safe between threads."""
 
     def __init__(self, hook: Callable[[AccuracyEvent], None] | None) -> None:
         self._hook = None if hook is None else Callback("on_accuracy", hook)
         self._profiles: dict[str, _Recent] = {}
 
-    def note(self, event: AccuracyEvent) -> bool:
+    def add(self, event: AccuracyEvent) -> bool:
         """Count `event` in, then call the hook; whether that did not raise."""
         self._of(event.profile).calls.append((event.estimated_tokens, event.billed_tokens))
         if event.drift is not None:

@@ -266,7 +266,7 @@ class HybridTokenEstimator:
         provider: str | None = None,
         tenant: str | bytes | None = None,
     ) -> bool:
-        """Whether the billed tokens of `body` are known from now on; see `record_event`."""
+        """True if the billed tokens of `body` are known from now on; see `record_event`."""
         names = (model, dialect, provider)
         event, entries = self._recorded(body, usage, reply, names, tenant)
         if entries:
@@ -378,7 +378,7 @@ class HybridTokenEstimator:
             reason,
             None if drift is None else Drift.of(drift),
         )
-        if not self.accuracy_log.note(event):
+        if not self.accuracy_log.add(event):
             self._engine.note("failed_callbacks")
             if self.metrics is not None:
                 self.metrics.count_failure("on_accuracy")
@@ -429,7 +429,7 @@ class HybridTokenEstimator:
         return event
 
     def flush(self, timeout_seconds: float = 1.0) -> bool:
-        """Whether all that was recorded is in the shared store now; waits for it, on shutdown.
+        """True if all that was recorded is in the shared store now; waits for it, on shutdown.
 
         True without one. False if time has run out, and always as long as something waits for an
         asynchronous client: use `aflush`.
@@ -471,7 +471,7 @@ class HybridTokenEstimator:
         return self._answer(estimate, began)
 
     def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
-        """Whether the billed input tokens of a list of messages are known from now on (RFC 029)."""
+        """True if the billed input tokens of a list of messages are known from now on (RFC 029)."""
         return self.record({"messages": messages}, actual_tokens, model=model_name(model))
 
     def estimate_message(self, message: object, model: object) -> int:
@@ -504,7 +504,7 @@ class HybridTokenEstimator:
         provider: str | None = None,
         tenant: str | bytes | None = None,
     ) -> tuple[RequestCount, Estimate]:
-        """What `count_request` and `estimate` say of `body`, read once where that can be.
+        """The answers of `count_request` and `estimate`; `body` is read once if it can be.
 
         With a shared store or with `caching` it is read twice. Raises as `estimate`.
         """
@@ -527,7 +527,7 @@ class HybridTokenEstimator:
         tenant: str | bytes | None,
         **wanted: Any,
     ) -> tuple[RequestCount, Estimate, tuple[Any, ...]]:
-        """What `count_and_estimate` says of `body`, and its parts as the core has counted them."""
+        """The answers of `count_and_estimate`, and the parts of `body` as the core counts them."""
         names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
         require_names(tenant=tenant, **names)
         call = (model, dialect, provider, tenant_bytes(tenant), self._clock())
@@ -546,7 +546,7 @@ class HybridTokenEstimator:
         name: str,
         names: tuple[str | None, str | None, str | None],
     ) -> tuple[str, list[tuple[int, RequestError]], int, int, bool]:
-        """What `tokenctx count --json` says of some lines of `content` from the byte `start` on.
+        """The answer of `tokenctx count --json` for lines of `content` from the byte `start` on.
 
         The JSON lines of their counts, the lines that cannot be read, by number, and where what is
         left begins: the byte, the number of its line, and whether that one is to be counted by
@@ -565,7 +565,7 @@ class HybridTokenEstimator:
         dialect: Dialect | None = None,
         provider: str | None = None,
     ) -> tuple[CacheFinding, ...]:
-        """What can be done so that more of `body` is read from the provider's cache.
+        """Findings: what to do so that more of `body` is read from the provider's cache.
 
         `previous` is the body of the call before, if you have it: then the first place in which
         they differ is named, with the byte, and no text. Counts the whole of `body`; raises as
@@ -602,7 +602,7 @@ class HybridTokenEstimator:
         return self._calibration.update(actual_input_tokens, message_count, estimated_tokens)
 
     def stats(self) -> dict[str, int]:
-        """What was asked so far and what is kept.
+        """Numbers of all questions so far, and of all that is kept.
 
         `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
         only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes`,
@@ -642,7 +642,7 @@ class HybridTokenEstimator:
         return count
 
     def learned(self) -> dict[str, Any]:
-        """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
+        """The corrections learned from recorded calls, by model: numbers and names, as JSON."""
         rows = self._engine.learned()
         models = {
             model: {"calls": calls, "wins": wins, "numbers": numbers}
@@ -686,7 +686,7 @@ class HybridTokenEstimator:
         self._calibration = Calibration()
 
     def _is_large(self, body: object, tenant: str | bytes | None) -> bool:
-        """Whether reading `body` may take longer than a loop should be held."""
+        """True if reading `body` may take longer than a loop should be held."""
         if not isinstance(body, bytes) or not LARGE_BYTES <= len(body) < LARGE_KNOWN_BYTES:
             return is_large(body)
         new_byte_count: int = self._engine.new_byte_count(body, tenant_bytes(tenant))
@@ -761,13 +761,13 @@ class HybridTokenEstimator:
         ]
 
     def _insert(self, tenant: bytes | None, digest: bytes, sealed: bytes) -> bool:
-        """Whether `sealed` is the total of `digest`, which is known from now on."""
+        """Takes over a sealed total; True if it is that of `digest`, which is known from now on."""
         now = self._clock(), int(time.time())
         is_taken: bool = self._engine.insert(digest, sealed, tenant, *now)
         return is_taken
 
     def _insert_cached(self, digest: bytes, sealed: bytes) -> bool:
-        """Whether `sealed` says that a provider has cached the prefix `digest`."""
+        """True if `sealed` says that a provider has cached the prefix `digest`."""
         from tokenctx.money.cache.forecast import Cached
 
         knowledge: Any = self._cache
@@ -782,7 +782,7 @@ class HybridTokenEstimator:
 
 @functools.cache
 def _answers() -> tuple[Any, ...]:
-    """What a record takes beside the engine, imported when there is one."""
+    """The functions that a record needs beside the engine, imported at the first one."""
     from tokenctx._estimate.accuracy import AccuracyEvent, Drift, NotRecorded
     from tokenctx.usage.answers import answered
 

@@ -39,7 +39,7 @@ def model_limits(model: str, overrides: Overrides | None = None) -> ModelLimits:
 
 
 def own_limits(model: str, rows: Mapping[str, Any]) -> ModelLimits | None:
-    """What `overrides`, once read, say of `model`; None if nothing."""
+    """The limits that `overrides`, once read, have for `model`; None if they have none."""
     own = plain_name(model)
     keys = [key for key in rows if own.startswith(plain_name(key)) or model.startswith(key)]
     return _override(rows[max(keys, key=len)]) if keys else None

@@ -42,7 +42,7 @@ class Names:
 
 
 class ResultCount(NamedTuple):
-    """What a tool has said: its message, the part in it, the tool, and tokens.
+    """The result of a tool: its message, the part in it, the tool, and tokens.
 
     `saved_tokens` is what a placeholder in its place would save.
     """
@@ -64,7 +64,7 @@ class ToolCount(NamedTuple):
 
 
 class HeadCount(NamedTuple):
-    """What stands around the messages, in tokens, and each tool by itself."""
+    """The tokens around the messages, and of each tool by itself."""
 
     system: int
     tools: int

@@ -404,7 +404,7 @@ _READERS: Final = functions_of(
 
 
 def write(conversation: Conversation, writer: Writer) -> Json:
-    """What `generateText` is given; the schemas of tools have to be wrapped in `jsonSchema()`."""
+    """The options of `generateText`; the schemas of tools have to be wrapped in `jsonSchema()`."""
     body = dict(conversation.raw) if writer.is_same else {}
     top = [message for message in conversation.messages if message.is_top]
     if not writer.is_same:

@@ -48,13 +48,13 @@ MODES: Final = MappingProxyType({"AUTO": "auto", "ANY": "required", "NONE": "non
 WORDS: Final = MappingProxyType({mode: word for word, mode in MODES.items()})
 SIGNING: Final = re.compile(r"gemini-([3-9]|\d\d)", re.IGNORECASE)
 NO_SIGNATURE: Final = "skip_thought_signature_validator"
-"""What Google's documents give for calls that another model has made."""
+"""The signature that Google's documents give for calls that another model has made."""
 UPLOADS: Final = "https://generativelanguage.googleapis.com/"
 """Where files that were uploaded to Google stand."""
 
 
 def demands_signatures(model: str) -> bool:
-    """Whether the model refuses a call of its own without a thought signature: from Gemini 3 on."""
+    """True if the model refuses a call of its own without a thought signature: from Gemini 3 on."""
     return SIGNING.search(model) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a conversion could not carry over, and what it had to repair."""
+"""Notes on what a conversion could not carry over, and on what it had to repair."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FAULTS: Final = frozenset(
     "duplicate_id refused_id unanswered_call orphan_result duplicate_result misplaced_result "
     "excess_marker invalid_arguments unknown_part unknown_message unknown_role field option".split()
 )
-"""What `policy` and `policies` decide."""
+"""The decision of `policy` and `policies`."""
 OPAQUE: Final = frozenset(
     "arguments input args response schema parameters input_schema inputSchema value output "
     "parametersJsonSchema responseSchema responseJsonSchema metadata labels logit_bias".split()
@@ -177,7 +177,7 @@ class Notes:
         self.warnings: dict[ConversionNote, None] = {}
 
     def policy(self, kind: str) -> Policy:
-        """What to do about a fault."""
+        """The policy for a fault."""
         return self.options.policies.get(kind, self.options.policy)
 
     def lose(self, kind: str, path: Path) -> None:

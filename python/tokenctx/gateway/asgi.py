@@ -80,7 +80,7 @@ class TokenctxMiddleware:
     async def _received(
         self, scope: Scope, path: str, receive: Receive
     ) -> tuple[deque[Message], Call]:
-        """What has come of the request, to be handed on, and the call that it is."""
+        """The messages of the request so far, to be handed on, and its call."""
         messages: deque[Message] = deque()
         received, said = 0, _length(scope["headers"])
         while max(received, said) <= self._max_body_bytes:
@@ -103,7 +103,7 @@ class TokenctxMiddleware:
 
 
 class _Answer:
-    """What the application sends, on its way to the client."""
+    """The answer of the application, on its way to the client."""
 
     def __init__(self, call: Call, send: Send) -> None:
         self._call = call

@@ -1,4 +1,4 @@
-"""What one call takes of the budgets of a gateway, from its estimate to its bill."""
+"""The booking of one call in the budgets of a gateway, from its estimate to its bill."""
 
 from __future__ import annotations
 

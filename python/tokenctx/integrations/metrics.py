@@ -1,4 +1,4 @@
-"""What estimators count, for Prometheus and OpenTelemetry; docs/metrics.md has every name.
+"""The metrics of estimators, for Prometheus and OpenTelemetry; docs/metrics.md has every name.
 
 `prometheus` needs prometheus-client, `opentelemetry` needs opentelemetry-api; both come with the
 extra `metrics`.
@@ -105,7 +105,7 @@ def opentelemetry(
 
 
 def _observer(metrics: Metrics, row: Instrument) -> Callable[[Any], Iterable[Any]]:
-    """What OpenTelemetry calls to read a counter or a gauge."""
+    """The callback with which OpenTelemetry reads a counter or a gauge."""
     from opentelemetry.metrics import Observation
 
     def observe(_: Any) -> Iterable[Any]:

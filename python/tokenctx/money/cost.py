@@ -1,4 +1,4 @@
-"""What a call costs: tokens by kind, times prices by kind."""
+"""The cost of a call: tokens by kind, times prices by kind."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Prices:
         at: dt.datetime | None = None,
         output_tokens: int | None = None,
     ) -> Cost | None:
-        """What a call costs, of an `Estimate` before it or its `Usage` after; None if unknown.
+        """The cost of a call, of an `Estimate` before it or its `Usage` after; None if unknown.
 
         `model` has to be named with a usage; an estimate has it. `provider` is who answers, where
         the name does not say it. `output_tokens` is the output of an estimate; by default the most
@@ -200,7 +200,7 @@ def bundled_table() -> _Table:
 
 
 def check_table(content: Mapping[str, Any]) -> None:
-    """Whether `content` can stand in for the table of this package; raises ValueError if not."""
+    """Raises ValueError unless `content` can stand in for the table of this package."""
     if not isinstance(content.get("sources"), Mapping):
         raise ValueError("prices have no `sources`")  # noqa: TRY004
     for name, row in content["models"].items():
@@ -211,7 +211,7 @@ def check_table(content: Mapping[str, Any]) -> None:
 
 @cache
 def default_prices() -> Prices:
-    """What `Estimate.cost` and `Usage.cost` go by."""
+    """The prices that `Estimate.cost` and `Usage.cost` go by."""
     return Prices()
 
 

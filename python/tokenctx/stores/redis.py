@@ -40,7 +40,7 @@ class RedisPrefixStore:
 
     @property
     def is_async(self) -> bool:
-        """Whether the client is asynchronous."""
+        """True if the client is asynchronous."""
         return self._is_async
 
     @property

@@ -30,7 +30,7 @@ UNSCALED: Final = [(1, 1)]
 
 
 class _ScaledBody:
-    """What marks a body as scaled; the true numbers are in `usage`."""
+    """The mark of a scaled body; the true numbers are in `usage`."""
 
     usage: ScaledUsage
 
@@ -179,7 +179,7 @@ class ContextWindowScaler:
     def rewriter(
         self, first_input_tokens: int | None = None, *, model: str = ""
     ) -> Rewriter | None:
-        """What scales the bytes of a stream that is pushed; None if nothing of it would change.
+        """The rewriter of a stream that is pushed; None if nothing of it would change.
 
         `push` gives what can be sent, `finish` what is left. For those who have no iterator.
         """

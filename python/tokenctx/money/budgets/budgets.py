@@ -78,7 +78,7 @@ class Budgets:
         return f"<Budgets {', '.join(it.name for it in self._budgets)}>"
 
     def stats(self) -> dict[str, int]:
-        """What became of calls, by name: `granted`, `refused`, `settled`, and so on."""
+        """Numbers of calls by their outcome: `granted`, `refused`, `settled`, and so on."""
         return dict(self._counts)
 
     def reserve(
@@ -114,7 +114,7 @@ class Budgets:
         )
 
     def close(self, reservation: Reservation, usage: Usage | None, kind: Closing) -> None:
-        """What `Reservation.settle`, `keep` and `release` do."""
+        """Does what `Reservation.settle`, `keep` and `release` ask for."""
         step = self._closed(reservation, usage, kind)
         if step is None:
             return
@@ -224,7 +224,7 @@ class Budgets:
         return Step("settle", name, claims, self._lease_seconds)
 
     def _used(self, reservation: Reservation, usage: Usage | None) -> list[int]:
-        """What a bill takes of each budget; nothing without one."""
+        """The share of a bill in each budget; empty without one."""
         if usage is None:
             return [0] * len(reservation.claims)
         cost = self._cost(usage, reservation)
@@ -253,7 +253,7 @@ class Budgets:
         return None if cost is None else cost.total
 
     def _applied(self, step: Step) -> Outcome | None:
-        """What became of a step; None if the store has failed, or is left alone for a while."""
+        """The outcome of a step; None if the store has failed, or is left alone for a while."""
         if self._store.is_async:
             raise TypeError("the store is asynchronous: use areserve, asettle and arelease")
         if not self._is_tried():

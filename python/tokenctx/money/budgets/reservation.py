@@ -1,4 +1,4 @@
-"""What a call has reserved, until its bill comes."""
+"""The amounts that a call has reserved, until its bill comes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Settler(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """What a call may take, reserved in all of its budgets; settled once, by whoever comes first.
+    """The most a call may take, reserved in all its budgets; settled once, by whoever is first.
 
     Attributes:
         label: `granted`; `refused`, and `refusal` says by what; `unlimited` if no budget applies or

@@ -1,4 +1,4 @@
-"""What a call is expected to read from the provider's cache, and to write to it.
+"""The tokens that a call is expected to read from the provider's cache and to write to it.
 
 Nothing of a request is kept but keyed digests of its prefixes, numbers of tokens and times. A
 prefix is warm when a call that ended there was recorded and its lifetime has not passed; how many
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tokenctx.usage.normal import Usage
 
 CACHED_BYTES: Final = 384
-"""What one known prefix of a provider's cache is charged with, its digest and place included."""
+"""Bytes that one known prefix of a provider's cache is charged with, its digest included."""
 SLACK_TOKENS: Final = 64
-SLACK_PART: Final = 50
+SLACK_PERCENT: Final = 2
 """The lower bound of what is read leaves a fiftieth and a few tokens."""
 SURE_SHARE: Final = 0.9
 """From this share of hits on, a read is expected and not only possible."""
@@ -33,7 +33,7 @@ RECENT_CALLS: Final = 100
 
 
 class Points(NamedTuple):
-    """What the core says of a request: places where the provider may have cached it."""
+    """Facts of the core about a request: places where the provider may have cached it."""
 
     points: list[tuple[bytes, int, int]]
     marks: list[tuple[int, bool, int | None, int]]
@@ -64,7 +64,7 @@ class Cached(NamedTuple):
 
 
 class CacheKnowledge:
-    """What is known of the providers' caches: warm prefixes, and how often they were read.
+    """Knowledge of the providers' caches: warm prefixes, and how often they were read.
 
     It needs no lock, which a fork could copy locked: each step is one of an `OrderedDict`.
     """
@@ -99,7 +99,7 @@ class CacheKnowledge:
             self.put(digest, cached)
 
     def forecast(self, points: Points, estimate: Estimate, now: float) -> CacheForecast:
-        """What a call of this estimate will read and write, seen at `now`."""
+        """The forecast for a call of this estimate, seen at `now`."""
         tokens, most = estimate.tokens, max(estimate.tokens, estimate.high)
         rule = rule_of(points.model, points.vendor, points.provider)
         if rule is None:
@@ -186,7 +186,7 @@ class CacheKnowledge:
             )
         is_sure = age <= cached.lifetime_seconds
         write = end - read if rule.is_write_billed else 0
-        low = max(0, read - read // SLACK_PART - SLACK_TOKENS) if is_sure else 0
+        low = max(0, read - read * SLACK_PERCENT // 100 - SLACK_TOKENS) if is_sure else 0
         label: CacheLabel = "expected" if is_sure else "possible"
         if not is_sure:
             read, write = 0, end if rule.is_write_billed else 0
