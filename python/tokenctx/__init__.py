@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from tokenctx._core import (
     Encoding,
     __version__,
-    _choose_vector_level,
+    _choose_simd_level,
     _debug_build,
+    _read_files_by,
     count_tokens,
     count_tokens_batch,
     encode,
@@ -17,8 +18,9 @@ from tokenctx._core import (
     image_size,
     image_tokens,
     list_encodings,
-    vector_level,
-    vector_levels,
+    preload_encodings,
+    simd_level,
+    simd_levels,
 )
 from tokenctx._errors import Error, InternalError, RequestError
 from tokenctx._estimate.estimator import HybridTokenEstimator, stats
@@ -34,6 +36,8 @@ from tokenctx._models import (
 from tokenctx._results import CacheForecast, Cost
 
 if TYPE_CHECKING:
+    from types import ModuleType as _ModuleType
+
     from tokenctx import mime
     from tokenctx._context.compaction import Compaction
     from tokenctx._context.limits import model_limits
@@ -131,9 +135,10 @@ __all__ = [
     "model_limits",
     "normalize_usage",
     "parse_overflow",
+    "preload_encodings",
+    "simd_level",
+    "simd_levels",
     "stats",
-    "vector_level",
-    "vector_levels",
 ]
 
 _LOADED_WHEN_USED = {
@@ -201,6 +206,15 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+def _vocabulary_files() -> "_ModuleType":
+    """The module that reads vocabulary files, which a program without any need not load."""
+    from tokenctx._estimate import vocabularies
+
+    return vocabularies
+
+
+_read_files_by(_vocabulary_files)
+
 if _debug_build:
     import warnings
 
@@ -211,4 +225,4 @@ if _debug_build:
     )
 
 if _level := _os.environ.get("TOKENCTX_LEVEL"):
-    _choose_vector_level(_level)
+    _choose_simd_level(_level)
