@@ -1,14 +1,16 @@
 """Input tokens of a chat request, known before it is sent."""
 
 import os as _os
+from types import ModuleType as _ModuleType
 from typing import Any as _Any
 
 from tokenctx._core import (
     __version__ as __version__,
 )
 from tokenctx._core import (
-    _choose_vector_level,
+    _choose_simd_level,
     _debug_build,
+    _read_files_by,
     _set_framework_reader,
 )
 from tokenctx._results.front import front as _front
@@ -33,7 +35,15 @@ def _without_framework_objects(body: _Any) -> _Any:
     return plain(body)
 
 
+def _vocabulary_files() -> _ModuleType:
+    """The module that reads vocabulary files, which a program without any need not load."""
+    from tokenctx.encodings import vocabularies
+
+    return vocabularies
+
+
 _Installed.load = _default_prices
+_read_files_by(_vocabulary_files)
 _set_framework_reader(_without_framework_objects)
 
 if _debug_build:
@@ -46,4 +56,4 @@ if _debug_build:
     )
 
 if _level := _os.environ.get("TOKENCTX_LEVEL"):
-    _choose_vector_level(_level)
+    _choose_simd_level(_level)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
+from types import ModuleType
 from typing import Any, Final, Literal, final, overload
 
 from tokenctx._results.errors import RequestError
@@ -27,7 +28,7 @@ __all__ = [
     "Tracker",
     "__version__",
     "_apportioned",
-    "_choose_vector_level",
+    "_choose_simd_level",
     "_convert_plain",
     "_converted_dialect",
     "_count_lines",
@@ -39,6 +40,7 @@ __all__ = [
     "_json_members",
     "_outline",
     "_panic",
+    "_read_files_by",
     "_reply_view",
     "_request_view",
     "_text_lengths",
@@ -53,13 +55,14 @@ __all__ = [
     "limits_of_model",
     "list_encodings",
     "model_name",
+    "preload_encodings",
     "profile_of_model",
     "profiles",
     "rank_file",
     "replace_tables",
+    "simd_level",
+    "simd_levels",
     "split_pattern",
-    "vector_level",
-    "vector_levels",
 ]
 
 _Wanted = tuple[bytes, list[bytes], list[bytes], bytes | None]
@@ -518,19 +521,31 @@ def encoding_for_model(model: str) -> Encoding:
 def list_encodings() -> list[str]:
     """Names of the encodings in the package."""
 
-def vector_level() -> str:
-    """The vector level that texts are counted with: the best of this machine.
+def _read_files_by(module: Callable[[], ModuleType]) -> None:
+    """Reads vocabulary files by the module that `module` gives when one is met."""
+
+def preload_encodings(*names: EncodingName | CountOnlyName) -> None:
+    """Builds the tables of these encodings that are not there yet; of all if none is named.
+
+    The first count builds them too: `o200k_base`, `o200k_harmony`, `cl100k_base` and Claude's are
+    always there, the others take 20 to 120 ms, once a process. What a process has built before it
+    forks, its children share. Other threads run meanwhile. Raises ValueError if a name is unknown,
+    as `get_encoding` does.
+    """
+
+def simd_level() -> str:
+    """The SIMD level that texts are counted with: the best of this machine.
 
     `"sse2"`, `"avx2"` or `"avx512"`; on aarch64 `"neon"`; elsewhere `"portable"`. Counts are the
     same on each. For tests and support the variable TOKENCTX_LEVEL chooses a lower one when the
     package is imported.
     """
 
-def vector_levels() -> list[str]:
-    """The vector levels that this machine has, the lowest first."""
+def simd_levels() -> list[str]:
+    """The SIMD levels that this machine has, the lowest first."""
 
 def _apportioned(total: int, weights: Sequence[int]) -> list[int]: ...
-def _choose_vector_level(name: str) -> None: ...
+def _choose_simd_level(name: str) -> None: ...
 def _set_framework_reader(reader: Callable[[Any], Any]) -> None: ...
 def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
     """Input tokens of an image of `width_px` by `height_px` under the rule of this name.

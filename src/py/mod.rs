@@ -42,9 +42,9 @@ mod _core {
     use document::{json_anomalies, json_canonical, json_compact, json_members};
     #[pymodule_export]
     use encoding::{
-        PyEncoding, choose_vector_level, count_tokens, count_tokens_batch, encode,
-        encoding_for_model, encoding_name_for_model, get_encoding, list_encodings, rank_file,
-        split_pattern, vector_level, vector_levels,
+        PyEncoding, choose_simd_level, count_tokens, count_tokens_batch, encode,
+        encoding_for_model, encoding_name_for_model, get_encoding, list_encodings,
+        preload_encodings, rank_file, read_files_by, simd_level, simd_levels, split_pattern,
     };
     #[pymodule_export]
     use engine::{PyEngine, apportioned};
@@ -69,6 +69,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::bpe::table::compact::build_aside(encoding::aside);
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("_debug_build", env!("TOKENCTX_OPT_LEVEL") == "0")
     }

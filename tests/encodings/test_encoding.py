@@ -170,6 +170,15 @@ def test_an_unknown_name_lists_the_known(implementation: Any) -> None:
     assert implementation.count_tokens("hello world") == 2
 
 
+def test_what_is_preloaded_is_named_as_an_encoding_is() -> None:
+    """An unknown name is the same error, and nothing is built for it; no name means all."""
+    with pytest.raises(ValueError, match=r"gpt3.*o200k_base.*claude_v4_8"):
+        tokenctx.encodings.preload_encodings("qwen2", "gpt3")
+    tokenctx.encodings.preload_encodings("qwen2", "claude_v3")
+    tokenctx.encodings.preload_encodings()
+    assert tokenctx.count_tokens("hello world", encoding="qwen2") == 2
+
+
 # Special tokens, and the rest of tiktoken's names
 
 SPECIAL = ("<|endoftext|>", "<|endofprompt|>", "<|fim_prefix|>", "<|start|>", "<|reserved_200013|>")
@@ -355,11 +364,11 @@ text = "".join(take("code", 60_000) + take("multilingual", 60_000)) + "\\u00e9" 
 counts = [get(text[at:]) for at in range(0, 4000, 371) for get in (
     tokenctx.count_tokens, tokenctx.get_encoding("cl100k_base").count,
     tokenctx.get_encoding("claude_v4_8").count)]
-print(tokenctx.encodings.vector_level(), counts)
+print(tokenctx.encodings.simd_level(), counts)
 """
 
 
-def test_counts_are_the_same_on_every_vector_level() -> None:
+def test_counts_are_the_same_on_every_simd_level() -> None:
     def run(level: str) -> str:
         environment = {
             **os.environ,
@@ -369,10 +378,10 @@ def test_counts_are_the_same_on_every_vector_level() -> None:
         command = [sys.executable, "-c", LEVELS]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         name, _, counts = done.stdout.partition(" ")
-        assert name == (level or tokenctx.encodings.vector_level())
+        assert name == (level or tokenctx.encodings.simd_level())
         return counts
 
-    levels = tokenctx.encodings.vector_levels()
+    levels = tokenctx.encodings.simd_levels()
     assert levels[0] in {"sse2", "neon", "portable"}
     assert len({run(level) for level in (*levels, "")}) == 1
 

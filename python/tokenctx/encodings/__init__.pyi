@@ -5,5 +5,6 @@ from tokenctx._core import encoding_for_model as encoding_for_model
 from tokenctx._core import encoding_name_for_model as encoding_name_for_model
 from tokenctx._core import get_encoding as get_encoding
 from tokenctx._core import list_encodings as list_encodings
-from tokenctx._core import vector_level as vector_level
-from tokenctx._core import vector_levels as vector_levels
+from tokenctx._core import preload_encodings as preload_encodings
+from tokenctx._core import simd_level as simd_level
+from tokenctx._core import simd_levels as simd_levels
