@@ -49,56 +49,66 @@ fn main() {
         println!("cargo::rerun-if-changed=src/claude/{name}.rs");
     }
     println!("cargo::rerun-if-changed=src/bpe/gemma");
-    let [.., p50k, r50k] = thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| claude::write(Path::new(env!("CARGO_MANIFEST_DIR")), &out));
         let out = &out;
         scope.spawn(|| {
             let (ranked, known) = gemma::read(Path::new(env!("CARGO_MANIFEST_DIR")));
-            prepare("gemma", &ranked, out);
+            write_compact("gemma", &ranked, out);
             gemma::write_known(&known, out);
         });
         for vocabulary in PUBLISHED {
-            scope.spawn(move || prepare_published(vocabulary, out));
+            scope.spawn(move || write_published(vocabulary, out));
         }
-        VOCABULARIES
-            .map(|(name, tokens, load)| {
-                scope.spawn(move || {
-                    let ranked = ranked_tokens(&load());
-                    assert_eq!(ranked.len(), tokens, "{name}: number of tokens");
-                    prepare(name, &ranked, out);
-                    ranked
-                })
-            })
-            .map(|thread| thread.join().expect("a vocabulary as it was published"))
+        for (name, tokens, load, write) in VOCABULARIES {
+            scope.spawn(move || {
+                let ranked = ranked_tokens(&load());
+                assert_eq!(ranked.len(), tokens, "{name}: number of tokens");
+                write(name, &ranked, out);
+            });
+        }
     });
-    assert!(
-        p50k.starts_with(&r50k),
-        "the tokens of r50k are those of p50k"
-    );
 }
 
-/// Name, number of ordinary tokens, and where they come from.
-type Vocabulary = (&'static str, usize, fn() -> CoreBPE);
+/// Checks a vocabulary and writes it.
+type Write = fn(&str, &[(Vec<u8>, u32)], &Path);
 
-const VOCABULARIES: [Vocabulary; 4] = [
-    ("o200k", 199_998, || {
-        tiktoken_rs::o200k_base().expect("embedded")
-    }),
-    ("cl100k", 100_256, || {
-        tiktoken_rs::cl100k_base().expect("embedded")
-    }),
-    ("p50k", 50_280, || {
-        tiktoken_rs::p50k_base().expect("embedded")
-    }),
-    ("r50k", 50_256, || {
-        tiktoken_rs::r50k_base().expect("embedded")
-    }),
+/// Name, number of ordinary tokens, where they come from, and how they are written.
+type Vocabulary = (&'static str, usize, fn() -> CoreBPE, Write);
+
+const VOCABULARIES: [Vocabulary; 3] = [
+    (
+        "o200k",
+        199_998,
+        || tiktoken_rs::o200k_base().expect("embedded"),
+        write_tables,
+    ),
+    (
+        "cl100k",
+        100_256,
+        || tiktoken_rs::cl100k_base().expect("embedded"),
+        write_tables,
+    ),
+    (
+        "p50k",
+        50_280,
+        || tiktoken_rs::p50k_base().expect("embedded"),
+        write_with_r50k,
+    ),
 ];
 
-/// Checks a vocabulary and writes its tables.
-fn prepare(name: &str, ranked: &[(Vec<u8>, u32)], out: &Path) {
-    let joins = validate(name, ranked);
-    write_vocabulary(out, name, ranked, &joins);
+/// Number of ordinary tokens of r50k.
+const R50K_TOKENS: usize = 50_256;
+
+/// Writes p50k, of which r50k is the head.
+fn write_with_r50k(name: &str, ranked: &[(Vec<u8>, u32)], out: &Path) {
+    let r50k = ranked_tokens(&tiktoken_rs::r50k_base().expect("embedded"));
+    assert_eq!(r50k.len(), R50K_TOKENS, "r50k: number of tokens");
+    assert!(
+        ranked.starts_with(&r50k),
+        "the tokens of r50k are those of p50k"
+    );
+    write_compact(name, ranked, out);
 }
 
 /// Name, ranks of the ordinary tokens, and FNV-1a of their texts, each with its length before it.
@@ -111,8 +121,8 @@ const PUBLISHED: [Published; 3] = [
     ("qwen2", 0..151_643, 0xBEC4_AE9E_6E75_C10C),
 ];
 
-/// Checks a vocabulary of the crate `tiktoken` and writes its tables.
-fn prepare_published((name, ranks, fnv): Published, out: &Path) {
+/// Checks a vocabulary of the crate `tiktoken` and writes it.
+fn write_published((name, ranks, fnv): Published, out: &Path) {
     let encoding = tiktoken::get_encoding(name).expect("a name of the crate");
     let ranked: Vec<(Vec<u8>, u32)> = ranks.map(|rank| (encoding.decode(&[rank]), rank)).collect();
     let lengths = |token: &[u8]| (token.len() as u64).to_le_bytes();
@@ -124,7 +134,7 @@ fn prepare_published((name, ranks, fnv): Published, out: &Path) {
         made, fnv,
         "{name}: not the tokens that were published, but {made:#X}"
     );
-    prepare(name, &ranked, out);
+    write_compact(name, &ranked, out);
 }
 
 fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
@@ -193,17 +203,43 @@ fn validate(name: &str, ranked: &[(Vec<u8>, u32)]) -> Vec<Option<key::Join>> {
     joins
 }
 
-fn write_vocabulary(
-    out: &Path,
-    name: &str,
-    ranked: &[(Vec<u8>, u32)],
-    joins: &[Option<key::Join>],
-) {
+/// Writes the joins of a vocabulary, of which `src/bpe/table/compact.rs` builds the tables: the two parts of each
+/// token by rank, where a byte is itself and [`key::NO_PART`], and what is no token is that twice. All lowest bytes
+/// of the left parts come first, since they are hard to deflate and the others are not.
+fn write_compact(name: &str, ranked: &[(Vec<u8>, u32)], out: &Path) {
+    let joins = validate(name, ranked);
+    let mut parts = vec![[key::NO_PART; 2]; joins.len()];
+    for (token, rank) in ranked {
+        parts[*rank as usize] = match joins[*rank as usize] {
+            Some(join) => [join.left(), join.right()],
+            None => [token[0].into(), key::NO_PART],
+        };
+    }
+    let parts_come_first =
+        |(rank, [left, right]): (u32, &[u32; 2])| *right == key::NO_PART || left.max(right) < &rank;
+    assert!(
+        (0..).zip(&parts).all(parts_come_first),
+        "{name}: a token comes before its parts"
+    );
+    let mut planes = Vec::new();
+    for side in 0..2 {
+        for place in 0..key::PART_BYTES {
+            planes.extend(parts.iter().map(|part| part[side].to_le_bytes()[place]));
+        }
+    }
+    let best = miniz_oxide::deflate::CompressionLevel::UberCompression as u8;
+    let deflated = miniz_oxide::deflate::compress_to_vec(&planes, best);
+    write(out, &format!("{name}.compact"), &deflated);
+}
+
+/// Writes the tables of a vocabulary, which are used as they are.
+fn write_tables(name: &str, ranked: &[(Vec<u8>, u32)], out: &Path) {
+    let joins = validate(name, ranked);
     let borrowed: Vec<(&[u8], u32)> = ranked
         .iter()
         .map(|(token, rank)| (&**token, *rank))
         .collect();
-    let made = made::Tables::new(&borrowed, joins, SLOTS_PERCENT).expect("hashes that differ");
+    let made = made::Tables::new(&borrowed, &joins, SLOTS_PERCENT).expect("hashes that differ");
     for (part, data) in [
         ("bytes", &made.bytes[..]),
         ("tokens", made.tokens.as_flattened()),

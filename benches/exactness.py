@@ -78,7 +78,7 @@ class Comparison:
 
         self.encoding = encoding
         self.ours = functools.partial(tokenctx.count_tokens, encoding=encoding)  # type: ignore[arg-type]
-        self.tokens = functools.partial(tokenctx.encode, encoding=encoding)  # type: ignore[arg-type]
+        self.tokens = functools.partial(tokenctx.encodings.encode, encoding=encoding)  # type: ignore[arg-type]
         self.theirs = tiktoken_encoding(encoding).encode_ordinary
         self.differing: list[str] = []
         self.sample: list[str] = []

@@ -18,7 +18,8 @@ from tokenizers import Tokenizer
 from conversations import prose_and_code
 from counters import write_vocabulary
 from reference import bpe
-from tokenctx import Encoding, _core
+from tokenctx import _core
+from tokenctx.encodings import Encoding
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 import pytest
 
-from tokenctx import ContextWindowScaler, Usage, UsageReader, normalize_usage
+from tokenctx import ContextWindowScaler, UsageReader, normalize_usage
+from tokenctx.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ impl DataTable {
         self.chosen.get_or_init(|| Cow::Borrowed(self.bundled))
     }
 
-    /// Whether it may still be replaced.
+    /// True if it may still be replaced.
     pub(crate) fn is_open(&self) -> bool {
         self.chosen.get().is_none()
     }

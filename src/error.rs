@@ -45,7 +45,7 @@ pub enum Error {
     Syntax {
         /// Where it stands, in bytes.
         offset: usize,
-        /// What JSON allows there.
+        /// The tokens that JSON allows there.
         expected: &'static str,
     },
     /// The body is not UTF-8 but another encoding of Unicode.
@@ -76,14 +76,14 @@ pub enum Error {
     },
     /// More messages, parts of messages or tools than a request may have.
     TooMany {
-        /// What there is too much of.
+        /// The kind of thing that there is too much of.
         what: Items,
         /// How many are allowed.
         limit: usize,
     },
 }
 
-/// What a request has a bounded number of.
+/// Things of which a request may have a bounded number.
 ///
 /// ```
 /// use tokenctx::{Error, Items};

@@ -28,10 +28,10 @@
 //!
 //! | To | Use |
 //! | --- | --- |
-//! | count text | [`Encoding`], and [`Ranked`] with a [`SplitRule`] for a file of yours |
+//! | count text | [`Encoding`], and [`RankEncoding`] with a [`SplitRule`] for a file of yours |
 //! | estimate and record calls | [`Engine`] with [`Body`], [`Call`], [`Billed`]; [`Estimate`], [`Record`] |
 //! | share what is known between processes | [`Wanted`], [`SharedEntry`] |
-//! | choose the instructions that texts are counted with | [`VectorLevel`] |
+//! | choose the instructions that texts are counted with | [`SimdLevel`] |
 //! | run inside of something that forks | [`Host`]; [`Alone`] for all others |
 //! | scale usage in streams for agents that assume another window | [`Scale`], [`Rewriter`] |
 //!
@@ -73,7 +73,7 @@ pub mod usage;
 mod py;
 
 #[doc(inline)]
-pub use bpe::{Ranked, SplitRule, VectorLevel};
+pub use bpe::{RankEncoding, SimdLevel, SplitRule};
 #[doc(inline)]
 pub use encoding::Encoding;
 #[doc(inline)]

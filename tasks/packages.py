@@ -86,6 +86,18 @@ def inspect(built: Path, target: str) -> None:
     if "linux" in target:
         audit_tag(built)
     no_trails(built)
+    is_small(built)
+
+
+def is_small(built: Path) -> None:
+    """The wheel and what it unpacks to are within their limits."""
+    with zipfile.ZipFile(built) as wheel:
+        unpacked = sum(member.file_size for member in wheel.infolist())
+    for what, size, limit in (("is", built.stat().st_size, 16), ("unpacks to", unpacked, 26)):
+        megabytes = f"{built.name} {what} {size / 1e6:.1f} MB"
+        if size > limit * 1_000_000:
+            raise StepError(f"{megabytes}, and {limit} are its limit")
+        say(megabytes)
 
 
 def audit_tag(built: Path) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import RecordedCall
     from tokenctx._cli.evaluation.held_out import Chunk, Task
     from tokenctx._cli.evaluation.recordings import Conversation, Turn
     from tokenctx._results.estimates import Estimate
@@ -126,7 +126,7 @@ def project_points(task: Task) -> list[Point]:
 
 
 def call_points(
-    call: Call, estimator: HybridTokenEstimator, names: tuple[str, ...] | None = None
+    call: RecordedCall, estimator: HybridTokenEstimator, names: tuple[str, ...] | None = None
 ) -> list[Point]:
     """What a call says, whole and from the turn before."""
     found = [whole_point(call, estimator, names)]
@@ -139,7 +139,7 @@ def call_points(
 
 
 def whole_point(
-    call: Call, estimator: HybridTokenEstimator, names: tuple[str, ...] | None = None
+    call: RecordedCall, estimator: HybridTokenEstimator, names: tuple[str, ...] | None = None
 ) -> Point:
     """What a call says beside what `estimator` knows."""
     estimate = estimator.estimate(call.body, **call.names)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tokenctx import AccuracyEvent, Drift
-    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import RecordedCall
 
 LEAST_CALLS: Final = 40
 """Of a profile, so that there is something to draw from."""
@@ -68,7 +68,7 @@ def bills(paths: Iterable[Path]) -> dict[str, list[Bill]]:
     return {profile: all_ for profile, all_ in found.items() if len(all_) >= LEAST_CALLS}
 
 
-def bill(call: Call) -> Bill:
+def bill(call: RecordedCall) -> Bill:
     system = [
         message
         for message in call.body.get("messages") or ()

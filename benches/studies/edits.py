@@ -43,7 +43,7 @@ from tokenctx._cli.evaluation.replay import quantile
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import RecordedCall
     from tokenctx._results.estimates import Estimate, RequestCount
 
 Json = dict[str, Any]
@@ -96,7 +96,7 @@ def prefix_tokens(known: list[tuple[int, int]], count: RequestCount) -> int:
 class Recorded:
     """A recorded call, its messages as digests."""
 
-    call: Call
+    call: RecordedCall
     context: bytes
     messages: tuple[bytes, ...]
     sizes: dict[bytes, int]
@@ -136,7 +136,7 @@ def recorded(path: Path) -> Iterator[tuple[tuple[str, ...], Recorded]]:
         yield key, Recorded(call, context, messages, sizes)
 
 
-def names(call: Call) -> Json:
+def names(call: RecordedCall) -> Json:
     return {"model": call.model or None, "dialect": call.dialect, "provider": call.provider}
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import gateway_rows as rows
 from gateway_rows import seconds
-from tokenctx._core import vector_level
+from tokenctx._core import simd_level
 
 if TYPE_CHECKING:
     from gateway_rows import Row
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=41)
     parser.add_argument("--only", nargs="*", choices=SETS)
     options = parser.parse_args()
-    print(f"level {vector_level()}, {time.strftime('%Y-%m-%d')}: must, aim, median [quartiles], us")
+    print(f"level {simd_level()}, {time.strftime('%Y-%m-%d')}: must, aim, median [quartiles], us")
     gc.disable()
     for name in options.only or SETS:
         for row in SETS[name]():

@@ -1,4 +1,4 @@
-"""The table of prices, made from genai-prices: `python3 dev.py limits --write`.
+"""The table of prices, made from genai-prices: `python3 dev.py study model_prices --write`.
 
 Nothing is fetched: the numbers are those of the installed package. Of a model each part that is
 priced by the token is kept, with its tiers, its periods and its hours; what is priced by the
@@ -31,7 +31,7 @@ ABOUT: Final = (
     "Prices in dollars per million tokens, and of a million requests, by provider and model, of "
     "the package in sources; makers come first. A list is a price and its tiers, [above so many "
     "input tokens, price]; a list of rows has periods, `from` a day and `between` two times of the "
-    "day (UTC), the last that holds counts. Made by dev.py limits."
+    "day (UTC), the last that holds counts. Made by dev.py study model_prices."
 )
 
 

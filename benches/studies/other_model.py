@@ -28,7 +28,7 @@ from tokenctx._core import _request_view
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import RecordedCall
 
 
 @dataclass(slots=True)
@@ -41,9 +41,9 @@ class Errors:
     in_bounds: int = 0
 
 
-def groups(paths: list[Path]) -> Iterator[list[Call]]:
+def groups(paths: list[Path]) -> Iterator[list[RecordedCall]]:
     """Calls of one project with the same messages."""
-    found: dict[tuple[str, str], list[Call]] = defaultdict(list)
+    found: dict[tuple[str, str], list[RecordedCall]] = defaultdict(list)
     for path in paths:
         for number, line, _ in numbered_lines(path):
             try:

@@ -72,7 +72,7 @@ def directive(name: str) -> str:
     return "```{eval-rst}\n" + "\n".join(rows) + "\n```\n"
 
 
-PLAIN_VALUES: Final = {"tokenctx.Dialect", "tokenctx.__version__", "tokenctx.convert.mime"}
+PLAIN_VALUES: Final = {"tokenctx.convert.Dialect", "tokenctx.__version__", "tokenctx.convert.mime"}
 """Names with no docstring of their own: the words of the page are all there is."""
 HEADING: Final = re.compile(r"^## (`tokenctx\..*)$", re.MULTILINE)
 

@@ -1,7 +1,8 @@
 """The Rust core of tokenctx. The public names are those of the package, not of this module."""
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from types import ModuleType
 from typing import Any, Final, Literal, Protocol, final
 
 from tokenctx._results.errors import RequestError
@@ -36,7 +37,7 @@ __all__ = [
     "Wanted",
     "__version__",
     "_apportioned",
-    "_choose_vector_level",
+    "_choose_simd_level",
     "_convert_plain",
     "_converted_dialect",
     "_count_lines",
@@ -46,9 +47,12 @@ __all__ = [
     "_json_canonical",
     "_json_compact",
     "_json_members",
+    "_outline",
     "_panic",
+    "_read_files_by",
     "_reply_view",
     "_request_view",
+    "_text_lengths",
     "count_tokens",
     "count_tokens_batch",
     "encode",
@@ -60,20 +64,21 @@ __all__ = [
     "limits_of_model",
     "list_encodings",
     "model_name",
+    "preload_encodings",
     "profile_of_model",
     "profiles",
     "rank_file",
     "replace_tables",
+    "simd_level",
+    "simd_levels",
     "split_pattern",
-    "vector_level",
-    "vector_levels",
 ]
 
 __version__: Final[str]
 """Version of the crate, which is the version of the package."""
 
 _debug_build: Final[bool]
-"""Whether the core was compiled without optimisation."""
+"""True if the core was compiled without optimisation."""
 
 class _Usage(Protocol):
     """The numbers of a `Usage` that a record takes."""
@@ -289,7 +294,7 @@ class CountedLines:
 
 @final
 class Engine:
-    """What `HybridTokenEstimator` works with; the caller brings the secret and the time."""
+    """The engine of `HybridTokenEstimator`; the caller brings the secret and the time."""
 
     def __new__(
         cls,
@@ -363,7 +368,7 @@ class Engine:
 
 @final
 class Tracker:
-    """What `ConversationStateTracker` works with; the caller brings the secret and the time."""
+    """The engine of `ConversationStateTracker`; the caller brings the secret and the time."""
 
     def __new__(cls, secret: bytes, capacity_bytes: int, ttl_seconds: float) -> Tracker: ...
     def __len__(self) -> int: ...
@@ -435,7 +440,7 @@ class Encoding:
 
     @property
     def counted_by(self) -> Literal["core", "tokenizers"]:
-        """What counts: this package or, some files of Hugging Face, the package tokenizers."""
+        """The package that counts: this one or, for some files of Hugging Face, tokenizers."""
 
     def count(self, text: str | bytes) -> int:
         """Number of tokens of `text`."""
@@ -454,7 +459,7 @@ class Encoding:
         """
 
     def exceeds(self, text: str | bytes, limit: int) -> bool:
-        """Whether `text` has more than `limit` tokens; stops as soon as that is known.
+        """True if `text` has more than `limit` tokens; stops as soon as that is known.
 
         A negative `limit` is always exceeded.
         """
@@ -543,7 +548,7 @@ class Encoding:
         """The special tokens; none of a file of ranks."""
 
     def is_special_token(self, token: int) -> bool:
-        """Whether the number is that of a special token."""
+        """True if the number is that of a special token."""
 
     @property
     def eot_token(self) -> int:
@@ -562,7 +567,7 @@ class Encoding:
 
 @final
 class Scale:
-    """What `ContextWindowScaler` works with: a line through points (real, scaled) from (0, 0) on.
+    """The scale of `ContextWindowScaler`: a line through points (real, scaled) from (0, 0) on.
 
     Numbers changed are (path in the usage object, real, scaled).
     """
@@ -586,7 +591,7 @@ class Rewriter:
 
 @final
 class Alike:
-    """What may differ between events of a stream that are read as one."""
+    """The fields that may differ between events of a stream that are read as one."""
 
     def __new__(
         cls,
@@ -651,19 +656,32 @@ def encoding_for_model(model: str) -> Encoding:
 def list_encodings() -> list[str]:
     """Names of the encodings in the package."""
 
-def vector_level() -> str:
-    """The vector level that texts are counted with: the best of this machine.
+def _read_files_by(module: Callable[[], ModuleType]) -> None:
+    """Reads vocabulary files by the module that `module` gives when one is met."""
+
+def preload_encodings(*names: EncodingName | CountOnlyName) -> None:
+    """Builds the tables of these encodings that are not there yet; of all if none is named.
+
+    The first count builds them too: `o200k_base`, `o200k_harmony`, `cl100k_base` and Claude's are
+    always there, the others take 20 to 120 ms, once a process. What a process has built before it
+    forks, its children share. Other threads run meanwhile. Raises ValueError if a name is unknown,
+    as `get_encoding` does.
+    """
+
+def simd_level() -> str:
+    """The SIMD level that texts are counted with: the best of this machine.
 
     `"sse2"`, `"avx2"` or `"avx512"`; on aarch64 `"neon"`; elsewhere `"portable"`. Counts are the
     same on each. For tests and support the variable TOKENCTX_LEVEL chooses a lower one when the
     package is imported.
     """
 
-def vector_levels() -> list[str]:
-    """The vector levels that this machine has, the lowest first."""
+def simd_levels() -> list[str]:
+    """The SIMD levels that this machine has, the lowest first."""
 
 def _apportioned(total: int, weights: Sequence[int]) -> list[int]: ...
-def _choose_vector_level(name: str) -> None: ...
+def _choose_simd_level(name: str) -> None: ...
+def _set_framework_reader(reader: Callable[[Any], Any]) -> None: ...
 def image_tokens(rule: str, width_px: int, height_px: int, detail: str = "auto") -> int:
     """Input tokens of an image of `width_px` by `height_px` under the rule of this name.
 
@@ -726,5 +744,9 @@ def _convert_plain(
     messages: list[Any], source: str, rules: object
 ) -> tuple[int, list[Any], list[tuple[int, int]]] | None: ...
 def _is_json(value: object) -> bool: ...
+def _outline(
+    body: object,
+) -> list[tuple[str, list[tuple[str, str | None, str, int | None]]]]: ...
 def _reply_view(body: object) -> str: ...
 def _request_view(body: object, *, model: str | None = None, dialect: str | None = None) -> str: ...
+def _text_lengths(body: object, around: Sequence[str]) -> tuple[list[int], int]: ...

@@ -9,8 +9,8 @@ use crate::bpe::table::{self, NONE, Vocabulary};
 /// Copy handle to an encoding: a split rule and a vocabulary.
 ///
 /// Text is only text: the spelling of a special token has no meaning and is counted as ordinary
-/// characters, as `encode_ordinary` of `tiktoken` does. OpenAI's encodings are ready from the start;
-/// the tables of another vendor's are made when it is first used, in some 50 ms.
+/// characters, as `encode_ordinary` of `tiktoken` does. `o200k` and `cl100k` are ready from the start;
+/// the tables of the others are built when one is first used, in some 50 ms.
 ///
 /// ```
 /// use tokenctx::bpe::Encoding;
@@ -196,15 +196,20 @@ impl Encoding {
         self.vocabulary().number
     }
 
+    /// Builds the tables, if they are not there yet.
+    pub fn preload(self) {
+        self.vocabulary();
+    }
+
     fn vocabulary(self) -> &'static Vocabulary<'static> {
         match self.name {
             Name::O200kBase | Name::O200kHarmony => &table::O200K,
             Name::Cl100kBase => &table::CL100K,
-            Name::P50kBase | Name::P50kEdit => &table::P50K,
-            Name::R50kBase | Name::Gpt2 => &table::R50K,
-            Name::DeepSeekV3 => &table::DEEPSEEK_V3,
-            Name::MistralV3 => &table::MISTRAL_V3,
-            Name::Qwen2 => &table::QWEN2,
+            Name::P50kBase | Name::P50kEdit => table::P50K.get(),
+            Name::R50kBase | Name::Gpt2 => table::R50K.get(),
+            Name::DeepSeekV3 => table::DEEPSEEK_V3.get(),
+            Name::MistralV3 => table::MISTRAL_V3.get(),
+            Name::Qwen2 => table::QWEN2.get(),
         }
     }
 

@@ -5,11 +5,11 @@
 //! is in the vocabulary ([`table`]) is one token; these are nine of ten. Any other falls into cells, which
 //! are merged ([`merge`]).
 //!
-//! What the tokens are is found in the same way ([`ids`]).
+//! Token ids are found piece by piece ([`ids`]).
 //!
 //! Gemma's is SentencePiece's kind ([`gemma`]), made one of bytes.
 //!
-//! Of a vocabulary that comes at run time ([`ranked`]) the same tables are made when it is read, if they can hold
+//! Of a vocabulary that comes at run time ([`rank_encoding`]) the same tables are made when it is read, if they can hold
 //! it; else it shares the split rules and nothing else.
 
 mod borders;
@@ -23,8 +23,8 @@ pub(crate) mod prefetch;
 pub(in crate::bpe) mod prepare;
 #[cfg(test)]
 pub(crate) mod random_texts;
-mod ranked;
-pub(crate) mod sampled;
+mod rank_encoding;
+pub(crate) mod sampling;
 mod scan;
 mod special;
 pub(crate) mod split;
@@ -33,8 +33,8 @@ mod steps;
 pub(crate) mod table;
 
 pub use encoding::Encoding;
-pub use level::VectorLevel;
-pub use ranked::Ranked;
+pub use level::SimdLevel;
+pub use rank_encoding::RankEncoding;
 pub use split::rule::SplitRule;
 pub use table::memo::MemoKey;
 pub use table::rank_file::RankFileError;

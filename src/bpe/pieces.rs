@@ -5,8 +5,7 @@
 //! remembered, those that are tokens, the rest, which is merged. What the first rounds leave is written
 //! down for the next without asking, so that no branch depends on a table: a wrong guess of the
 //! processor would cost more than the look-up. And each round first asks for all that it will read, so
-//! that its pieces wait for the memory batch: it is what counting new text takes most of its time
-//! for.
+//! that its pieces wait for the memory together: waiting is most of the time that new text takes.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -40,7 +39,7 @@ struct Cell {
     place: usize,
     /// The piece that it is in.
     piece: u16,
-    /// Whether it is less than the piece.
+    /// True if it is less than the piece.
     is_part: bool,
 }
 
@@ -195,7 +194,7 @@ impl Pieces {
         tokens
     }
 
-    /// The second round, of so many pieces: short tokens.
+    /// The second round, of `unknown` pieces: short tokens.
     #[inline(always)]
     fn count_unknown<L: MergeKernel>(&mut self, of: &mut Counting<'_>, unknown: usize) -> u64 {
         let (vocabulary, memo, text) = (of.vocabulary, of.memo, of.text);
@@ -218,7 +217,7 @@ impl Pieces {
         tokens + self.count_others::<L>(of, others)
     }
 
-    /// The third round, of so many pieces: what is remembered of the long ones, the rest cell by cell.
+    /// The third round, of `others` pieces: what is remembered of the long ones, the rest cell by cell.
     #[inline(always)]
     fn count_others<L: MergeKernel>(&mut self, of: &mut Counting<'_>, others: usize) -> u64 {
         let (memo, text) = (of.memo, of.text);

@@ -1,4 +1,4 @@
-//! What a `tokenizer.json` does to a text before it is split: added tokens are taken out, and what is left
+//! The steps of a `tokenizer.json` before a text is split: added tokens are taken out, and what is left
 //! may be brought into normal form C.
 //!
 //! As the package tokenizers does it where special tokens are text: of the added tokens that start first, the
@@ -23,7 +23,7 @@ pub(in crate::bpe) struct Added {
     pub(in crate::bpe) is_normalized: bool,
 }
 
-/// What a text is made of.
+/// A part of a prepared text.
 pub(in crate::bpe) enum Part<'t> {
     Text(&'t str),
     Token(u32),
@@ -81,7 +81,7 @@ impl Preparation {
         };
         let (mut normal, mut done, mut at) = (String::new(), 0, 0);
         let mut steps = Steps::default();
-        while let Some(odd) = next_odd(plain, text.as_bytes(), at) {
+        while let Some(odd) = next_unstable(plain, text.as_bytes(), at) {
             steps.step();
             let before = text[at..odd].chars().next_back();
             let start = odd - before.map_or(0, char::len_utf8);
@@ -109,7 +109,7 @@ fn is_plain(plain: &[u64], code: u32) -> bool {
 }
 
 /// The first character from `at` on that is not plain.
-fn next_odd(plain: &[u64], text: &[u8], mut at: usize) -> Option<usize> {
+fn next_unstable(plain: &[u64], text: &[u8], mut at: usize) -> Option<usize> {
     while let Some(byte) = text.get(at) {
         if byte.is_ascii() {
             let chunk = text[at..].first_chunk::<16>();

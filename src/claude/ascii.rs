@@ -1,6 +1,6 @@
 //! Cells of 64 bytes of ASCII at once, as algebra on the bits of a [`Block`].
 //!
-//! What a cell costs depends on its bytes and on the spaces beside it. A run of punctuation is
+//! The cost of a cell depends on its bytes and on the spaces beside it. A run of punctuation is
 //! therefore taken together with the space whose marker it gets: ` (` has a `<bow>`, `, ` has an
 //! `<eow>`, and the bytes of a cell tell all that its tokens depend on. A space may so be in two
 //! cells. A contraction's apostrophe and its suffix are one cell. Digits and white space are no
@@ -14,7 +14,7 @@ use super::vocabulary::{Ladder, Vocabulary};
 use crate::bpe::split::block::Block;
 use crate::bpe::split::thirds;
 
-/// What a block tells.
+/// The bit sets of a block.
 pub(super) struct Found {
     /// First byte of each cell.
     pub(super) firsts: u64,

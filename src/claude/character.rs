@@ -25,7 +25,7 @@ pub(super) struct Character {
 }
 
 impl Character {
-    /// What stands where no text is: no kind, no length.
+    /// Stands where no text is: no kind, no length.
     pub(super) const NONE: Character = Character {
         code: 0,
         kind: 0,
@@ -68,7 +68,7 @@ impl Character {
         }
     }
 
-    /// Whether the kind has one of these bits.
+    /// True if the kind has one of these bits.
     #[inline(always)]
     pub(super) fn is(self, bits: u32) -> bool {
         self.kind & bits != 0

@@ -6,13 +6,12 @@
 
 use super::character::Character;
 use super::kind;
-use super::layout::{BOW, EOW};
+use super::layout::{BOW, EOW, SUFFIXES};
 use super::marked::{Marked, Written};
 
 pub(super) const APOSTROPHE: u8 = b'\'';
 
-/// The rest of a word that may follow an apostrophe.
-const SUFFIXES: [&[u8]; 7] = [b"s", b"t", b"d", b"m", b"ll", b"re", b"ve"];
+/// The longest of [`SUFFIXES`].
 const MAX_SUFFIX_BYTES: usize = 2;
 
 /// The runs of a clump, as far as they matter for its markers.
@@ -32,7 +31,7 @@ struct Run {
     first: u32,
     last: u32,
     bytes: usize,
-    /// Whether its characters are numbers of one kind.
+    /// True if its characters are numbers of one kind.
     uniform: bool,
 }
 
@@ -63,7 +62,7 @@ impl Run {
         self.uniform &= same;
     }
 
-    /// Whether a character of these bits, at the edge of the run, is marked beside a space.
+    /// True if a character of these bits, at the edge of the run, is marked beside a space.
     fn is_marked(&self, edge: u32) -> bool {
         let number = self.uniform && edge & (kind::NUMBERS | kind::BORDER_DIGIT) != 0;
         number || edge & (kind::PUNCTUATION | kind::SYMBOL | kind::SELECTOR) != 0

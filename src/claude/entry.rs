@@ -76,7 +76,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What no cell is.
+    /// The entry of no cell.
     pub(super) const NONE: Entry = Entry {
         key: Key { low: 0, high: 0 },
         slot: 0,

@@ -57,17 +57,17 @@ impl ClaudeFamily {
         }
     }
 
-    /// Whether the frame before a message ends in the marker that begins a word.
+    /// True if the frame before a message ends in the marker that begins a word.
     pub(super) fn absorbs_space(self) -> bool {
         self != ClaudeFamily::V4_8
     }
 
-    /// Whether words in capitals of four characters or more are written in lower case.
+    /// True if words in capitals of four characters or more are written in lower case.
     pub(super) fn marks_capitals(self) -> bool {
         self == ClaudeFamily::V3
     }
 
-    /// Whether typographic quotes count as plain ones.
+    /// True if typographic quotes count as plain ones.
     pub(super) fn folds_quotes(self) -> bool {
         self == ClaudeFamily::V3
     }

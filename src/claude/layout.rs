@@ -9,6 +9,9 @@ pub(crate) const SHIFT: u8 = 0xFD;
 /// All letters are capitals.
 pub(crate) const CAPS: u8 = 0xFC;
 
+/// The rest of a word that may follow an apostrophe.
+pub(crate) const SUFFIXES: [&[u8]; 7] = [b"s", b"t", b"d", b"m", b"ll", b"re", b"ve"];
+
 /// No piece is longer, markers included.
 pub(crate) const MAX_PIECE_BYTES: usize = 128;
 
@@ -29,9 +32,9 @@ pub(crate) const MASK_SHIFT: u32 = 48;
 pub(crate) struct WordValue {
     /// Tokens of the word as it stands.
     pub(crate) cost_shift: u32,
-    /// Whether one token is the word with [`SHIFT`].
+    /// True if one token is the word with [`SHIFT`].
     pub(crate) title_shift: u32,
-    /// Whether one token is the word with [`CAPS`].
+    /// True if one token is the word with [`CAPS`].
     pub(crate) caps_shift: u32,
 }
 

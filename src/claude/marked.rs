@@ -30,7 +30,7 @@ pub(super) trait Marked {
     fn character(&mut self, character: Character, text: &[u8], at: usize);
 }
 
-/// What is written as a marked text.
+/// A receiver of marked text.
 pub(super) trait Written {
     /// Length in bytes, without markers.
     fn length(&self) -> usize;
@@ -58,7 +58,7 @@ impl Text {
         length: 0,
     };
 
-    /// What was appended: bytes, and length and tokens of the characters that end with them.
+    /// The text that was appended: bytes, and length and tokens of the characters that end with them.
     pub(super) fn steps(&self) -> impl Iterator<Item = (u8, Option<(usize, u64)>)> {
         let steps = self.bytes.iter().zip(&self.characters).take(self.length);
         steps.map(|(byte, number)| {

@@ -44,13 +44,13 @@ pub(super) struct Marker<'a> {
     cells: Cells,
     tokens: u64,
     steps: Steps,
-    /// Whether what is before is a space or the frame's `<bow>`.
+    /// True if what is before is a space or the frame's `<bow>`.
     after_space: bool,
-    /// Whether what is before ended in `<eow>`.
+    /// True if what is before ended in `<eow>`.
     after_eow: bool,
-    /// Whether a single space after `<eow>` waits for a `<bow>`, which makes it free.
+    /// True if a single space after `<eow>` waits for a `<bow>`, which makes it free.
     seam: bool,
-    /// Whether what is before is a word whose last character is also a symbol.
+    /// True if what is before is a word whose last character is also a symbol.
     after_symbolic: bool,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Marker<'a> {
         self.tokens + self.counter.finish() + u64::from(self.seam)
     }
 
-    /// Whether the text has more than `limit` tokens, whatever comes after it.
+    /// True if the text has more than `limit` tokens, whatever comes after it.
     #[inline(always)]
     pub(super) fn exceeds<L: Lanes>(mut self, limit: u64) -> bool {
         self.begin();
@@ -233,7 +233,7 @@ impl<'a> Marker<'a> {
         at
     }
 
-    /// Whether a clump that ends at `end` is before a space that an `<eow>` may stand for.
+    /// True if a clump that ends at `end` is before a space that an `<eow>` may stand for.
     #[inline(always)]
     fn before_space(&self, end: usize) -> bool {
         self.text.get(end) == Some(&b' ') && self.text.get(end + 1) != Some(&b' ')

@@ -38,7 +38,7 @@
 //! - *Words one by one where the text is not ASCII*: look-ups then wait for each other; in rounds, a
 //!   sixth faster.
 //!
-//! What a character is (word, punctuation, capital, ...) is a table of [`character`]: Unicode 15.0
+//! The kind of a character (word, punctuation, capital, ...) is a table of [`character`]: Unicode 15.0
 //! as `ctok` sees it, with the exceptions that were measured.
 
 mod ascii;

@@ -103,13 +103,13 @@ fn next_special(text: &[u8], mut at: usize, fold_quotes: bool) -> usize {
     }
 }
 
-/// Whether the byte is an ASCII character that normalisation keeps.
+/// True if the byte is an ASCII character that normalisation keeps.
 #[inline(always)]
 fn is_plain(byte: u8) -> bool {
     (byte.wrapping_sub(b' ') < 0x5F) | (byte == b'\n') | (byte == b'\t')
 }
 
-/// Whether the character is a mark that is alone after one that is none; then nothing changes.
+/// True if the character is a mark that is alone after one that is none; then nothing changes.
 fn combines_normally(text: &[u8], at: usize, mark: Character) -> bool {
     mark.kind & SPECIAL == kind::COMBINING
         && !Character::at(text, at + mark.length).is(kind::COMBINING | kind::COMPOSING)

@@ -29,7 +29,7 @@ fn count_avx2(marker: Marker, limit: u64) -> u64 {
     marker.count::<Avx2>(limit)
 }
 
-/// Whether the text has more than `limit` tokens, whatever comes after it.
+/// True if the text has more than `limit` tokens, whatever comes after it.
 pub(super) fn exceeds(marker: Marker, limit: u64) -> bool {
     marker.exceeds::<Base>(limit)
 }
@@ -42,7 +42,7 @@ mod tests {
     use crate::bpe::random_texts::random_texts;
     use crate::bpe::split::block::Portable;
 
-    /// What blocks and cells look at: all classes, all cases, and the long runs that leave a block.
+    /// Atoms of all that blocks and cells look at: all classes, all cases, and the long runs that leave a block.
     const ATOMS: &[&str] = &[
         "a",
         "the",

@@ -117,7 +117,7 @@ impl Vocabulary {
         (state >> layout::MASK_SHIFT) as u16
     }
 
-    /// Whether the mask of that number has pieces that are too long for lanes.
+    /// True if the mask of that number has pieces that are too long for lanes.
     #[inline(always)]
     pub(super) fn is_far(&self, number: u16) -> bool {
         u128::from_le_bytes(self.masks[usize::from(number)]) >> LANES != 0

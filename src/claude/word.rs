@@ -36,7 +36,7 @@ enum Case {
 pub(super) struct Word<'a> {
     pub(super) text: &'a [u8],
     case: Case,
-    /// Whether its last character is also a symbol.
+    /// True if its last character is also a symbol.
     pub(super) symbolic: bool,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Word<'a> {
         }
     }
 
-    /// Whether it is written as it is.
+    /// True if it is written as it is.
     #[inline(always)]
     pub(super) fn is_literal(&self) -> bool {
         self.case == Case::Literal
@@ -184,7 +184,7 @@ fn lower_case(code: u32) -> char {
     }
 }
 
-/// What decides how the case of a word is written.
+/// The properties of a word that decide how its case is written.
 #[derive(Default)]
 struct Shape {
     characters: usize,
@@ -196,7 +196,7 @@ struct Shape {
     small: bool,
     has_sharp_s: bool,
     has_dotted_i: bool,
-    /// Whether the tail has a capital that is not a dotted I.
+    /// True if the tail has a capital that is not a dotted I.
     tail_capital: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What Gemini's prompt layouts add: tools, calls, results, the schema of the answer.
+//! The tokens that Gemini's prompt layouts add: tools, calls, results, the schema of the answer.
 use super::{Counter, Sum};
 use crate::json::{Document, Limits, write_string};
 use crate::layout::{self, GeminiForm, Marked};

@@ -1,16 +1,16 @@
-//! What images and other media cost.
+//! The tokens of images and other media.
 use super::{Counter, plus};
 use crate::media::{self, Detail, PixelSize};
 use crate::request::{Content, Media, MediaKind};
 use std::borrow::Cow;
 
-/// What counts as the size of an image that cannot be read; the reason is in `image_rules.json`.
+/// The assumed size of an image that cannot be read; the reason is in `image_rules.json`.
 const DEFAULT_SIDE_PX: u32 = 1024;
 
 /// Bytes of a file that are looked at for its pages or its duration.
 const MAX_FILE_BYTES: usize = 16 << 20;
 
-/// What office documents and other archives begin with.
+/// The first bytes of office documents and other archives.
 const ZIP_HEAD: &[u8] = b"PK\x03\x04";
 
 /// Small spreadsheets cost 74 to 128 bytes per token, on recorded calls of three vendors.
@@ -73,7 +73,7 @@ impl Counter<'_> {
         Some(tokens + self.profile.media.audio_start_tokens)
     }
 
-    /// What an image or a page costs where the request has several, if that makes a difference.
+    /// The tokens of an image or a page where the request has several, if that makes a difference.
     fn shared_tokens(&self) -> Option<u64> {
         let tokens = self.profile.media.shared_media_tokens;
         (tokens > 0 && self.media_count > 1).then_some(tokens)

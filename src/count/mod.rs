@@ -3,6 +3,7 @@ mod anthropic;
 mod gemini;
 mod media;
 mod openai;
+mod turn;
 mod vocabulary;
 
 pub use vocabulary::{TextCounter, Vocabularies};
@@ -16,14 +17,14 @@ use crate::request::{
     Assumptions, Data, MediaKind, Message, Part, Request, Text, Tool, ToolCall, ToolChoice,
     ToolResult,
 };
-use anthropic::{Prompt, Turn};
 use std::borrow::Cow;
+use turn::{Prompt, Turn, calls, is_result};
 use vocabulary::Vocabulary;
 
 /// About how many bytes of reasoning are a token.
 const REASONING_BYTES: u64 = 4;
 
-/// What a message without content costs where texts alone are billed.
+/// The tokens of a message without content where texts alone are billed.
 const EMPTY_TOKENS: u64 = 1;
 
 /// Counts with one profile and collects what it had to assume.
@@ -31,19 +32,19 @@ const EMPTY_TOKENS: u64 = 1;
 pub struct Counter<'p> {
     profile: &'p Profile,
     vocabulary: Vocabulary<'p>,
-    /// What OpenAI's layout adds; `None` in any other.
+    /// The additions of OpenAI's layout; `None` in any other.
     api: Option<&'p ApiPrices>,
-    /// What Anthropic's layout adds; `None` in any other.
+    /// The additions of Anthropic's layout; `None` in any other.
     prompt: Option<Prompt<'p>>,
-    /// What the header of each answer costs for an output schema.
+    /// The tokens that an output schema adds to the header of each answer.
     reply_schema_tokens: u64,
     /// Images and files in the messages that are counted.
     media_count: usize,
-    /// Whether the messages stand in no chat template.
+    /// True if the messages stand in no chat template.
     is_raw: bool,
-    /// Whether signatures of thoughts are billed in this message.
+    /// True if signatures of thoughts are billed in this message.
     counts_signatures: bool,
-    /// Whether the results that come next belong to calls in one wrapper.
+    /// True if the results that come next belong to calls in one wrapper.
     is_wrapped: bool,
     assumptions: Assumptions,
     counted_only_text: bool,
@@ -130,17 +131,17 @@ impl<'p> Counter<'p> {
         counter
     }
 
-    /// What had to be assumed so far.
+    /// The assumptions so far.
     pub fn assumptions(&self) -> &Assumptions {
         &self.assumptions
     }
 
-    /// Whether nothing but text was counted so far.
+    /// True if nothing but text was counted so far.
     pub fn counted_only_text(&self) -> bool {
         self.counted_only_text
     }
 
-    /// What tools, schema, media and reasoning are of all that was counted so far.
+    /// The shares of tools, schema, media and reasoning in the count so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
@@ -155,17 +156,17 @@ impl<'p> Counter<'p> {
         self.vocabulary.name()
     }
 
-    /// Whether the user's vocabulary counts text.
+    /// True if the user's vocabulary counts text.
     pub fn has_custom_vocabulary(&self) -> bool {
         self.vocabulary.is_custom()
     }
 
-    /// Whether the user's vocabulary could not count a text: then what was counted is no answer.
+    /// True if the user's vocabulary could not count a text: then what was counted is no answer.
     pub fn has_failed(&self) -> bool {
         self.vocabulary.has_failed()
     }
 
-    /// Whether the user's vocabulary has estimated a text from samples of it.
+    /// True if the user's vocabulary has estimated a text from samples of it.
     pub fn has_sampled(&self) -> bool {
         self.vocabulary.has_sampled()
     }
@@ -237,7 +238,7 @@ impl<'p> Counter<'p> {
         tokens
     }
 
-    /// Whether the tool choice takes the tools out of the prompt.
+    /// True if the tool choice takes the tools out of the prompt.
     fn drops_tools(&self, request: &Request<'_>) -> bool {
         self.profile.linear().none_choice_drops_tools && request.tool_choice == ToolChoice::None
     }
@@ -272,7 +273,7 @@ impl<'p> Counter<'p> {
             let message = &messages[index];
             if !is_counted(index) {
                 match prompt {
-                    Some(prompt) => said.skip(self, prompt, message),
+                    Some(prompt) => said.skip(prompt, message),
                     None if message.role != "tool" => self.is_wrapped = self.wraps(message),
                     None => {}
                 }
@@ -535,7 +536,7 @@ impl<'p> Counter<'p> {
         });
     }
 
-    /// What an answer says after its thought, if the profile's models think between tags.
+    /// The text of an answer after its thought, if the profile's models think between tags.
     fn without_thought<'t>(&self, text: &'t str) -> &'t str {
         match text.rsplit_once("</think>") {
             Some((_, said)) if self.profile.reasoning.has_think_tags => {
@@ -638,7 +639,7 @@ impl<'p> Counter<'p> {
     }
 }
 
-/// Whether `message` has results of calls.
+/// True if `message` has results of calls.
 pub(crate) fn has_results(message: &Message<'_>) -> bool {
     message.role == "tool" || message.parts.iter().any(is_result)
 }
@@ -651,20 +652,13 @@ pub fn last_user_index(messages: &[Message<'_>]) -> Option<usize> {
         .rposition(|message| message.role == "user" && !message.parts.iter().any(is_result))
 }
 
-/// Whether `rule` bills the reasoning in message `index`, the user's last turn being `turn`.
+/// True if `rule` bills the reasoning in message `index`, the user's last turn being `turn`.
 fn counts_reasoning(rule: ReasoningRule, index: usize, turn: Option<usize>) -> bool {
     match rule {
         ReasoningRule::All => true,
         ReasoningRule::Never => false,
         ReasoningRule::Loop => turn.is_none_or(|turn| index > turn),
     }
-}
-
-fn calls<'m, 'd>(message: &'m Message<'d>) -> impl Iterator<Item = &'m ToolCall<'d>> {
-    message.parts.iter().filter_map(|part| match part {
-        Part::ToolCall(call) => Some(call),
-        _ => None,
-    })
 }
 
 /// Images and files in `messages`.
@@ -680,16 +674,12 @@ fn media_count<'m, 'd: 'm>(messages: impl Iterator<Item = &'m Message<'d>>) -> u
     messages.flat_map(|it| &it.parts).map(of_part).sum()
 }
 
-fn is_result(part: &Part<'_>) -> bool {
-    matches!(part, Part::ToolResult(_))
-}
-
 fn is_only_reasoning(message: &Message<'_>) -> bool {
     let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
     !message.parts.is_empty() && message.parts.iter().all(is_reasoning)
 }
 
-/// Whether both are messages of results.
+/// True if both are messages of results.
 fn is_tool(neighbor: Option<&Message<'_>>, message: &Message<'_>) -> bool {
     message.role == "tool" && neighbor.is_some_and(|neighbor| neighbor.role == "tool")
 }

@@ -1,5 +1,6 @@
-//! What OpenAI's prompt layout adds: tools, output schema, calls and results.
-use super::{Counter, Sum, calls, plus};
+//! The tokens that OpenAI's prompt layout adds: tools, output schema, calls and results.
+use super::turn::calls;
+use super::{Counter, Sum, plus};
 use crate::layout::{self, OpenAiForm};
 use crate::profile::{ApiPrices, Layout};
 use crate::request::{CallForm, Message, Part, Request, Tool, ToolCall, ToolChoice, ToolResult};
@@ -14,7 +15,7 @@ impl Counter<'_> {
         }
     }
 
-    /// Whether the calls of `message` stand in one wrapper.
+    /// True if the calls of `message` stand in one wrapper.
     pub(super) fn wraps(&self, message: &Message<'_>) -> bool {
         self.api.is_some_and(|api| api.wrapper_tokens > 0) && calls(message).nth(1).is_some()
     }
@@ -54,7 +55,7 @@ impl Counter<'_> {
         sum.text += self.text(&call.arguments.compact());
     }
 
-    /// What a result in the form of 2023 costs besides its content.
+    /// The tokens of a result in the form of 2023 besides its content.
     pub(super) fn legacy_result(
         &mut self,
         api: &ApiPrices,
@@ -170,7 +171,7 @@ impl Counter<'_> {
         }
     }
 
-    /// What `block` adds behind `system` and a blank line.
+    /// The tokens that `block` adds behind `system` and a blank line.
     ///
     /// Only the end of `system` can share a token with it: from a space that follows something
     /// else on, since no token spans such a place.

@@ -1,4 +1,4 @@
-//! What counts text: the profile's encoding, or what the user has put in its place.
+//! The counter of text: the profile's encoding, or the one that the user has put in its place.
 use crate::bpe::MemoKey;
 use crate::encoding::Encoding;
 use crate::profile::Profile;
@@ -6,7 +6,7 @@ use crate::profile::table::Table;
 use std::cell::Cell;
 use std::fmt::Debug;
 
-/// What counts text in place of a profile's encoding.
+/// A counter of text in place of a profile's encoding.
 pub trait TextCounter: Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &str;
@@ -20,7 +20,7 @@ pub trait TextCounter: Debug + Send + Sync {
         self.count(text)
     }
 
-    /// Whether [`TextCounter::count_in`] estimates `text` from samples of it.
+    /// True if [`TextCounter::count_in`] estimates `text` from samples of it.
     fn has_sampled(&self, text: &str) -> bool {
         let _ = text;
         false
@@ -71,7 +71,7 @@ impl Vocabularies {
     }
 }
 
-/// What a counter counts text with.
+/// The source of a counter's counts of text.
 #[derive(Debug)]
 pub(super) enum Vocabulary<'p> {
     Encoding(Encoding, MemoKey),

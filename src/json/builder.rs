@@ -1,8 +1,8 @@
 //! Makes a document, value by value.
 use super::document::{Document, Kind, Value};
+use super::limits::{Anomalies, Limits};
 use super::number::write_float;
 use super::tape::{HeldText, Node, Span, Tape};
-use super::{Anomalies, Limits};
 use crate::Error;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ const FIRST_NODES: usize = 64;
 /// # Ok::<(), tokenctx::Error>(())
 /// ```
 pub struct Builder<'t> {
-    /// What spans outside of the arena point into: the body, or nothing.
+    /// The text that spans outside of the arena point into: the body, or none.
     text: &'t str,
     tape: Tape,
     open: Vec<Open>,
@@ -49,7 +49,7 @@ struct Open {
     node: u32,
     len: u32,
     is_object: bool,
-    /// Whether no two of its keys are equal.
+    /// True if no two of its keys are equal.
     is_distinct: bool,
 }
 
@@ -61,7 +61,7 @@ const GUESSED_NODES: usize = 8;
 #[cfg(feature = "python")]
 const GUESSED_BYTES: usize = 128;
 
-/// What is still to be copied of another document.
+/// Values of another document that are still to be copied.
 enum Copied<'d> {
     Value(Value<'d>),
     Member(&'d str, Value<'d>),
@@ -118,7 +118,7 @@ impl<'t> Builder<'t> {
         self.tape.nodes.len()
     }
 
-    /// Whether the innermost open container is an object.
+    /// True if the innermost open container is an object.
     pub(super) fn in_object(&self) -> bool {
         self.open.last().is_some_and(|open| open.is_object)
     }
@@ -301,7 +301,7 @@ impl<'t> Builder<'t> {
         &mut self.tape.arena
     }
 
-    /// What was appended to the arena from `start` on.
+    /// The span of the arena from `start` on.
     pub(super) fn copied_since(&self, start: usize) -> Result<Span, Error> {
         self.check_bytes(0)?;
         Ok(Span::in_arena(start, self.tape.arena.len() - start))

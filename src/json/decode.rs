@@ -1,5 +1,5 @@
 //! From the bytes of a body to text.
-use super::Anomalies;
+use super::limits::Anomalies;
 use crate::Error;
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
 //! The document, and its values.
-use super::Anomalies;
+use super::limits::Anomalies;
 use super::tape::{Children, Node, Span, Tape};
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +22,7 @@ impl<'a> Document<'a> {
         self.value(0)
     }
 
-    /// What was odd about the body.
+    /// Oddities of the body that were accepted.
     pub fn anomalies(&self) -> Anomalies {
         self.tape.anomalies
     }
@@ -60,7 +60,7 @@ impl fmt::Debug for Document<'_> {
     }
 }
 
-/// What kind of value a [`Value`] is.
+/// The kind of a [`Value`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `null`, and whatever could not be read.
@@ -87,7 +87,7 @@ pub struct Value<'d> {
 }
 
 impl<'d> Value<'d> {
-    /// What kind of value it is.
+    /// Its kind.
     pub fn kind(self) -> Kind {
         match self.node() {
             Node::Null | Node::Key { .. } => Kind::Null,
@@ -100,12 +100,12 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Whether it is an object.
+    /// True if it is an object.
     pub fn is_object(self) -> bool {
         self.kind() == Kind::Object
     }
 
-    /// Whether it is null.
+    /// True if it is null.
     pub fn is_null(self) -> bool {
         self.kind() == Kind::Null
     }
@@ -152,7 +152,7 @@ impl<'d> Value<'d> {
         self.as_number_text()?.parse().ok()
     }
 
-    /// Whether the document has bytes somewhere, which JSON text has not.
+    /// True if the document has bytes somewhere, which JSON text has not.
     pub(crate) fn is_beside_bytes(self) -> bool {
         !self.document.tape.blobs.is_empty()
     }
@@ -173,7 +173,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Whether it has no elements and no members; so too if it can have none.
+    /// True if it has no elements and no members; so too if it can have none.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }

@@ -2,9 +2,9 @@
 use super::builder::Builder;
 use super::decode::decode_body;
 use super::document::Document;
+use super::limits::{Anomalies, Limits};
 use super::quotes::quote_or_backslash;
 use super::tape::{Span, Tape};
-use super::{Anomalies, Limits};
 use crate::Error;
 use crate::interrupt::Steps;
 use std::borrow::Cow;
@@ -80,7 +80,7 @@ struct Parser<'t> {
     steps: Steps,
 }
 
-/// What comes next.
+/// The token that comes next.
 #[derive(PartialEq, Eq)]
 enum Next {
     /// A value.

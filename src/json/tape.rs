@@ -2,7 +2,7 @@
 //!
 //! A container knows where it ends and a key where its value is. So the last of equal keys can
 //! give its value to the first without anything being moved, however deep the two are.
-use super::Anomalies;
+use super::limits::Anomalies;
 use std::ops::Range;
 
 /// A text that stays as it is while this lives, so that a document needs no copy of it.

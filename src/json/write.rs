@@ -3,7 +3,7 @@ use super::document::Value;
 use super::tape::{Children, Node};
 use std::fmt::Write;
 
-/// What may differ between two texts of a value.
+/// The choices that make two texts of one value differ.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
     comma: &'static str,

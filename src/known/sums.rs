@@ -51,7 +51,7 @@ pub(super) fn sums_of(key: &KeyStripes, bytes: &[u8]) -> [u8; SUMS_BYTES] {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn sums_detected(key: &KeyStripes, bytes: &[u8]) -> [u64; PASSES] {
-    if crate::bpe::VectorLevel::Avx2.is_used() {
+    if crate::bpe::SimdLevel::Avx2.is_used() {
         // SAFETY: the machine has what the function needs.
         unsafe { sums_avx2(key, bytes) }
     } else {

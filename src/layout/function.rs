@@ -63,7 +63,7 @@ pub(crate) fn spaced_text(data: &Data<'_>) -> String {
     text
 }
 
-/// What Ollama keeps of a schema: at the top, and of each property.
+/// The fields of a schema that Ollama keeps: at the top, and of each property.
 fn write_parameters(schema: Value<'_>, text: &mut String) {
     if schema.kind() != Kind::Object {
         return schema.write_compact(text);

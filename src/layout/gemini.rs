@@ -4,8 +4,9 @@
 //! them to the token: 3.x declares functions as the published template of FunctionGemma does, 2.5 as
 //! Python functions ([`python`](super::python)), and 2.0 and Vertex AI are billed for the names and
 //! texts of a request alone, as the vendor's own local tokenizer counts them.
-use super::reference::{definitions, reference_name, spaced};
-use super::{GeminiForm, MAX_DEPTH, list, properties, python, string};
+use super::form::GeminiForm;
+use super::python;
+use super::reference::{MAX_DEPTH, definitions, list, properties, reference_name, spaced, string};
 use crate::json::{Document, Kind, Limits, Value};
 use crate::request::{Data, Tool, ToolCall};
 use std::collections::HashMap;

@@ -4,9 +4,8 @@
 //! parameters as one JSON object between `function` tags; the calls of a message stand behind its
 //! text as one element each, with an element for each argument; a result stands in an element,
 //! several as a list of names and outputs; an output schema is indented JSON.
-use super::MAX_DEPTH;
 use super::function::write_spaced;
-use super::reference::spaced;
+use super::reference::{MAX_DEPTH, spaced};
 use crate::json::{Kind, Value, write_string};
 use crate::request::{Data, Tool, ToolCall};
 use std::borrow::Cow;
@@ -17,10 +16,10 @@ const CALLS: &str = "antml:function_calls";
 const CALL: &str = "antml:invoke";
 const ARGUMENT: &str = "antml:parameter";
 
-/// What stands around the results of calls made side by side.
+/// The text around the results of calls made side by side.
 pub const RESULTS: &str = "<function_results>\n</function_results>";
 
-/// What stands for an empty result.
+/// The text that stands for an empty result.
 const NO_RESULT: &str = "<system>Tool ran without output or errors</system>";
 
 /// The line of `tool`. Linear in its definition.

@@ -29,16 +29,11 @@ pub use markup::{
     named_result_text,
 };
 pub(crate) use mistral::{listed_call, listed_id, listed_result};
+pub use reference::MAX_DEPTH;
 
 use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::request::{Data, Tool, ToolCall};
 use std::fmt::Write;
-
-/// Levels of a schema, or of one referenced definition, that are rendered; deeper is `any`.
-pub const MAX_DEPTH: usize = 24;
-
-/// White space that is stripped around lines of a description.
-const SPACE: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
 
 /// Keywords of an output schema that are enforced and not shown to the model.
 const UNSHOWN: [&str; 16] = [
@@ -179,52 +174,6 @@ fn write_shown(value: Value<'_>, depth: usize, is_named: bool, out: &mut String)
         }
         _ => value.write_compact(out),
     }
-}
-
-/// The text of member `key`, empty if there is none.
-fn string<'d>(schema: Value<'d>, key: &str) -> &'d str {
-    schema.get(key).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The array at `key`.
-fn list<'d>(schema: Value<'d>, key: &str) -> Option<Value<'d>> {
-    schema.get(key).filter(|value| value.kind() == Kind::Array)
-}
-
-/// The properties, if there is at least one.
-fn properties(schema: Value<'_>) -> Option<Value<'_>> {
-    let found = schema.get("properties")?;
-    (found.kind() == Kind::Object && !found.is_empty()).then_some(found)
-}
-
-/// Names of the properties that must be there.
-fn required(schema: Value<'_>) -> std::collections::BTreeSet<&str> {
-    let listed = list(schema, "required").into_iter().flat_map(Value::items);
-    listed.filter_map(Value::as_str).collect()
-}
-
-/// The name of a scalar type as TypeScript has it.
-fn scalar(name: Option<&str>) -> Option<&'static str> {
-    match name? {
-        "string" => Some("string"),
-        "boolean" => Some("boolean"),
-        "null" => Some("null"),
-        "number" | "integer" => Some("number"),
-        _ => None,
-    }
-}
-
-/// The values of an enumeration, ` | ` between them; none if there is no value.
-fn enumeration(schema: Value<'_>) -> Option<String> {
-    let values = list(schema, "enum").filter(|values| !values.is_empty())?;
-    let mut text = String::new();
-    for (nth, value) in values.items().enumerate() {
-        if nth > 0 {
-            text.push_str(" | ");
-        }
-        value.write_spaced(&mut text);
-    }
-    Some(text)
 }
 
 #[cfg(test)]

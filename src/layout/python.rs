@@ -3,8 +3,9 @@
 //! An object with properties is a dataclass before its function, an enumeration is a `Literal`, and
 //! what is not required may be `None`. Of the requests that only declare functions, 91 % are explained
 //! to the token.
-use super::reference::{definitions, reference_name, spaced};
-use super::{MAX_DEPTH, list, properties, required, string};
+use super::reference::{
+    MAX_DEPTH, definitions, list, properties, reference_name, required, spaced, string,
+};
 use crate::json::{Kind, Value};
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,5 @@
 //! A JSON Schema as a TypeScript type, as OpenAI renders it since 2024.
-use super::{MAX_DEPTH, SPACE, enumeration, list, properties, required, scalar, string};
+use super::reference::{MAX_DEPTH, SPACE, enumeration, list, properties, required, scalar, string};
 use crate::json::{Kind, Value};
 use crate::request::{Data, Tool};
 use std::collections::{BTreeMap, HashMap};
@@ -57,7 +57,7 @@ impl Rendered {
 /// Renders the schema of one tool.
 struct Renderer<'d> {
     definitions: HashMap<&'d str, Value<'d>>,
-    /// What definitions look like on each level of references: each is rendered once.
+    /// Definitions as rendered on each level of references, each once.
     rendered: BTreeMap<(&'d str, usize), Rendered>,
     left_bytes: usize,
 }
@@ -77,7 +77,7 @@ impl<'d> Renderer<'d> {
         }
     }
 
-    /// What a reference points to, `schema` itself if it is none.
+    /// The schema that a reference points to; `schema` itself if it is no reference.
     fn target(&self, schema: Value<'d>) -> Option<Value<'d>> {
         match reference_name(schema) {
             Some(name) => self.definitions.get(name).copied(),
@@ -156,7 +156,7 @@ impl<'d> Renderer<'d> {
         self.named(schema, name, depth, references)
     }
 
-    /// What is said of one variant of a union.
+    /// The text about one variant of a union.
     fn aside(&self, variant: Value<'d>) -> String {
         let found = self.target(variant);
         let found = found.filter(|found| found.kind() == Kind::Object);
@@ -299,7 +299,7 @@ fn union(types: Vec<Rendered>, asides: Vec<String>) -> Rendered {
     }
 }
 
-/// What is said of a variant: its description in one line, and its bounds.
+/// The notes on a variant: its description in one line, and its bounds.
 fn aside(schema: Value<'_>, name: Option<&str>) -> String {
     let lines = lines(string(schema, "description"));
     let words: Vec<_> = lines.filter(|line| !line.is_empty()).collect();

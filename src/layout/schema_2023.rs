@@ -1,6 +1,6 @@
 //! A JSON Schema as a TypeScript type, as OpenAI rendered it until the end of 2023: indented, never
 //! on one line, comments at the top level only.
-use super::{MAX_DEPTH, SPACE, enumeration, list, properties, required, scalar, string};
+use super::reference::{MAX_DEPTH, SPACE, enumeration, list, properties, required, scalar, string};
 use crate::json::{Kind, Value};
 use crate::request::{Data, Tool};
 

@@ -4,8 +4,7 @@
 //! space and the end take the slow path of one letter at a time. The `base64` crate was considered
 //! and left out: it refuses white space and mixed alphabets, so the text would have to be copied.
 
-use super::image::jpeg_size_by_windows;
-use super::{HEAD_BYTES, ImageFormat, PixelSize, image_size};
+use super::image::{HEAD_BYTES, ImageFormat, PixelSize, image_size, jpeg_size_by_windows};
 use crate::interrupt::{self, Steps};
 
 /// How a text ended that [`decode_base64_chunks`] read.
@@ -13,7 +12,7 @@ use crate::interrupt::{self, Steps};
 pub struct Base64End {
     /// Number of bytes decoded.
     pub decoded_bytes: u64,
-    /// Whether the text was base64 to its end. If not, the decoded bytes alone do not identify the
+    /// True if the text was base64 to its end. If not, the decoded bytes alone do not identify the
     /// text: what followed the first foreign character was not read.
     pub is_complete: bool,
 }
@@ -92,7 +91,7 @@ fn decoded_bytes(letters: u64) -> u64 {
     letters / 4 * 3 + (letters % 4).saturating_sub(1)
 }
 
-/// Whether `text` is base64 to its end, so that its decoded bytes identify it.
+/// True if `text` is base64 to its end, so that its decoded bytes identify it.
 ///
 /// Linear, and fast where nothing but padding is foreign to the alphabet; never panics.
 ///
@@ -150,7 +149,7 @@ fn windows(text: &[u8]) -> impl FnMut(usize) -> Option<[u8; 9]> {
     }
 }
 
-/// Whether `text` has no white space, padding or foreign byte. Written to compile to vector code.
+/// True if `text` has no white space, padding or foreign byte. Written to compile to vector code.
 fn all_letters(text: &[u8]) -> bool {
     text.chunks(64)
         .all(|chunk| chunk.iter().fold(true, |all, &byte| all & is_letter(byte)))

@@ -1,9 +1,7 @@
 //! Data URLs (RFC 2397): `data:image/png;base64,iVBOR...`.
 
-use super::{
-    Base64End, HEAD_BYTES, ImageFormat, PixelSize, base64_image_size, decode_base64_head,
-    image_size,
-};
+use super::base64::{Base64End, base64_image_size, decode_base64_head};
+use super::image::{HEAD_BYTES, ImageFormat, PixelSize, image_size};
 
 /// A header longer than this, without `data:` and the comma, is not one: MIME types end at 255.
 pub const MAX_DATA_URL_HEADER_BYTES: usize = 1024;
@@ -13,7 +11,7 @@ pub const MAX_DATA_URL_HEADER_BYTES: usize = 1024;
 pub struct DataUrl<'a> {
     /// MIME type in lower case without parameters; `text/plain` if the URL names none.
     pub mime: String,
-    /// Whether `data` is base64; otherwise it is percent-encoded.
+    /// True if `data` is base64; otherwise it is percent-encoded.
     pub is_base64: bool,
     /// Everything after the comma, as written.
     pub data: &'a str,

@@ -6,7 +6,10 @@
 
 use std::num::NonZeroU32;
 
-use super::HEAD_BYTES;
+/// How much of a file is looked at to find its size.
+///
+/// A JPEG may carry 64 KiB of EXIF data before its size; anything later is left unread.
+pub const HEAD_BYTES: usize = 64 * 1024;
 
 /// Width and height of a picture; both are at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

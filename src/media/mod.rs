@@ -11,6 +11,7 @@
 mod base64;
 mod data_url;
 mod duration;
+mod entry;
 mod image;
 mod pdf;
 mod rule;
@@ -23,16 +24,9 @@ pub use base64::{
 };
 pub use data_url::{DataUrl, MAX_DATA_URL_HEADER_BYTES, parse_data_url, percent_decode_head};
 pub use duration::duration_ms;
-pub use image::{ImageFormat, PixelSize, image_size};
+pub use entry::{Detail, RuleError};
+pub use image::{HEAD_BYTES, ImageFormat, PixelSize, image_size};
 pub use pdf::{PdfLength, pdf_length};
-pub use rule::{Detail, ImageRule, RuleError};
+pub use rule::ImageRule;
 pub(crate) use table::read_table;
-pub use table::{image_rule, image_rule_names};
-
-/// How much of a file is looked at to find its size.
-///
-/// A JPEG may carry 64 KiB of EXIF data before its size; anything later is left unread.
-pub const HEAD_BYTES: usize = 64 * 1024;
-
-/// The table of rules and the default size, as JSON text.
-pub const IMAGE_RULES_JSON: &str = include_str!("../../python/tokenctx/data/image_rules.json");
+pub use table::{IMAGE_RULES_JSON, image_rule, image_rule_names};

@@ -36,7 +36,7 @@ pub struct PdfLength {
     pub pages: u64,
     /// Characters that are shown on them.
     pub characters: u64,
-    /// Whether a limit was met, so that there may be more of both.
+    /// True if a limit was met, so that there may be more of both.
     pub is_cut: bool,
 }
 
@@ -202,7 +202,7 @@ struct Inflater {
 }
 
 impl Inflater {
-    /// What the zlib stream in `content` inflates to; fails if it is none, or longer than `limit`.
+    /// Inflates the zlib stream in `content`; fails if it is none, or longer than `limit`.
     fn inflated(&mut self, content: &[u8], limit: usize) -> Result<&[u8], TINFLStatus> {
         let flags = inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER
             | inflate_flags::TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;

@@ -1,8 +1,11 @@
 //! The table of rules, read on first use.
-use super::{IMAGE_RULES_JSON, ImageRule};
+use super::rule::ImageRule;
 use crate::json::{Document, Limits, Value};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+
+/// The table of rules and the default size, as JSON text.
+pub const IMAGE_RULES_JSON: &str = include_str!("../../python/tokenctx/data/image_rules.json");
 
 /// The rule of this name in `image_rules.json`.
 pub fn image_rule(name: &str) -> Option<&'static ImageRule> {

@@ -5,24 +5,25 @@
 //! rounding error, and the same on every platform. Constants are 1 to 65,535 and sides are 32 bits,
 //! so every product below fits 64 bits; [`Canvas`], with three factors, uses 128.
 
-use super::{Detail, PixelSize};
+use super::entry::{Detail, Entry, Levels, PatchLimit, RuleError};
+use super::image::PixelSize;
 
-/// One value per detail.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Levels<T>([T; Detail::ALL.len()]);
+/// A formula: its constants, each with the method of [`Entry`] that reads it from the field of its name.
+macro_rules! formula {
+    ($(#[$about:meta])* $name:ident { $($field:ident: $type:ty = $read:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub(super) struct $name {
+            $($field: $type,)*
+        }
 
-impl<T: Clone> Levels<T> {
-    pub(super) fn all(level: T) -> Self {
-        Self(std::array::from_fn(|_| level.clone()))
-    }
-
-    pub(super) fn set(&mut self, detail: Detail, level: T) {
-        self.0[detail as usize] = level;
-    }
-
-    pub(super) fn at(&self, detail: Detail) -> &T {
-        &self.0[detail as usize]
-    }
+        impl $name {
+            /// Reads the constants of an entry; fails if one is missing or out of range.
+            pub(super) fn read(entry: &Entry<'_>) -> Result<Self, RuleError> {
+                Ok(Self { $($field: entry.$read(stringify!($field))?,)* })
+            }
+        }
+    };
 }
 
 /// Sides while a formula scales them; both are kept at 1 or more.
@@ -99,14 +100,15 @@ fn ceil_root(dividend: u64, divisor: u64) -> u64 {
     (dividend.div_ceil(divisor).max(1) - 1).isqrt() + 1
 }
 
-/// OpenAI's tiles: into a box, then the shorter side down, then a price per tile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Tiles {
-    pub(super) base_tokens: u64,
-    pub(super) tile_tokens: u64,
-    pub(super) box_px: u64,
-    pub(super) short_side_px: u64,
-    pub(super) tile_px: u64,
+formula! {
+    /// OpenAI's tiles: into a box, then the shorter side down, then a price per tile.
+    Tiles {
+        base_tokens: u64 = positive,
+        tile_tokens: u64 = positive,
+        box_px: u64 = positive,
+        short_side_px: u64 = positive,
+        tile_px: u64 = positive,
+    }
 }
 
 impl Tiles {
@@ -121,21 +123,15 @@ impl Tiles {
     }
 }
 
-/// How far a picture is shrunk at one detail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PatchLimit {
-    pub(super) max_edge_px: u64,
-    pub(super) max_patches: Option<u64>,
-}
-
-/// OpenAI's patches: down to an edge, down to a budget of patches, then a price per patch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Patches {
-    pub(super) patch_px: u64,
-    pub(super) multiplier_percent: u64,
-    pub(super) extra_tokens: u64,
-    pub(super) rejected_above_patches: u64,
-    pub(super) limits: Levels<PatchLimit>,
+formula! {
+    /// OpenAI's patches: down to an edge, down to a budget of patches, then a price per patch.
+    Patches {
+        patch_px: u64 = positive,
+        multiplier_percent: u64 = positive,
+        extra_tokens: u64 = extra,
+        rejected_above_patches: u64 = positive,
+        limits: Levels<PatchLimit> = level_limits,
+    }
 }
 
 impl Patches {
@@ -169,13 +165,14 @@ impl Patches {
     }
 }
 
-/// Claude's patches: the largest size of this aspect within an edge and a number of patches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Anthropic {
-    pub(super) patch_px: u64,
-    pub(super) max_edge_px: u64,
-    pub(super) max_tokens: u64,
-    pub(super) extra_tokens: u64,
+formula! {
+    /// Claude's patches: the largest size of this aspect within an edge and a number of patches.
+    Anthropic {
+        patch_px: u64 = positive,
+        max_edge_px: u64 = positive,
+        max_tokens: u64 = positive,
+        extra_tokens: u64 = extra,
+    }
 }
 
 impl Anthropic {
@@ -208,15 +205,16 @@ pub(super) fn gemini_grid_tokens(size: PixelSize, max_tokens: u64) -> u64 {
     (columns.max(1) * rows.max(1)).min(max_tokens)
 }
 
-/// Gemini 2.0: tiles whose side follows the shorter side of the picture, and one of the whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct GeminiTiles {
-    pub(super) tile_tokens: u64,
-    pub(super) small_px: u64,
-    pub(super) min_tile_px: u64,
-    pub(super) max_tile_px: u64,
-    pub(super) box_px: u64,
-    pub(super) overview_tiles: u64,
+formula! {
+    /// Gemini 2.0: tiles whose side follows the shorter side of the picture, and one of the whole.
+    GeminiTiles {
+        tile_tokens: u64 = positive,
+        small_px: u64 = positive,
+        min_tile_px: u64 = positive,
+        max_tile_px: u64 = positive,
+        box_px: u64 = positive,
+        overview_tiles: u64 = extra,
+    }
 }
 
 impl GeminiTiles {
@@ -234,11 +232,12 @@ impl GeminiTiles {
     }
 }
 
-/// Mistral: rows of patches, each with a token at its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PatchRows {
-    pub(super) patch_px: u64,
-    pub(super) max_edge_px: u64,
+formula! {
+    /// Mistral: rows of patches, each with a token at its end.
+    PatchRows {
+        patch_px: u64 = positive,
+        max_edge_px: u64 = positive,
+    }
 }
 
 impl PatchRows {
@@ -257,13 +256,14 @@ impl PatchRows {
     }
 }
 
-/// Qwen-VL: sides rounded to whole patches, between a least and a greatest number of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Qwen {
-    pub(super) patch_px: u64,
-    pub(super) min_tokens: u64,
-    pub(super) extra_tokens: u64,
-    pub(super) max_tokens: Levels<u64>,
+formula! {
+    /// Qwen-VL: sides rounded to whole patches, between a least and a greatest number of them.
+    Qwen {
+        patch_px: u64 = positive,
+        min_tokens: u64 = positive,
+        extra_tokens: u64 = extra,
+        max_tokens: Levels<u64> = level_tokens,
+    }
 }
 
 impl Qwen {
@@ -286,11 +286,12 @@ impl Qwen {
     }
 }
 
-/// Llama 3.2: one tile, doubled for each side that reaches a tile's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Quadrants {
-    pub(super) tile_px: u64,
-    pub(super) tile_tokens: u64,
+formula! {
+    /// Llama 3.2: one tile, doubled for each side that reaches a tile's.
+    Quadrants {
+        tile_px: u64 = positive,
+        tile_tokens: u64 = positive,
+    }
 }
 
 impl Quadrants {
@@ -301,13 +302,14 @@ impl Quadrants {
     }
 }
 
-/// Llama 4: the best canvas of whole tiles, a separator after each, and the whole as one tile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Canvas {
-    pub(super) tile_px: u64,
-    pub(super) tile_tokens: u64,
-    pub(super) max_tiles: u64,
-    pub(super) extra_tokens: u64,
+formula! {
+    /// Llama 4: the best canvas of whole tiles, a separator after each, and the whole as one tile.
+    Canvas {
+        tile_px: u64 = positive,
+        tile_tokens: u64 = positive,
+        max_tiles: u64 = positive,
+        extra_tokens: u64 = extra,
+    }
 }
 
 impl Canvas {
@@ -341,14 +343,15 @@ impl Canvas {
     }
 }
 
-/// DeepSeek: patch rows within a number of patches, small pictures enlarged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DeepSeek {
-    pub(super) patch_px: u64,
-    pub(super) min_side_px: u64,
-    pub(super) max_patches: u64,
-    pub(super) max_tokens: u64,
-    pub(super) extra_tokens: u64,
+formula! {
+    /// DeepSeek: patch rows within a number of patches, small pictures enlarged.
+    DeepSeek {
+        patch_px: u64 = positive,
+        min_side_px: u64 = positive,
+        max_patches: u64 = positive,
+        max_tokens: u64 = positive,
+        extra_tokens: u64 = extra,
+    }
 }
 
 impl DeepSeek {

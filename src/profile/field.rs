@@ -14,7 +14,7 @@ pub(crate) struct Fault {
     pub(crate) path: String,
     /// The complaint, to be read behind the name of the field.
     pub(crate) complaint: String,
-    /// Whether the value is of another type; else it is out of range.
+    /// True if the value is of another type; else it is out of range.
     pub(crate) is_type: bool,
 }
 
@@ -60,7 +60,7 @@ fn shown(value: Value<'_>) -> String {
     }
 }
 
-/// What a field of a row may hold.
+/// The values that a field of a row may hold.
 pub(crate) trait FieldValue {
     /// Takes over what the row says.
     fn assign(&mut self, value: Value<'_>) -> Result<(), Fault>;

@@ -1,7 +1,9 @@
 //! Layouts of prompts: what models of one layout cost and no others, each a type with its own fields.
 use crate::json::{Kind, Value};
 use crate::layout::{CallText, GeminiForm, OpenAiForm, ToolText};
-use crate::profile::field::{Fault, FieldValue, Fields, fields, named, none_of, text};
+use crate::profile::field::{
+    Fault, FieldValue, Fields, fields, named, none_of, text, write_member,
+};
 use crate::profile::prices::{ReasoningRule, ToolPrices};
 
 /// How the prompt of a family of models is laid out, with the numbers that only this layout has.
@@ -16,6 +18,9 @@ pub enum Layout {
     /// Gemini's.
     Gemini(GeminiForm, Gemini),
 }
+
+/// The field of a row that holds the numbers of Anthropic's layout, of which few rows set many.
+const TURNS: &str = "turns";
 
 /// Names of the layouts in the table.
 const NAMES: [&str; 7] = [
@@ -47,7 +52,7 @@ named!(CallText {
 });
 
 fields! {
-    /// What an unknown layout costs besides the prices of tools.
+    /// Tokens of an unknown layout besides the prices of tools.
     pub struct Linear {
         /// More if no system prompt leads: many templates bring their own.
         pub no_system_tokens: i64 = 0,
@@ -55,9 +60,9 @@ fields! {
         pub tool_text: ToolText = ToolText::Parts,
         /// More for having tools if no system prompt leads.
         pub tools_without_system_tokens: i64 = 0,
-        /// Whether the tool choice `none` takes the tools out of the prompt.
+        /// True if the tool choice `none` takes the tools out of the prompt.
         pub none_choice_drops_tools: bool = false,
-        /// What tools cost where a result at the end takes them out of the prompt.
+        /// Tokens of tools where a result at the end takes them out of the prompt.
         pub tools_after_result_tokens: Option<u64> = None,
         /// How a call is shown.
         pub call_text: CallText = CallText::Json,
@@ -71,10 +76,8 @@ fields! {
 }
 
 fields! {
-    /// What OpenAI's layout costs besides the rendered text.
+    /// Tokens of OpenAI's layout besides the rendered text.
     pub struct OpenAi {
-        /// Whether gateways that name it by a vendor path call Responses for Chat.
-        pub is_rerouted_by_gateways: bool = false,
         /// The numbers of Chat Completions.
         pub chat: ApiPrices = ApiPrices::default(),
         /// The numbers of Responses.
@@ -85,7 +88,9 @@ fields! {
 fields! {
     /// Tokens of one of OpenAI's APIs beside the rendered text: what no rendering explains.
     pub struct ApiPrices {
-        /// Whether tools and schema are appended to a leading system message; else they are a message
+        /// True if gateways that name the model by a vendor path call Responses in place of this.
+        pub is_rerouted_by_gateways: bool = false,
+        /// True if tools and schema are appended to a leading system message; else they are a message
         /// of their own.
         pub joins_system: bool = false,
         /// More per request.
@@ -104,19 +109,19 @@ fields! {
         pub schema_with_tools_tokens: i64 = 0,
         /// Without tools, each answer in the history names the output schema: this and the name.
         pub reply_schema_tokens: i64 = 0,
-        /// Whether the answer to come names it too.
+        /// True if the answer to come names it too.
         pub prompt_has_reply_schema: bool = false,
         /// For the tool choice `none`.
         pub none_choice_tokens: i64 = 0,
         /// For a tool choice that names a tool, besides `.name`; 0: nothing at all.
         pub forced_choice_tokens: i64 = 0,
-        /// Whether the tool choice `required` names the tool if there is only one.
+        /// True if the tool choice `required` names the tool if there is only one.
         pub forces_lone_tool: bool = false,
         /// Per call, besides arguments and twice the name.
         pub call_tokens: i64 = 0,
         /// The same for a call in the form of 2023.
         pub legacy_call_tokens: i64 = 0,
-        /// Whether calls and results in the form of 2023 are billed as they are written: the call with
+        /// True if calls and results in the form of 2023 are billed as they are written: the call with
         /// its own name alone, the result with the name of its message.
         pub has_legacy_messages: bool = false,
         /// Per such result, besides its text and name.
@@ -140,7 +145,7 @@ fields! {
 }
 
 fields! {
-    /// What Anthropic's layout costs besides the rendered text and the prices of tools.
+    /// Tokens of Anthropic's layout besides the rendered text and the prices of tools.
     pub struct Anthropic {
         /// A conversation that begins with the assistant.
         pub opening_tokens: i64 = 0,
@@ -150,17 +155,17 @@ fields! {
         pub results_tokens: i64 = 0,
         /// The same if the request forces a call.
         pub forced_results_tokens: i64 = 0,
-        /// What the user says behind results, in place of `message_tokens`.
+        /// Tokens of the user's words behind results, in place of `message_tokens`.
         pub after_results_tokens: i64 = 0,
         /// More for an answer in text right behind results.
         pub answer_tokens: i64 = 0,
-        /// Whether an element stands around the calls of a message.
+        /// True if an element stands around the calls of a message.
         pub encloses_calls: bool = true,
         /// For parallel calls switched off, with a free choice.
         pub no_parallel_calls_tokens: i64 = 0,
         /// The same with a forced choice.
         pub forced_no_parallel_calls_tokens: i64 = 0,
-        /// Whether deferred tools are shown in the list of tools, and again once they are loaded.
+        /// True if deferred tools are shown in the list of tools, and again once they are loaded.
         pub lists_deferred_tools: bool = false,
         /// For citations of documents.
         pub citations_tokens: u64 = 0,
@@ -170,42 +175,51 @@ fields! {
 }
 
 fields! {
-    /// What Gemini's layouts cost besides the rendered text.
+    /// Tokens of Gemini's layouts besides the rendered text.
     pub struct Gemini {
-        /// Whether a result has the id of its call for a name, and is read as JSON.
+        /// True if a result has the id of its call for a name, and is read as JSON.
         pub names_results_by_id: bool = false,
-        /// What happens to signatures of thoughts on calls that are sent back.
+        /// How signatures of thoughts are billed on calls that are sent back.
         pub signatures: ReasoningRule = ReasoningRule::Loop,
     }
 }
 
-impl FieldValue for ApiPrices {
-    /// Members that the row does not have stay as they are.
-    fn assign(&mut self, value: Value<'_>) -> Result<(), Fault> {
-        if value.kind() != Kind::Object {
-            return Err(Fault::of_type(value, "an object"));
-        }
-        for (key, member) in value.members() {
-            let done = self.set(key, member).unwrap_or_else(|| Err(no_member()));
-            done.map_err(|fault| fault.below(key))?;
-        }
-        Ok(())
-    }
+/// A field that is an object of fields; members that a row does not have stay as they are.
+macro_rules! object_field {
+    ($name:ident) => {
+        impl FieldValue for $name {
+            fn assign(&mut self, value: Value<'_>) -> Result<(), Fault> {
+                assign_members(self, value)
+            }
 
-    fn write(&self, json: &mut String) {
-        json.push('{');
-        self.write_members(json);
-        json.push('}');
-    }
+            fn write(&self, json: &mut String) {
+                json.push('{');
+                self.write_members(json);
+                json.push('}');
+            }
+        }
+    };
 }
 
-fn no_member() -> Fault {
+object_field!(ApiPrices);
+object_field!(Anthropic);
+
+fn assign_members(fields: &mut dyn Fields, value: Value<'_>) -> Result<(), Fault> {
+    if value.kind() != Kind::Object {
+        return Err(Fault::of_type(value, "an object"));
+    }
+    for (key, member) in value.members() {
+        let done = fields.set(key, member);
+        let done = done.unwrap_or_else(|| Err(no_member(&fields.names())));
+        done.map_err(|fault| fault.below(key))?;
+    }
+    Ok(())
+}
+
+fn no_member(names: &[&str]) -> Fault {
     Fault {
         path: String::new(),
-        complaint: format!(
-            "is no field; the fields are {}",
-            ApiPrices::default().names().join(", ")
-        ),
+        complaint: format!("is no field; the fields are {}", names.join(", ")),
         is_type: false,
     }
 }
@@ -280,7 +294,7 @@ impl Fields for Layout {
         match self {
             Layout::Linear(tools, linear) => [tools.names(), linear.names()].concat(),
             Layout::OpenAi(_, openai) => openai.names(),
-            Layout::Anthropic(tools, anthropic) => [tools.names(), anthropic.names()].concat(),
+            Layout::Anthropic(tools, _) => [tools.names(), vec![TURNS]].concat(),
             Layout::Gemini(_, gemini) => gemini.names(),
         }
     }
@@ -291,9 +305,8 @@ impl Fields for Layout {
                 tools.set(key, value).or_else(|| linear.set(key, value))
             }
             Layout::OpenAi(_, openai) => openai.set(key, value),
-            Layout::Anthropic(tools, anthropic) => {
-                tools.set(key, value).or_else(|| anthropic.set(key, value))
-            }
+            Layout::Anthropic(_, turns) if key == TURNS => Some(turns.assign(value)),
+            Layout::Anthropic(tools, _) => tools.set(key, value),
             Layout::Gemini(_, gemini) => gemini.set(key, value),
         }
     }
@@ -305,9 +318,9 @@ impl Fields for Layout {
                 linear.write_members(json);
             }
             Layout::OpenAi(_, openai) => openai.write_members(json),
-            Layout::Anthropic(tools, anthropic) => {
+            Layout::Anthropic(tools, turns) => {
                 tools.write_members(json);
-                anthropic.write_members(json);
+                write_member(TURNS, turns, json);
             }
             Layout::Gemini(_, gemini) => gemini.write_members(json),
         }

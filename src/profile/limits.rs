@@ -16,7 +16,7 @@ const MAX_NAME_BYTES: usize = 500;
 /// Behind the sources of a row whose sources contradict each other.
 const DOUBTFUL: char = '?';
 
-/// What a model takes and gives, in tokens; `None` is unknown.
+/// The most tokens that a model takes and gives; `None` is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelLimits {
     /// Input and output together.
@@ -27,7 +27,7 @@ pub struct ModelLimits {
     pub max_output_tokens: Option<u64>,
     /// Where the numbers are from.
     pub source: Cow<'static, str>,
-    /// Whether the sources contradict each other about the window.
+    /// True if the sources contradict each other about the window.
     pub is_doubtful: bool,
 }
 

@@ -48,7 +48,7 @@ named!(Quality {
     Heuristic = "heuristic",
 });
 
-/// What text is counted with: an encoding of the package, or characters.
+/// The counter of text: an encoding of the package, or characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodingName(String);
 
@@ -81,7 +81,7 @@ impl FieldValue for EncodingName {
 fields! {
     /// How the input tokens of a family of models are counted. Counts are in tokens.
     pub struct Profile {
-        /// What the profile is called.
+        /// The name of the profile.
         pub name: String = String::new(),
         /// The vendor of the family.
         pub provider: String = String::new(),
@@ -89,7 +89,7 @@ fields! {
         pub providers: Vec<String> = Vec::new(),
         /// The dialects that it is for; empty: all.
         pub dialects: Vec<Dialect> = Vec::new(),
-        /// What text is counted with.
+        /// The counter of its text.
         pub encoding: EncodingName = EncodingName::default(),
         /// How good a count of text is.
         pub quality: Quality = Quality::Heuristic,
@@ -173,19 +173,19 @@ impl Profile {
         self.write_members(json);
     }
 
-    /// Whether it is made for a provider or a dialect.
+    /// True if it is made for a provider or a dialect.
     pub(crate) fn is_special(&self) -> bool {
         !self.providers.is_empty() || !self.dialects.is_empty()
     }
 
-    /// Whether it is for requests in `dialect` that `provider` answers; empty if not known.
+    /// True if it is for requests in `dialect` that `provider` answers; empty if not known.
     pub(crate) fn is_for(&self, provider: &str, dialect: Dialect) -> bool {
         let has_provider =
             self.providers.is_empty() || self.providers.iter().any(|it| it == provider);
         has_provider && (self.dialects.is_empty() || self.dialects.contains(&dialect))
     }
 
-    /// What tools cost where no layout renders them: nothing in layouts that do.
+    /// The prices of tools where no layout renders them; 0 in layouts that do.
     pub fn tools(&self) -> &ToolPrices {
         static NONE: LazyLock<ToolPrices> = LazyLock::new(ToolPrices::default);
         match &self.layout {
@@ -194,7 +194,7 @@ impl Profile {
         }
     }
 
-    /// What only an unknown layout costs: nothing in others.
+    /// The prices of an unknown layout; 0 in others.
     pub fn linear(&self) -> &Linear {
         static NONE: LazyLock<Linear> = LazyLock::new(Linear::default);
         match &self.layout {
@@ -203,19 +203,19 @@ impl Profile {
         }
     }
 
-    /// Whether its layout is one of Gemini's.
+    /// True if its layout is one of Gemini's.
     pub fn is_gemini(&self) -> bool {
         matches!(self.layout, Layout::Gemini(..))
     }
 
-    /// Whether a result at the end takes the tools of `request` out of the prompt.
+    /// True if a result at the end takes the tools of `request` out of the prompt.
     pub fn hides_tools(&self, request: &Request<'_>) -> bool {
         let ends_with_result = request.messages.last().is_some_and(|it| it.role == "tool");
         let hides = self.linear().tools_after_result_tokens.is_some();
         hides && !request.tools.is_empty() && ends_with_result
     }
 
-    /// What happens to signatures of thoughts; Gemini's Developer API alone bills them.
+    /// How signatures of thoughts are billed; Gemini's Developer API alone bills them.
     pub fn signatures(&self) -> Option<ReasoningRule> {
         match &self.layout {
             Layout::Gemini(GeminiForm::Names, _) => None,
@@ -233,7 +233,7 @@ impl Profile {
         }
     }
 
-    /// Whether a new turn of the user drops reasoning that was billed.
+    /// True if a new turn of the user drops reasoning that was billed.
     pub fn drops_reasoning(&self) -> bool {
         self.reasoning.reasoning == ReasoningRule::Loop
             || self.signatures() == Some(ReasoningRule::Loop)
@@ -247,7 +247,7 @@ impl Profile {
         let Layout::OpenAi(_, openai) = &self.layout else {
             return None;
         };
-        let is_rerouted = openai.is_rerouted_by_gateways && model.contains('/');
+        let is_rerouted = openai.chat.is_rerouted_by_gateways && model.contains('/');
         match dialect {
             Dialect::OpenAiResponses => Some(&openai.responses),
             _ if is_rerouted => Some(&openai.responses),

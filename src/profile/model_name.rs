@@ -1,6 +1,6 @@
 //! Model names, as vendors, clouds and gateways write them.
 
-/// What stands in names of models beside the model's own.
+/// Words in names of models beside the model's own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameParts {
     /// How a provider is written, and what it is called here.
@@ -12,7 +12,7 @@ pub(crate) struct NameParts {
 }
 
 impl NameParts {
-    /// What the provider written as `name` is called here.
+    /// The name used here for the provider written as `name`.
     pub(crate) fn provider(&self, name: &str) -> Option<&str> {
         let name = name.replace('-', "_");
         let found = self.providers.iter().find(|(written, _)| *written == name);
@@ -30,7 +30,7 @@ impl NameParts {
     }
 }
 
-/// What a model's name says.
+/// The parts of a model's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelName {
     /// The whole name in lower case, `-` for `@`.
@@ -44,7 +44,7 @@ pub struct ModelName {
 }
 
 impl ModelName {
-    /// What `model` says, with what `parts` knows of names. Linear in the name.
+    /// Splits the name `model` by the words in `parts`. Linear in the name.
     pub(crate) fn read(model: &str, parts: &NameParts) -> ModelName {
         let text = model.trim_ascii().to_ascii_lowercase().replace('@', "-");
         let (provider, rest) = split_provider(&text, parts);
@@ -120,7 +120,7 @@ fn split_vendor<'n>(name: &'n str, parts: &NameParts) -> (&'n str, &'n str) {
         .unwrap_or(("", name))
 }
 
-/// Whether `name` begins with `prefix`, be it with `-` for its `.`; then the word must end there, since
+/// True if `name` begins with `prefix`, be it with `-` for its `.`; then the word must end there, since
 /// `gpt-4-1106` is no `gpt-4.1`.
 pub(crate) fn begins(name: &str, prefix: &str) -> bool {
     if name.starts_with(prefix) {

@@ -1,9 +1,9 @@
-//! What parts of a request cost, whatever the layout of the prompt. Counts are in tokens.
+//! Prices of parts of a request in any layout of the prompt. Counts are in tokens.
 use crate::json::Value;
 use crate::media::image_rule_names;
 use crate::profile::field::{Fault, FieldValue, fields, named, none_of, text};
 
-/// What happens to reasoning that the client sends back.
+/// How reasoning that the client sends back is billed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReasoningRule {
     /// Billed while the model still works on the user's last turn.
@@ -49,11 +49,11 @@ impl FieldValue for ImageRuleName {
 fields! {
     /// Reasoning that is sent back.
     pub struct ReasoningPrices {
-        /// What happens to it.
+        /// How it is billed.
         pub reasoning: ReasoningRule = ReasoningRule::Loop,
-        /// Whether what an answer says before `</think>` is reasoning.
+        /// True if what an answer says before `</think>` is reasoning.
         pub has_think_tags: bool = false,
-        /// Whether the models think as much as they can unless the request asks for less.
+        /// True if the models think as much as they can unless the request asks for less.
         pub thinks: bool = false,
         /// Per block of reasoning.
         pub reasoning_tokens: u64 = 0,

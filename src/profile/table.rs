@@ -28,7 +28,7 @@ const CONFIDENCES: [&str; 3] = ["verified", "fitted", "guessed"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileError {
     message: String,
-    /// Whether a value is of another type; else it is out of range, or a name is not known.
+    /// True if a value is of another type; else it is out of range, or a name is not known.
     pub is_type: bool,
 }
 
@@ -67,7 +67,7 @@ struct Notes {
     source: String,
     date: String,
     confidence: String,
-    /// Whether it is the user who says how long the context, and the output may be.
+    /// True if it is the user who says how long the context, and the output may be.
     tells_limits: (bool, bool),
 }
 
@@ -76,13 +76,13 @@ struct Notes {
 pub struct Resolved<'t> {
     /// The profile.
     pub profile: &'t Profile,
-    /// Whether the model's name is known; if not, the nearest family was taken.
+    /// True if the model's name is known; if not, the nearest family was taken.
     pub is_known_model: bool,
     /// Who answers, in the words of the table; empty if that is not known.
     pub host: String,
-    /// Whether the caller names a provider of whom nothing is known.
+    /// True if the caller names a provider of whom nothing is known.
     pub has_ignored_provider: bool,
-    /// What the user's profile says, else the table of limits, else the profile of a known model.
+    /// Limits from the user's profile, else the table of limits, else the profile of a known model.
     pub limits: ModelLimits,
 }
 
@@ -97,7 +97,7 @@ pub struct Table {
     /// Provider or dialect, and profile name.
     fallbacks: Vec<(String, String)>,
     name_parts: NameParts,
-    /// Whether rows of the user are among the profiles.
+    /// True if rows of the user are among the profiles.
     is_custom: bool,
 }
 
@@ -162,7 +162,7 @@ impl Table {
         }
     }
 
-    /// Whether anything depends on that it is `provider` who answers.
+    /// True if anything depends on that it is `provider` who answers.
     fn knows_provider(&self, provider: &str) -> bool {
         let is_asked = |profile: &Profile| {
             profile.provider == provider || profile.providers.iter().any(|it| it == provider)
@@ -206,7 +206,7 @@ impl Table {
         found.unwrap_or_else(|| EMPTY.get_or_init(Profile::default))
     }
 
-    /// What the name of `model` says. Linear in the name.
+    /// Splits the name of `model`. Linear in the name.
     pub fn model_name(&self, model: &str) -> ModelName {
         ModelName::read(model, &self.name_parts)
     }

@@ -5,7 +5,7 @@
 use super::errors::{guard, interruptible};
 use super::object::{
     Model, Replacement, as_bytes, is_framework_loaded, is_mapping, is_of_framework, iterate,
-    members, replacement, unless_raised, with_text,
+    members, replacement, unless_raised, with_text, without_framework_objects,
 };
 use crate::Error;
 use crate::bpe::prefetch::prefetch_at;
@@ -151,8 +151,7 @@ fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Document<'static>> {
     let mut reader = Reader::new(object, FrameworkObjects::Unknown);
     match reader.read() {
         Err(_) if matches!(reader.framework_objects, FrameworkObjects::Met) => {
-            let module = object.py().import("tokenctx.convert.frameworks")?;
-            let plain = module.call_method1("plain", (object,))?;
+            let plain = without_framework_objects(object)?;
             let mut reader = Reader::new(&plain, FrameworkObjects::None);
             reader.read()?;
             Ok(reader.builder.finish())

@@ -4,12 +4,15 @@ use super::errors::guard;
 use super::object::{Name, as_bytes};
 use super::text::{attached, items, on_text, on_texts};
 use super::tokens::{SpecialSet, list, token_number, token_numbers};
-use crate::bpe::{Ranked, SplitRule, VectorLevel};
+use crate::bpe::{RankEncoding, SimdLevel, SplitRule};
 use crate::encoding::Encoding;
 use crate::profile::table::Table;
 use crate::request::Dialect;
-use pyo3::exceptions::{PyKeyError, PyNotImplementedError, PyTypeError, PyValueError};
+use pyo3::exceptions::{
+    PyKeyError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError,
+};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyType};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -81,30 +84,30 @@ pub(super) fn split_pattern(encoding: &str) -> PyResult<&'static str> {
     SplitRule::pattern(encoding).ok_or_else(|| without_tokens(encoding))
 }
 
-/// The vector level that texts are counted with.
+/// The SIMD level that texts are counted with.
 #[pyfunction]
-pub(super) fn vector_level() -> &'static str {
-    VectorLevel::used().name()
+pub(super) fn simd_level() -> &'static str {
+    SimdLevel::used().name()
 }
 
-/// The vector levels that this machine has, the lowest first.
+/// The SIMD levels that this machine has, the lowest first.
 #[pyfunction]
-pub(super) fn vector_levels() -> Vec<&'static str> {
-    let all = VectorLevel::ALL.into_iter();
+pub(super) fn simd_levels() -> Vec<&'static str> {
+    let all = SimdLevel::ALL.into_iter();
     all.filter(|level| level.is_available())
-        .map(VectorLevel::name)
+        .map(SimdLevel::name)
         .collect()
 }
 
-/// Counts with no higher vector level from now on, in the whole process.
-#[pyfunction(name = "_choose_vector_level")]
-pub(super) fn choose_vector_level(name: &str) -> PyResult<()> {
-    let level = VectorLevel::ALL.into_iter().find(|it| it.name() == name);
-    match level.is_some_and(VectorLevel::choose) {
+/// Counts with no higher SIMD level from now on, in the whole process.
+#[pyfunction(name = "_choose_simd_level")]
+pub(super) fn choose_simd_level(name: &str) -> PyResult<()> {
+    let level = SimdLevel::ALL.into_iter().find(|it| it.name() == name);
+    match level.is_some_and(SimdLevel::choose) {
         true => Ok(()),
         false => Err(PyValueError::new_err(format!(
-            "the vector level (TOKENCTX_LEVEL) is {name:?}; this machine has {}",
-            vector_levels().join(", ")
+            "the SIMD level (TOKENCTX_LEVEL) is {name:?}; this machine has {}",
+            simd_levels().join(", ")
         ))),
     }
 }
@@ -119,6 +122,33 @@ pub(super) fn list_encodings() -> Vec<&'static str> {
 #[pyfunction]
 pub(super) fn get_encoding(name: &str) -> PyResult<PyEncoding> {
     PyEncoding::new(name)
+}
+
+/// Builds the tables of these encodings that are not there yet; of all, if none is named.
+#[pyfunction]
+#[pyo3(signature = (*names))]
+pub(super) fn preload_encodings(py: Python<'_>, names: Vec<String>) -> PyResult<()> {
+    let encodings: Vec<Encoding> = match names.is_empty() {
+        true => Encoding::names().map(named).collect::<PyResult<_>>()?,
+        false => names
+            .iter()
+            .map(|name| named(name))
+            .collect::<PyResult<_>>()?,
+    };
+    guard(|| {
+        py.detach(|| encodings.iter().for_each(Encoding::preload));
+        Ok(())
+    })
+}
+
+/// Runs `work` while the interpreter serves other threads, whether this one is attached to it or not.
+pub(super) fn aside(work: &mut (dyn FnMut() + Send)) {
+    let mut work = Some(work);
+    let done = Python::try_attach(|py| py.detach(|| work.take().map(|work| work())));
+    // An interpreter that ends has no other threads.
+    if let (None, Some(work)) = (done, work) {
+        work();
+    }
 }
 
 /// The encoding that text for this model is counted with.
@@ -140,6 +170,23 @@ pub(super) fn encoding_name_for_model(model: Name) -> PyResult<String> {
     Ok(encoding_for_model(model)?.name)
 }
 
+/// Gives the module that reads vocabulary files.
+static FILES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// From now on vocabulary files are read by the module that `module` gives when one is met. The package says so when it
+/// is imported, since it stands above this.
+#[pyfunction(name = "_read_files_by")]
+pub(super) fn read_files_by(py: Python<'_>, module: Py<PyAny>) {
+    FILES.get_or_init(py, || module);
+}
+
+fn files(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let module = FILES.get(py).ok_or_else(|| {
+        PyRuntimeError::new_err("import tokenctx first: it says what reads vocabulary files")
+    })?;
+    module.bind(py).call0()
+}
+
 /// A vocabulary with its split rule.
 #[pyclass(name = "Encoding", module = "tokenctx", frozen)]
 pub(super) struct PyEncoding {
@@ -148,10 +195,10 @@ pub(super) struct PyEncoding {
     kind: Kind,
 }
 
-/// What counts.
+/// The counter of an encoding.
 pub(super) enum Kind {
     Core(Encoding),
-    /// A `Tokenizer` of `tokenctx.encodings.vocabularies`.
+    /// The result of `load_tokenizer_json` of the module of [`read_files_by`].
     Tokenizer(Py<PyAny>),
 }
 
@@ -188,14 +235,12 @@ impl PyEncoding {
         name: Option<String>,
     ) -> PyResult<PyEncoding> {
         let rule = SplitRule::named(split).ok_or_else(|| unknown_split(split))?;
-        let (content, name, fingerprint): (Bound<'_, PyBytes>, String, String) = path
-            .py()
-            .import("tokenctx.encodings.vocabularies")?
+        let (content, name, fingerprint): (Bound<'_, PyBytes>, String, String) = files(path.py())?
             .call_method1("read_file", (path, name))?
             .extract()?;
         let content = content.as_bytes();
         let ranked = guard(|| {
-            let read = || Ranked::read(name.clone(), rule, content);
+            let read = || RankEncoding::read(name.clone(), rule, content);
             detached(path.py(), content.len(), read)
                 .map_err(|error| PyValueError::new_err(format!("{name}: {error}")))
         })?;
@@ -206,17 +251,16 @@ impl PyEncoding {
     #[staticmethod]
     #[pyo3(signature = (path, *, name = None))]
     fn from_tokenizer_json(path: &Bound<'_, PyAny>, name: Option<String>) -> PyResult<PyEncoding> {
-        let vocabularies = path.py().import("tokenctx.encodings.vocabularies")?;
-        let (content, name, fingerprint): (Bound<'_, PyBytes>, String, String) = vocabularies
-            .call_method1("read_file", (path, name))?
-            .extract()?;
+        let files = files(path.py())?;
+        let (content, name, fingerprint): (Bound<'_, PyBytes>, String, String) =
+            files.call_method1("read_file", (path, name))?.extract()?;
         let bytes = content.as_bytes();
-        let read = || Ranked::read_tokenizer(name.clone(), bytes);
+        let read = || RankEncoding::read_tokenizer(name.clone(), bytes);
         let ranked = guard(|| Ok(detached(path.py(), bytes.len(), read)))?;
         let kind = match ranked {
             Some(ranked) => Kind::Core(Encoding::Ranked(Arc::new(ranked))),
             None => {
-                let loaded = vocabularies.call_method1("load_tokenizer_json", (&content, &name))?;
+                let loaded = files.call_method1("load_tokenizer_json", (&content, &name))?;
                 Kind::Tokenizer(loaded.unbind())
             }
         };
@@ -530,7 +574,7 @@ impl PyEncoding {
     }
 }
 
-/// What to do with the special tokens in a text.
+/// The treatment of special tokens in a text.
 struct SpecialChoice {
     allowed: SpecialSet,
     disallowed: SpecialSet,

@@ -46,9 +46,9 @@ mod _core {
     use document::{json_anomalies, json_canonical, json_compact, json_members};
     #[pymodule_export]
     use encoding::{
-        PyEncoding, choose_vector_level, count_tokens, count_tokens_batch, encode,
-        encoding_for_model, encoding_name_for_model, get_encoding, list_encodings, rank_file,
-        split_pattern, vector_level, vector_levels,
+        PyEncoding, choose_simd_level, count_tokens, count_tokens_batch, encode,
+        encoding_for_model, encoding_name_for_model, get_encoding, list_encodings,
+        preload_encodings, rank_file, read_files_by, simd_level, simd_levels, split_pattern,
     };
     #[pymodule_export]
     use engine::{PyEngine, apportioned};
@@ -61,9 +61,11 @@ mod _core {
     #[pymodule_export]
     use media::{image_size, image_tokens};
     #[pymodule_export]
+    use object::set_framework_reader;
+    #[pymodule_export]
     use profile::{limits_of_model, model_name, profile_of_model, profiles, replace_tables};
     #[pymodule_export]
-    use request::{dialect_of_body, view_reply, view_request};
+    use request::{dialect_of_body, outline_of_body, text_lengths, view_reply, view_request};
     #[pymodule_export]
     use results::{CachePoints, CachedPrefix, DriftRow, PartCounts, Recorded, Wanted};
     #[pymodule_export]
@@ -73,6 +75,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::bpe::table::compact::build_aside(encoding::aside);
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("_debug_build", env!("TOKENCTX_OPT_LEVEL") == "0")
     }

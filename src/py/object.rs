@@ -103,7 +103,7 @@ pub(super) fn as_bytes<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<
     }
 }
 
-/// Modules of agent frameworks whose messages and tools `tokenctx.convert.frameworks` knows.
+/// Modules of agent frameworks whose messages and tools the reader of frameworks knows.
 const FRAMEWORKS: [&str; 5] = [
     "langchain_core",
     "pydantic_ai",
@@ -111,6 +111,27 @@ const FRAMEWORKS: [&str; 5] = [
     "haystack",
     "agents",
 ];
+
+/// The function that puts dicts in the place of the objects of frameworks. The package hands it
+/// over when it is imported, since the core imports nothing that stands above it.
+static FRAMEWORK_READER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// Keeps `reader` for the bodies in which an object of a framework is met; the first one stays.
+#[pyfunction(name = "_set_framework_reader")]
+pub(super) fn set_framework_reader(reader: Bound<'_, PyAny>) {
+    let py = reader.py();
+    FRAMEWORK_READER.get_or_init(py, || reader.unbind());
+}
+
+/// `body` with dicts in the place of the messages and tools of frameworks; as it is without a reader.
+pub(super) fn without_framework_objects<'py>(
+    body: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match FRAMEWORK_READER.get(body.py()) {
+        Some(reader) => reader.bind(body.py()).call1((body,)),
+        None => Ok(body.clone()),
+    }
+}
 
 /// True if any of the frameworks was imported, so that its objects may be met.
 pub(super) fn is_framework_loaded(py: Python<'_>) -> PyResult<bool> {

@@ -2,7 +2,7 @@
 use super::encoding::{Kind, PyEncoding};
 use super::errors::end_by;
 use crate::bpe::table::memo;
-use crate::bpe::{MemoKey, sampled};
+use crate::bpe::{MemoKey, sampling};
 use crate::count::{TextCounter, Vocabularies};
 use crate::interrupt;
 use pyo3::prelude::*;
@@ -65,7 +65,7 @@ impl TextCounter for PyCounter {
         };
         let mut has_failed = false;
         let tokens = memo::remembered(number, key, text.as_bytes(), u64::MAX, || {
-            let tokens = sampled::count(text, |part| self.count(part));
+            let tokens = sampling::count(text, |part| self.count(part));
             has_failed = tokens.is_none();
             tokens.unwrap_or(0)
         });
@@ -73,6 +73,6 @@ impl TextCounter for PyCounter {
     }
 
     fn has_sampled(&self, text: &str) -> bool {
-        self.number.is_some() && sampled::has_long_stretch(text)
+        self.number.is_some() && sampling::has_long_stretch(text)
     }
 }

@@ -49,10 +49,10 @@ pub(super) fn check_tools(count: usize) -> Result<(), Error> {
     at_most(MAX_TOOLS, Items::Tools, count)
 }
 
-/// What is noted while a request or a reply is read.
+/// Notes taken while a request or a reply is read.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// What was odd or had to be guessed.
+    /// The assumptions so far.
     pub(super) assumptions: Assumptions,
     /// Hashes media on reading, if their identity will be asked for.
     pub(super) media_hasher: Option<MediaHasher>,
@@ -87,7 +87,7 @@ impl Notes {
         parts.push(part);
     }
 
-    /// What was assumed; fails if there were too many parts.
+    /// The assumptions; fails if there were too many parts.
     pub(super) fn finish(self) -> Result<Assumptions, Error> {
         at_most(MAX_PARTS, Items::Parts, self.part_count)?;
         Ok(self.assumptions)

@@ -1,12 +1,12 @@
-//! What a request says about the provider's prompt cache: where it is to be written, and for how long.
+//! Marks of a request for the provider's prompt cache: where it is to be written, and for how long.
 //!
 //! Nothing of this is billed as tokens of its own and nothing is identity of a message, so the request
 //! does not hold it. Linear in the document.
 use super::field::{array, first, object, string};
-use super::{message_value, request_fields, system_value, tool_list};
+use super::place::{message_value, request_fields, system_value, tool_list};
 use crate::json::{Document, Value};
 
-/// What holds a marker of a block, and what is one as a block.
+/// Fields that hold the marker of a block, and blocks that are one.
 const MARKERS: [&str; 4] = [
     "cache_control",
     "cachePoint",
@@ -49,13 +49,13 @@ const MAX_MARKS: usize = 8;
 pub struct CacheMark {
     /// Messages before its end; 0: it is in the tools or the system prompt.
     pub message_count: usize,
-    /// Whether it is at the end of its message, or in the last block of the system prompt.
+    /// True if it is at the end of its message, or in the last block of the system prompt.
     pub is_at_end: bool,
     /// For how long, as the request says it, in seconds; `None`: it does not say.
     pub lifetime_seconds: Option<u32>,
 }
 
-/// What a request says about caching.
+/// The wishes of a request about caching.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheOptions {
     /// Marks in the order in which the provider reads.
@@ -64,7 +64,7 @@ pub struct CacheOptions {
     pub blocks: Vec<u64>,
     /// Options that have to stay the same, in one text.
     pub fixed: String,
-    /// Whether the request points to a cache that was made before (Gemini's `cachedContent`).
+    /// True if the request points to a cache that was made before (Gemini's `cachedContent`).
     pub has_cached_content: bool,
     /// For how long automatic caching is asked to last, in seconds, if it says so.
     pub retention_seconds: Option<u32>,
@@ -80,7 +80,7 @@ impl CacheOptions {
     }
 }
 
-/// What `document` says about caching.
+/// Reads the wishes of `document` about caching.
 pub fn read_cache_options(document: &Document<'_>) -> CacheOptions {
     let body = document.root();
     let fields = request_fields(body);

@@ -7,7 +7,7 @@ use super::model::{Message, Part, ToolResult};
 use crate::json::{Kind, Value};
 use std::collections::VecDeque;
 
-/// What stands in the place of a result that was cleared. Anthropic does not say its words; these are some
+/// The text in place of a result that was cleared. Anthropic does not say its words; these are some
 /// eight tokens.
 const PLACEHOLDER: &str = "[Old tool result content cleared]";
 
@@ -19,7 +19,7 @@ const KEPT_THINKING_TURNS: u64 = 1;
 const MAX_EDITS: usize = 8;
 const COMPACTION_TRIGGER_TOKENS: u64 = 150_000;
 
-/// What the body asks for, in order.
+/// The edits that the body asks for, in order.
 pub(super) fn read_edits<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<ContextEdit<'d>> {
     let asked = first(fields, &["context_management", "contextManagement"]);
     let list = array(asked).or_else(|| array(object(asked)?.get("edits")));

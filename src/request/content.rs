@@ -214,7 +214,7 @@ impl<'a, 'd> Reader<'a, 'd> {
     }
 }
 
-/// Whether a tool result's object is a content block rather than the tool's own data.
+/// True if a tool result's object is a content block rather than the tool's own data.
 fn is_block(value: Value<'_>) -> bool {
     value
         .get("type")

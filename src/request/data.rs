@@ -54,7 +54,7 @@ impl<'d> Data<'d> {
         }
     }
 
-    /// Whether there is a value: not for text that is not JSON.
+    /// True if there is a value: not for text that is not JSON.
     pub(super) fn is_json(&self) -> bool {
         match self.0 {
             Source::Text(text) if !text.trim_matches(is_json_space).is_empty() => {
@@ -72,7 +72,7 @@ impl<'d> Data<'d> {
         }
     }
 
-    /// What `work` makes of the value as JSON text has it; of none, if it is text that is not JSON.
+    /// Runs `work` on the value as JSON text has it; on none, if it is text that is not JSON.
     ///
     /// What stands in the body as a value is not written and parsed once more.
     pub(crate) fn read<T>(&self, work: impl FnOnce(Option<Value<'_>>) -> T) -> T {
@@ -134,7 +134,7 @@ impl<'d> Data<'d> {
 }
 
 impl PartialEq for Data<'_> {
-    /// Whether both have the same text.
+    /// True if both have the same text.
     fn eq(&self, other: &Self) -> bool {
         self.compact() == other.compact()
     }
@@ -195,7 +195,7 @@ impl Order {
     }
 }
 
-/// Whether the model never sees this key of a block: it changes neither count nor identity.
+/// True if the model never sees this key of a block: it changes neither count nor identity.
 pub(super) fn is_unbilled(key: &str) -> bool {
     matches!(
         key,

@@ -50,7 +50,7 @@ impl Clues {
         Clues(self.0 & !others.0)
     }
 
-    /// Whether none speaks against `dialect` or for another one: then whoever was told that it is this one, and not
+    /// True if none speaks against `dialect` or for another one: then whoever was told that it is this one, and not
     /// just about, is told the same with them.
     pub(crate) fn speak_for(self, dialect: Dialect) -> bool {
         let is_for = |says: Weights| {
@@ -68,21 +68,21 @@ impl Clues {
     }
 }
 
-/// What in a request tells its dialect.
+/// Evidence in a request for its dialect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Evidence {
     /// All that was met.
     pub all: Clues,
-    /// What was met in each element of `messages`; none if there is no such list.
+    /// The evidence in each element of `messages`; none if there is no such list.
     pub messages: Vec<Clues>,
 }
 
-/// What the evidence says.
+/// The dialect that the evidence speaks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Detected {
     /// Index among [`Dialect::ALL`]; one more is `ai-sdk`.
     index: usize,
-    /// Whether another dialect is as likely.
+    /// True if another dialect is as likely.
     pub(super) is_close: bool,
     pub(super) evidence: Evidence,
 }
@@ -147,7 +147,7 @@ pub(super) fn counted_request(body: Value<'_>) -> Option<Value<'_>> {
     object(object(body.get("input"))?.get("converse"))
 }
 
-/// Whether `value` is a number that is written without fraction and exponent.
+/// True if `value` is a number that is written without fraction and exponent.
 pub(super) fn is_integer(value: Value<'_>) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit() || byte == b'-';
     value
@@ -245,7 +245,7 @@ impl Evidence {
     }
 }
 
-/// What a value has to be.
+/// A condition on a value.
 #[derive(Clone, Copy, Debug, Default)]
 enum Is {
     #[default]

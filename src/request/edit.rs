@@ -1,4 +1,4 @@
-//! What a body asks its provider to do to the request before it bills it: Anthropic's context editing,
+//! Edits of the request that a body asks its provider for before billing: Anthropic's context editing,
 //! compaction, and truncation by OpenAI's Responses.
 
 /// One thing that the provider is asked to do.
@@ -34,7 +34,7 @@ pub struct ClearToolUses<'d> {
     pub(super) inputs: Inputs<'d>,
 }
 
-/// What has to be exceeded.
+/// The measure that has to be exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// Input tokens before anything is cleared.

@@ -42,7 +42,7 @@ fn least<'d>(
     found
 }
 
-/// Whether `object` has one of `keys`, be it null.
+/// True if `object` has one of `keys`, be it null.
 pub(super) fn has(object: Value<'_>, keys: &[&str]) -> bool {
     object.members().any(|(name, _)| keys.contains(&name))
 }
@@ -67,7 +67,7 @@ pub(super) fn present(value: Option<Value<'_>>) -> Option<Value<'_>> {
     value.filter(|value| !value.is_null())
 }
 
-/// Whether Python takes `value` for true: it is not null, false, zero or empty.
+/// True if Python takes `value` for true: it is not null, false, zero or empty.
 pub(super) fn is_truthy(value: Value<'_>) -> bool {
     match value.kind() {
         Kind::Null => false,

@@ -52,7 +52,7 @@ impl Dialect {
     }
 }
 
-/// What kind of media.
+/// The kind of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MediaKind {
     /// A picture.

@@ -43,7 +43,7 @@ const TEXT_MIMES: [&str; 5] = [
 /// Beginnings of a reference to bytes that are elsewhere.
 const REFERENCES: [&str; 6] = ["http://", "https://", "gs://", "s3://", "file-", "file_"];
 
-/// What a block says of its media beside the bytes.
+/// The description of its media that a block has beside the bytes.
 pub(super) struct About<'d> {
     kind: MediaKind,
     mime: Cow<'d, str>,
@@ -62,7 +62,7 @@ impl<'d> About<'d> {
         }
     }
 
-    /// What a part of Gemini or VS Code says of its media.
+    /// The description of its media in a part of Gemini or VS Code.
     pub(super) fn inline(part: Value<'d>) -> About<'d> {
         let mime = string(first(part, &["mimeType", "mime_type"]));
         About {
@@ -225,7 +225,7 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
-/// What `block` and its `source` say of the media; the source knows better.
+/// The description of the media in `block` and its `source`; the source takes precedence.
 fn about_block<'d>(kind: PartKind, block: Value<'d>, source: Option<Value<'d>>) -> About<'d> {
     let field = |key: &str| {
         let inner = source.and_then(|source| source.get(key));
@@ -254,7 +254,7 @@ fn kind_of_mime(mime: &str) -> Option<MediaKind> {
     }
 }
 
-/// Whether a file of this type is read by the model as plain text.
+/// True if a file of this type is read by the model as plain text.
 fn is_text_mime(mime: &str) -> bool {
     let is_text = mime.starts_with("text/") || TEXT_MIMES.contains(&mime);
     is_text || mime.ends_with("+json") || mime.ends_with("+xml")
@@ -289,7 +289,7 @@ fn file_mime(format: &str) -> Cow<'static, str> {
     }
 }
 
-/// Whether `text` says where bytes are instead of holding them.
+/// True if `text` says where bytes are instead of holding them.
 fn looks_remote(part: &PartType, text: &str) -> bool {
     let is_reference = part.is_place || REFERENCES.iter().any(|start| text.starts_with(start));
     is_reference && parse_data_url(text).is_none()
@@ -324,7 +324,7 @@ fn place_text(place: Value<'_>) -> Cow<'_, str> {
     }
 }
 
-/// What a model reads of a text file; where it is not base64, the text itself.
+/// The text of a text file as the model reads it; where it is not base64, the text itself.
 fn text_of(content: Content<'_>) -> Cow<'_, str> {
     let decoded = match content {
         Content::Bytes(bytes) => return String::from_utf8_lossy(bytes),

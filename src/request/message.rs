@@ -32,7 +32,7 @@ pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Notes) -> Mess
     }
 }
 
-/// What the user says, without a message around it.
+/// Words of the user without a message around them.
 pub(super) fn read_user_content<'d>(content: Value<'d>, assumptions: &mut Notes) -> Message<'d> {
     let mut reader = Reader::new(assumptions);
     reader.content(Some(content));
@@ -66,11 +66,11 @@ fn read_bare_message<'d>(item: Value<'d>, assumptions: &mut Notes) -> Message<'d
 /// The members of a message that are read, found in one pass.
 #[derive(Default)]
 struct Fields<'d> {
-    /// Whether there is one beside the type and the name; else it is a content block.
+    /// True if there is one beside the type and the name; else it is a content block.
     is_spoken: bool,
-    /// Whether there is one in which something can be said, be it empty.
+    /// True if there is one in which something can be said, be it empty.
     has_content: bool,
-    /// Whether something is said under a name that nobody reads.
+    /// True if something is said under a name that nobody reads.
     has_unread: bool,
     kind: Option<Value<'d>>,
     role: Option<Value<'d>>,
@@ -122,7 +122,7 @@ impl<'d> Fields<'d> {
     }
 }
 
-/// Whether `value` may be what a message says: a text, or a list or object with something in it.
+/// True if `value` may be what a message says: a text, or a list or object with something in it.
 fn is_said(value: Value<'_>) -> bool {
     match value.kind() {
         Kind::Array | Kind::Object => !value.is_empty(),
@@ -284,7 +284,7 @@ fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Notes) -> Mes
     message(role, reader.parts)
 }
 
-/// What an item is whose type is in no row.
+/// The kind of an item whose type is in no row.
 fn kind_by_ending(kind: &str) -> PartKind {
     match kind {
         _ if INTERACTION_ROLES.iter().any(|(known, _)| *known == kind) => PartKind::Other,

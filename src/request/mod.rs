@@ -33,6 +33,7 @@ mod option;
 #[cfg(feature = "python")]
 mod outline;
 mod part;
+mod place;
 mod shape;
 mod signature;
 mod tool;
@@ -67,6 +68,7 @@ use bound::Notes;
 use content::Reader;
 use field::{array, first, has, is_truthy, object, present, string};
 use message::{read_message, read_user_content};
+use place::{message_value, request_fields, system_value, tool_list};
 
 /// Reads the tables of dialects and parts, once in a process.
 pub(crate) fn read_tables() {
@@ -173,20 +175,6 @@ pub(crate) fn read_tools(list: Option<Value<'_>>) -> Vec<Tool<'_>> {
     list.map(read).unwrap_or_default()
 }
 
-/// The object that holds the fields of the request; of a body that is none, a value without any.
-fn request_fields(body: Value<'_>) -> Value<'_> {
-    let inner = first(body, &["generateContentRequest"]);
-    let inner = inner.filter(|inner| is_truthy(*inner));
-    inner
-        .or_else(|| dialect::counted_request(body))
-        .unwrap_or(body)
-}
-
-fn tool_list(fields: Value<'_>) -> Option<Value<'_>> {
-    let config = || object(first(fields, &option::TOOL_CONFIG));
-    first(fields, &["tools", "functions"]).or_else(|| config()?.get("tools"))
-}
-
 /// Parts of the system prompt that stands outside of the messages, and Cohere's documents.
 fn read_system<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Part<'d>> {
     let value = system_value(fields);
@@ -206,19 +194,7 @@ fn read_system<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Part<'d>> 
     reader.parts
 }
 
-/// The system prompt that stands outside of the messages, in whatever field it is.
-fn system_value(fields: Value<'_>) -> Option<Value<'_>> {
-    let keys = [
-        "system",
-        "instructions",
-        "systemInstruction",
-        "system_instruction",
-        "preamble",
-    ];
-    first(fields, &keys)
-}
-
-/// Whether a body is for completions; Ollama, which has options, lays a template around unless told not to.
+/// True if a body is for completions; Ollama, which has options, lays a template around unless told not to.
 fn is_raw_prompt(fields: Value<'_>) -> bool {
     let is_raw = fields.get("raw").is_some_and(is_truthy);
     let is_chat = first(fields, &["messages", "contents", "input"]).is_some()
@@ -226,24 +202,15 @@ fn is_raw_prompt(fields: Value<'_>) -> bool {
     !is_chat && present(fields.get("prompt")).is_some()
 }
 
-/// Whether a value is Gemini's content without a role.
+/// True if a value is Gemini's content without a role.
 fn lacks_role(value: Value<'_>) -> bool {
     has(value, &["parts"]) && present(value.get("role")).is_none()
 }
 
-/// Whether a block of the system prompt is a coding agent's header, which nobody bills.
+/// True if a block of the system prompt is a coding agent's header, which nobody bills.
 fn is_client_header(block: Value<'_>) -> bool {
     block.kind() == Kind::Object
         && string(block.get("text")).starts_with("x-anthropic-billing-header:")
-}
-
-/// What holds the messages of a body.
-fn message_value<'d>(body: Value<'d>, fields: Value<'d>) -> Option<Value<'d>> {
-    let keys = ["messages", "contents", "input", "prompt", "inputText"];
-    match fields.kind() {
-        Kind::Object => first(fields, &keys),
-        _ => Some(body).filter(|body| !body.is_null()),
-    }
 }
 
 /// The messages of a body, in whatever field they are.

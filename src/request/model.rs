@@ -18,7 +18,7 @@ pub struct Request<'d> {
     pub model: Cow<'d, str>,
     /// The system prompt that stands outside of the messages.
     pub system: Vec<Part<'d>>,
-    /// Whether the messages are a prompt as the model reads it, without a chat template.
+    /// True if the messages are a prompt as the model reads it, without a chat template.
     pub is_raw: bool,
     /// False where Gemini's system prompt does not say whose it is.
     pub has_system_role: bool,
@@ -35,34 +35,34 @@ pub struct Request<'d> {
     pub tool_choice: ToolChoice<'d>,
     /// The structured output's schema.
     pub response_schema: Option<Data<'d>>,
-    /// Whether that schema stands where Gemini takes one as JSON Schema instead of its own form.
+    /// True if that schema stands where Gemini takes one as JSON Schema instead of its own form.
     pub has_json_schema: bool,
     /// The name of the structured output, where the dialect gives one.
     pub schema_name: Cow<'d, str>,
-    /// What the client says of the structured output.
+    /// The client's words about the structured output.
     pub schema_description: Cow<'d, str>,
-    /// Whether extended thinking with a budget is switched on.
+    /// True if extended thinking with a budget is switched on.
     pub has_thinking: bool,
-    /// Whether less thinking than the most is asked for, or none.
+    /// True if less thinking than the most is asked for, or none.
     pub limits_thinking: bool,
-    /// Whether the model is asked to cite a document.
+    /// True if the model is asked to cite a document.
     pub has_citations: bool,
-    /// Whether the model may make but one call at a time.
+    /// True if the model may make but one call at a time.
     pub is_serial: bool,
-    /// Whether a mode of reasoning with a hidden prompt is asked for.
+    /// True if a mode of reasoning with a hidden prompt is asked for.
     pub is_pro: bool,
     /// The most output that it asks for.
     pub max_output_tokens: Option<u64>,
-    /// What the provider is asked to do to it before it answers.
+    /// Edits that the provider is asked for before it answers.
     pub edits: Vec<ContextEdit<'d>>,
-    /// What was odd or had to be guessed on reading.
+    /// Assumptions made while reading.
     pub assumptions: Assumptions,
-    /// What tells the dialect of its body, whoever gives the dialect.
+    /// The evidence for the dialect of its body, even if the caller names the dialect.
     pub(crate) evidence: Evidence,
 }
 
 impl<'d> Request<'d> {
-    /// Whether anything but model, prompt, tools and messages is billed.
+    /// True if anything but model, prompt, tools and messages is billed.
     pub fn has_options(&self) -> bool {
         let is_free = self.tool_choice == ToolChoice::Free;
         let has_later_tools = self.later_tools().next().is_some();
@@ -81,7 +81,7 @@ impl<'d> Request<'d> {
         self.tools.iter().filter(|tool| !tool.is_loaded)
     }
 
-    /// What stands around the messages of this request, without its options.
+    /// The context of the messages of this request, without its options.
     pub fn context_without_options(&self) -> Request<'d> {
         Request {
             dialect: self.dialect,
@@ -157,7 +157,7 @@ pub enum Part<'d> {
     Media(Media<'d>),
     /// A call of a tool by the model.
     ToolCall(ToolCall<'d>),
-    /// What a tool call returned.
+    /// The result of a tool call.
     ToolResult(ToolResult<'d>),
     /// Reasoning that the client sends back: readable text, or an opaque blob.
     Reasoning {
@@ -232,7 +232,7 @@ pub struct ToolCall<'d> {
     pub arguments: Data<'d>,
     /// How it stands in the body: neither identity nor part of the view.
     pub form: CallForm,
-    /// Whether the vendor ran the tool on the way to its answer; no part of the identity either.
+    /// True if the vendor ran the tool on the way to its answer; no part of the identity either.
     pub is_run_by_vendor: bool,
 }
 
@@ -247,25 +247,25 @@ pub enum CallForm {
     Legacy,
 }
 
-/// What a tool call returned.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolResult<'d> {
     /// The tool, where the dialect names it in the result; else empty.
     pub name: Cow<'d, str>,
     /// The result.
     pub parts: Vec<Part<'d>>,
-    /// Whether the tool failed.
+    /// True if the tool failed.
     pub is_error: bool,
     /// The id of the call, where a message of Chat has it; no part of the identity.
     pub call_id: Cow<'d, str>,
-    /// Whether it stands in a message with the role `function`; no part of the identity either.
+    /// True if it stands in a message with the role `function`; no part of the identity either.
     pub is_legacy: bool,
 }
 
 /// An image, file, audio or video: its bytes, or only where they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media<'d> {
-    /// What it is.
+    /// Its content.
     pub kind: MediaKind,
     /// MIME type in lower case without parameters; empty if unknown.
     pub mime: Cow<'d, str>,
@@ -302,15 +302,15 @@ pub struct Tool<'d> {
     pub description: Cow<'d, str>,
     /// The JSON Schema of its parameters.
     pub schema: Option<Data<'d>>,
-    /// Whether the schema stands where Gemini takes one as JSON Schema instead of its own form.
+    /// True if the schema stands where Gemini takes one as JSON Schema instead of its own form.
     pub is_json_schema: bool,
     /// The JSON Schema of its result, which Gemini alone takes.
     pub response: Option<Data<'d>>,
-    /// Whether the schema of its result stands where Gemini takes one as JSON Schema.
+    /// True if the schema of its result stands where Gemini takes one as JSON Schema.
     pub is_json_response: bool,
     /// The definition of a tool that runs at the provider and is known only by its type.
     pub builtin: Option<Data<'d>>,
-    /// Whether the model sees it only because a message refers to it.
+    /// True if the model sees it only because a message refers to it.
     pub is_loaded: bool,
 }
 

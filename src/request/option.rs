@@ -18,13 +18,13 @@ const SERVER_STATE_KEYS: [&str; 6] = [
 /// Where Gemini and Bedrock Converse have what concerns tools.
 pub(super) const TOOL_CONFIG: [&str; 2] = ["toolConfig", "tool_config"];
 
-/// Whether the request continues something that the provider keeps.
+/// True if the request continues something that the provider keeps.
 pub(super) fn has_server_state(fields: Value<'_>) -> bool {
     let mut members = fields.members();
     members.any(|(key, value)| SERVER_STATE_KEYS.contains(&key) && is_truthy(value))
 }
 
-/// What dialects call the most output, the name that counts first; and where else it may stand.
+/// The names of the most output in each dialect, the one that counts first; and its other places.
 const MAX_OUTPUT: [&str; 10] = [
     "max_completion_tokens",
     "max_output_tokens",
@@ -54,7 +54,7 @@ pub(super) fn read_max_output(fields: Value<'_>) -> Option<u64> {
     said(fields).or_else(|| said(object(first(fields, &MAX_OUTPUT_OWNERS))?))
 }
 
-/// Whether a personality is asked for, whose words are not public.
+/// True if a personality is asked for, whose words are not public.
 pub(super) fn has_personality(fields: Value<'_>) -> bool {
     !matches!(string(fields.get("personality")), "" | "none")
 }
@@ -97,7 +97,7 @@ fn configured_choice(fields: Value<'_>) -> Option<Value<'_>> {
 const OWN_SCHEMA: [&str; 2] = ["responseSchema", "response_schema"];
 const JSON_SCHEMA: [&str; 2] = ["responseJsonSchema", "response_json_schema"];
 
-/// Whether Gemini's structured output is described by JSON Schema.
+/// True if Gemini's structured output is described by JSON Schema.
 pub(super) fn has_json_schema(fields: Value<'_>) -> bool {
     let config = object(first(fields, &["generationConfig", "generation_config"]));
     config.is_some_and(|config| first(config, &JSON_SCHEMA).is_some())
@@ -145,7 +145,7 @@ pub(super) fn read_output_format(fields: Value<'_>) -> (&str, &str) {
     (string(inner.get("name")), string(inner.get("description")))
 }
 
-/// Whether citations of a document or search result in the messages are switched on.
+/// True if citations of a document or search result in the messages are switched on.
 pub(super) fn has_citations(fields: Value<'_>) -> bool {
     let messages = array(fields.get("messages"))
         .into_iter()
@@ -165,13 +165,13 @@ fn is_cited(block: Value<'_>) -> bool {
     citations.and_then(|it| it.get("enabled")?.as_bool()) == Some(true)
 }
 
-/// Whether the reasoning mode `pro` is asked for.
+/// True if the reasoning mode `pro` is asked for.
 pub(super) fn read_pro(fields: Value<'_>) -> bool {
     let reasoning = object(fields.get("reasoning"));
     reasoning.is_some_and(|reasoning| string(reasoning.get("mode")) == "pro")
 }
 
-/// Whether calls side by side are switched off.
+/// True if calls side by side are switched off.
 pub(super) fn read_serial(fields: Value<'_>) -> bool {
     let choice = object(fields.get("tool_choice"));
     let is_off = choice.and_then(|choice| choice.get("disable_parallel_tool_use"));
@@ -180,7 +180,7 @@ pub(super) fn read_serial(fields: Value<'_>) -> bool {
         || parallel.and_then(Value::as_bool) == Some(false)
 }
 
-/// Whether an effort below the largest is asked for, or no thinking.
+/// True if an effort below the largest is asked for, or no thinking.
 pub(super) fn limits_thinking(fields: Value<'_>) -> bool {
     let thinking = object(fields.get("thinking"));
     let reasoning = object(fields.get("reasoning"));
@@ -196,7 +196,7 @@ pub(super) fn limits_thinking(fields: Value<'_>) -> bool {
         || is_off(Some(fields), "enable_thinking", "false")
 }
 
-/// Whether extended thinking with a budget is switched on.
+/// True if extended thinking with a budget is switched on.
 pub(super) fn read_thinking(fields: Value<'_>) -> bool {
     let more = object(fields.get("additionalModelRequestFields"));
     let more = |key| more.and_then(|more| more.get(key));

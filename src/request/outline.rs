@@ -2,7 +2,7 @@
 //!
 //! It is read by the shape of a part, not by dialect, since gateways mix them. The reader of requests forgets
 //! what is not billed; here every message of the caller has one outline, at its own place.
-//! `tokenctx.context.outline` does the same for who changes messages.
+//! Whoever changes messages in Python is handed the kinds and places of their parts.
 use super::field::{array, has, is_truthy, object, string};
 use super::part::{OutlineKind, call_fields, id_fields, outline_kind};
 use crate::json::{Document, Kind, Value};
@@ -52,10 +52,12 @@ pub(crate) enum Speaker {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutlinePart<'d> {
     pub(crate) kind: OutlineKind,
-    /// What it was read from; nothing of a call that stands alone.
+    /// The value that it was read from; none for a call that stands alone.
     content: Option<Value<'d>>,
+    /// Where it stands in the list that is the message's content; none for what stands elsewhere.
+    pub(crate) place: Option<usize>,
     /// Of a call or a result, where the dialect has one.
-    call_id: Option<&'d str>,
+    pub(crate) call_id: Option<&'d str>,
     /// The tool; empty if it is not said.
     pub(crate) tool: &'d str,
 }
@@ -70,7 +72,7 @@ pub(crate) struct MessageOutline<'d> {
 /// The outline of a request.
 #[derive(Debug)]
 pub(crate) struct Outline<'d> {
-    /// What holds its fields; a list of messages has none.
+    /// The object that holds its fields; a list of messages has none.
     pub(crate) fields: Value<'d>,
     /// The field with the messages.
     pub(crate) list_field: &'static str,
@@ -138,6 +140,25 @@ impl<'d> Outline<'d> {
             .flat_map(Value::items)
             .for_each(|tool| add_tool(tool, &mut found));
         found
+    }
+
+    /// The characters of each text that is sent, with tools as JSON and the fields `around` the messages,
+    /// and the number of files.
+    #[cfg(feature = "python")]
+    pub(crate) fn text_lengths(&self, around: &[String]) -> (Vec<usize>, usize) {
+        let mut lengths = Vec::new();
+        let fields = around.iter().filter_map(|name| self.fields.get(name));
+        let fields: Vec<_> = fields
+            .map(|field| OutlinePart::new(OutlineKind::Text, field))
+            .collect();
+        let said = self.parts().map(|(_, part)| part);
+        let texts = said.filter(|part| part.kind != OutlineKind::File);
+        for part in texts.chain(&fields) {
+            part.each_text(|text| lengths.push(text.chars().count()));
+        }
+        lengths.extend(self.tools().iter().map(|(_, tool)| tool.json_length()));
+        let files = self.parts().filter(|(_, part)| part.has_file()).count();
+        (lengths, files)
     }
 
     /// Names of tools that a message refers to, so that they are sent though deferred. Linear.
@@ -235,8 +256,20 @@ impl<'d> Outline<'d> {
     }
 }
 
+#[cfg(feature = "python")]
+impl Speaker {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Speaker::System => "system",
+            Speaker::User => "user",
+            Speaker::Assistant => "assistant",
+            Speaker::Tool => "tool",
+        }
+    }
+}
+
 impl MessageOutline<'_> {
-    /// Whether a turn begins here: the user says something, not only a tool.
+    /// True if a turn begins here: the user says something, not only a tool.
     pub(crate) fn is_turn(&self) -> bool {
         let mut parts = self.parts.iter();
         self.speaker == Speaker::User && parts.any(|part| part.kind != OutlineKind::Result)
@@ -248,6 +281,7 @@ impl<'d> OutlinePart<'d> {
         OutlinePart {
             kind,
             content: Some(content),
+            place: None,
             call_id: None,
             tool: "",
         }
@@ -259,12 +293,13 @@ impl<'d> OutlinePart<'d> {
         OutlinePart {
             kind,
             content: about,
+            place: None,
             call_id: about.and_then(id_of),
             tool: string(name),
         }
     }
 
-    /// Whether it is a file, or the result of a tool with one in it.
+    /// True if it is a file, or the result of a tool with one in it.
     pub(crate) fn has_file(&self) -> bool {
         if self.kind != OutlineKind::Result {
             return self.kind == OutlineKind::File;
@@ -306,7 +341,20 @@ impl<'d> ToolOutline<'d> {
         }
     }
 
-    /// Whether it is defined but not shown to the model before it is searched for.
+    /// The characters of its compact JSON text.
+    #[cfg(feature = "python")]
+    fn json_length(self) -> usize {
+        let (around, tool) = match self {
+            ToolOutline::Item(tool) => (0, tool),
+            ToolOutline::Member(name, tool) => (name.chars().count() + r#"{"":}"#.len(), tool),
+            ToolOutline::Declared(tool) => (r#"{"functionDeclarations":[]}"#.len(), tool),
+        };
+        let mut text = String::new();
+        tool.write_compact(&mut text);
+        around + text.chars().count()
+    }
+
+    /// True if it is defined but not shown to the model before it is searched for.
     pub(crate) fn is_deferred(self) -> bool {
         let flag = self.item().and_then(|it| it.get("defer_loading"));
         flag.and_then(Value::as_bool) == Some(true)
@@ -393,11 +441,16 @@ fn parts_of(message: Value<'_>, speaker: Speaker) -> Vec<OutlinePart<'_>> {
         parts.push(OutlinePart {
             kind: OutlineKind::Result,
             content,
+            place: None,
             call_id: id_of(message),
             tool: string(message.get("name")),
         });
     } else if let Some(items) = items {
-        parts.extend(items.items().filter(|it| !it.is_null()).map(part));
+        let said = items.items().enumerate().filter(|(_, it)| !it.is_null());
+        parts.extend(said.map(|(place, it)| OutlinePart {
+            place: Some(place),
+            ..part(it)
+        }));
     } else {
         parts.extend(content.filter(|it| !it.is_null()).map(part));
     }

@@ -1,4 +1,4 @@
-//! What a type of part is: `parts.json`, shared with the Python package.
+//! Types of parts: `parts.json`, shared with the Python package.
 use super::kind::{Dialect, MediaKind};
 use crate::json::{Document, Limits, Value};
 #[cfg(feature = "python")]
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 pub(super) const TABLE: &str = include_str!("../../python/tokenctx/data/parts.json");
 
-/// What a part is for the model.
+/// The kind of a part for the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartKind {
     Text,
@@ -43,7 +43,7 @@ impl PartKind {
     }
 }
 
-/// What a part is for an outline.
+/// The kind of a part for an outline.
 #[cfg(feature = "python")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutlineKind {
@@ -64,6 +64,16 @@ impl OutlineKind {
             PartKind::Reasoning => Some(OutlineKind::Reasoning),
             PartKind::Media(_) => Some(OutlineKind::File),
             _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            OutlineKind::Text => "text",
+            OutlineKind::Call => "call",
+            OutlineKind::Result => "result",
+            OutlineKind::Reasoning => "reasoning",
+            OutlineKind::File => "file",
         }
     }
 }
@@ -116,7 +126,7 @@ impl Name {
         }
     }
 
-    /// Whether it is `text`, whose key is `key`.
+    /// True if it is `text`, whose key is `key`.
     #[inline]
     fn is(&self, text: &str, key: Key) -> bool {
         self.key == key && (key.byte_count <= KEY_BYTES || self.text == text)
@@ -279,7 +289,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// What the type `name` is.
+    /// The row of the type `name`.
     #[inline]
     pub(super) fn get(&self, name: &str) -> Option<&PartType> {
         self.names.get(name)
@@ -342,7 +352,7 @@ pub(super) fn parts() -> &'static Parts {
     })
 }
 
-/// What the converter takes a part of this type and dialect for; none if it takes it for nothing,
+/// The kind that the converter takes a part of this type and dialect for; none if it skips it,
 /// or if the part belongs to a tool for free text.
 #[cfg(feature = "python")]
 pub(crate) fn converted_kind(dialect: &str, name: &str) -> Option<PartKind> {
@@ -351,7 +361,7 @@ pub(crate) fn converted_kind(dialect: &str, name: &str) -> Option<PartKind> {
     found.map(|row| row.kind)
 }
 
-/// What an outline takes a part of this type, or in a field of this name, for; none if for text.
+/// The kind that an outline takes a part of this type, or in a field of this name, for; none for text.
 #[cfg(feature = "python")]
 #[inline]
 pub(super) fn outline_kind(name: &str) -> Option<OutlineKind> {
@@ -372,7 +382,7 @@ pub(super) fn id_fields() -> impl Iterator<Item = &'static str> {
 }
 
 impl Parts {
-    /// Whether a field has the id of a call.
+    /// True if a field has the id of a call.
     pub(super) fn is_id(&self, field: &str) -> bool {
         self.ids.position(field, usize::MAX).is_some()
     }

@@ -171,7 +171,7 @@ impl<'d> Reader<'_, 'd> {
     }
 }
 
-/// Whether a key says nothing to the model, so that a block of such keys alone is left out.
+/// True if a key says nothing to the model, so that a block of such keys alone is left out.
 fn is_bookkeeping(key: &str) -> bool {
     is_unbilled(key)
         || matches!(

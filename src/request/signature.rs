@@ -11,7 +11,7 @@ pub struct Signature {
     pub pieced_bytes: usize,
 }
 
-/// What encryption adds to a piece, and what begins it: a shorter piece has no text.
+/// Bytes that encryption adds to a piece, and that begin it: a shorter piece has no text.
 const PIECE_FRAME_BYTES: usize = 36;
 
 /// Before each piece: a field of a protocol buffer, number 1, with its length.
@@ -39,7 +39,7 @@ impl Signature {
     }
 }
 
-/// Whether the thoughts in `signature` are in several pieces with text. Linear in it.
+/// True if the thoughts in `signature` are in several pieces with text. Linear in it.
 fn is_pieced(signature: &str) -> bool {
     has_pieces(&decode_base64_head(signature, signature.len()))
 }

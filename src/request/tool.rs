@@ -102,7 +102,7 @@ fn elements(value: Option<Value<'_>>) -> impl Iterator<Item = Value<'_>> {
     items.chain(value.filter(|_| list.is_none()))
 }
 
-/// Whether the model sees a tool only once a message refers to it.
+/// True if the model sees a tool only once a message refers to it.
 fn is_deferred(item: Value<'_>) -> bool {
     item.get("defer_loading").and_then(Value::as_bool) == Some(true)
 }
@@ -147,7 +147,7 @@ fn read_tool<'d>(item: Value<'d>, tools: &mut Vec<Tool<'d>>) {
     }
 }
 
-/// Whether a definition that stands by itself is a tool of the client's own.
+/// True if a definition that stands by itself is a tool of the client's own.
 fn is_own(item: Value<'_>) -> bool {
     let is_named = item
         .get("name")

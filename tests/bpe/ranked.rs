@@ -1,6 +1,6 @@
 //! Rank files of the user: the same tokens as the tables that are built in.
 
-use tokenctx::bpe::{Encoding, RankFileError, Ranked, SplitRule};
+use tokenctx::bpe::{Encoding, RankEncoding, RankFileError, SplitRule};
 
 const TEXTS: [&str; 6] = [
     "",
@@ -16,7 +16,7 @@ fn a_published_vocabulary_gives_its_tokens() {
     for name in ["o200k_base", "cl100k_base", "r50k_base"] {
         let encoding = Encoding::named(name).expect("a known name");
         let rule = SplitRule::named(name).expect("a known name");
-        let ranked = Ranked::read("mine".into(), rule, &encoding.rank_file()).expect("ranks");
+        let ranked = RankEncoding::read("mine".into(), rule, &encoding.rank_file()).expect("ranks");
         for text in TEXTS.map(|text| text.repeat(9)) {
             let tokens = encoding.encode(&text);
             assert_eq!(ranked.encode(&text), tokens, "{name} {text:?}");
@@ -33,7 +33,7 @@ fn a_published_vocabulary_gives_its_tokens() {
 
 #[test]
 fn a_file_without_a_byte_is_refused() {
-    let read = |content: &[u8]| Ranked::read("mine".into(), SplitRule::Qwen, content).err();
+    let read = |content: &[u8]| RankEncoding::read("mine".into(), SplitRule::Qwen, content).err();
     assert_eq!(read(b""), Some(RankFileError::MissingByte(0)));
     assert_eq!(read(b"AA== 0\nAA== 1\n"), Some(RankFileError::Repeated(2)));
     assert_eq!(read(b"AA== 0\nAQ== 0\n"), Some(RankFileError::Repeated(2)));

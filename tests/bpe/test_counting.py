@@ -59,7 +59,7 @@ def test_generated_texts_are_encoded_as_by_tiktoken(
     def compare(text: str) -> None:
         nonlocal compared
         tokens = ordinary(oracle, text)
-        assert tokenctx.encode(text, encoding=encoding) == tokens
+        assert tokenctx.encodings.encode(text, encoding=encoding) == tokens
         assert tokenctx.count_tokens(text, encoding=encoding) == len(tokens)
         compared += 1
 
@@ -71,7 +71,7 @@ def test_generated_texts_are_encoded_as_by_tiktoken(
 @settings(max_examples=300)
 @given(text=reference_texts)
 def test_the_reference_encodes_alike(encoding: Any, text: str) -> None:
-    tokens = tokenctx.encode(text, encoding=encoding)
+    tokens = tokenctx.encodings.encode(text, encoding=encoding)
     assert bpe.encode(text, encoding=encoding) == tokens
     assert bpe.count_tokens(text, encoding=encoding) == len(tokens)
 
@@ -83,10 +83,10 @@ def test_the_reference_encodes_alike(encoding: Any, text: str) -> None:
 )
 def test_bytes_are_read_as_utf_8(encoding: Any, content: bytes) -> None:
     text = content.decode("utf-8", "replace")
-    expected = tokenctx.encode(text, encoding=encoding)
+    expected = tokenctx.encodings.encode(text, encoding=encoding)
     kinds: tuple[Any, ...] = (bytes, bytearray, memoryview)
     for kind in kinds:
-        assert tokenctx.encode(kind(content), encoding=encoding) == expected
+        assert tokenctx.encodings.encode(kind(content), encoding=encoding) == expected
     assert bpe.encode(content, encoding=encoding) == expected
 
 
@@ -94,7 +94,7 @@ def test_bytes_are_read_as_utf_8(encoding: Any, content: bytes) -> None:
 @given(text=texts)
 def test_tokens_are_the_text_again(encoding: Any, oracle: tiktoken.Encoding, text: str) -> None:
     mended = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    assert oracle.decode(tokenctx.encode(text, encoding=encoding)) == mended
+    assert oracle.decode(tokenctx.encodings.encode(text, encoding=encoding)) == mended
 
 
 # No encoding joins a letter with a line end before it, nor a line end with the letter after it.
@@ -121,7 +121,7 @@ def implementation_count(request: pytest.FixtureRequest) -> Any:
 def test_a_megabyte_of_anything_gives_a_number(encoding: Any, name: str) -> None:
     # tiktoken itself takes minutes or runs out of stack on some of these.
     text = HOSTILE[name]
-    tokens = tokenctx.encode(text, encoding=encoding)
+    tokens = tokenctx.encodings.encode(text, encoding=encoding)
     assert tokenctx.count_tokens(text, encoding=encoding) == len(tokens)
     assert decoded(encoding, tokens) == text.encode()
 
@@ -137,7 +137,7 @@ def test_a_long_run_is_encoded_as_by_tiktoken(
 ) -> None:
     for length in (1, 2, 3, 63, 64, 65, 999, 5000):
         text = HOSTILE[name][:length]
-        assert tokenctx.encode(text, encoding=encoding) == ordinary(oracle, text)
+        assert tokenctx.encodings.encode(text, encoding=encoding) == ordinary(oracle, text)
 
 
 def test_o200k_is_the_encoding_of_no_choice(implementation: Any) -> None:
@@ -164,7 +164,7 @@ def test_what_is_no_text_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError):
         tokenctx.count_tokens(wrong)
     with pytest.raises(TypeError):
-        tokenctx.encode(wrong)
+        tokenctx.encodings.encode(wrong)
 
 
 def test_an_unknown_encoding_is_refused_by_name() -> None:

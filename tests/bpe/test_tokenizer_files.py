@@ -14,7 +14,8 @@ from hypothesis import given, settings
 
 from reference import bpe
 from texts import texts
-from tokenctx import Encoding, HybridTokenEstimator
+from tokenctx import HybridTokenEstimator
+from tokenctx.encodings import Encoding
 from user_vocabularies import GPT_2, LLAMA_3, QWEN, unigram_tokenizer
 
 if TYPE_CHECKING:

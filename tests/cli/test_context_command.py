@@ -1,4 +1,4 @@
-"""`tokenctx context`: the same numbers in a terminal, as JSON, and as a page."""
+"""`tokenctx context`: the same numbers in a terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from tokenctx import ContextWindow, ModelLimits
-from tokenctx._cli import context as command
+from tokenctx import ContextWindow
 from tokenctx._cli.commands import app
-from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans, cells, segments
 from tokenctx._cli.context_view import view
+from tokenctx.context import ModelLimits
 from tokenctx.data.tables import table_path
 
 if TYPE_CHECKING:
@@ -131,23 +130,6 @@ def test_a_recorded_session_is_shown_before_its_last_call() -> None:
     assert "Last actual input" in run(SESSION)
 
 
-def test_the_page_is_one_file_without_scripts_or_text_of_messages(
-    file: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "page.html"
-    assert run(file, "--html", out) == ""
-    text = out.read_text("utf-8")
-    names = {"model": None, "dialect": None, "provider": None}
-    usage, plans, _ = command.measured(str(file), ContextWindow(), names)
-    assert text == page(usage, plans, file.name)
-    assert "<script" not in text
-    assert "&lt;script&gt;alert(1)" in text
-    assert not re.search(r"https?:|src=|@import|url\(", text)
-    assert SECRET not in text
-    widths = [float(width) for width in re.findall(r'style="width:([\d.]+)%', text)]
-    assert sum(widths) == pytest.approx(100, abs=0.01)
-
-
 @pytest.mark.parametrize("content", ["", "{", "plain text", '{"turns": 5}', "[1, 2]"])
 def test_another_file_fails_with_its_name_and_without_its_text(
     content: str, tmp_path: Path
@@ -171,10 +153,9 @@ def test_a_pipe_cannot_be_watched() -> None:
     assert "--watch" in run("-", "--watch", code=2)
 
 
-@pytest.mark.parametrize("option", ["--limits", "--html"])
-def test_the_file_that_failed_is_the_one_that_is_named(file: Path, option: str) -> None:
+def test_the_file_that_failed_is_the_one_that_is_named(file: Path) -> None:
     missing = "/nonexistent/other.json"
-    output = run(file, option, missing, code=1)
+    output = run(file, "--limits", missing, code=1)
     assert output == f"tokenctx: {missing}: No such file or directory\n"
 
 

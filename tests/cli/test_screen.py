@@ -55,7 +55,6 @@ def files(tmp_path: Path) -> dict[str, str]:
         "count --messages request request",
         "count missing",
         "context request",
-        "context request --html page",
         "context missing",
         "context request --limits missing",
         "eval calls --least 1 --worst 5",

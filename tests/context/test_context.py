@@ -8,14 +8,8 @@ from typing import Any
 
 import pytest
 
-from tokenctx import (
-    ContextCategory,
-    ContextCounts,
-    ContextUsage,
-    ContextWindow,
-    HybridTokenEstimator,
-    ModelLimits,
-)
+from tokenctx import ContextWindow, HybridTokenEstimator
+from tokenctx.context import ContextCategory, ContextCounts, ContextUsage, ModelLimits
 
 SYSTEM = {"role": "system", "content": "You answer in one sentence. " * 20}
 QUESTION = {"role": "user", "content": "What is the weather in New York?"}

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import tokenctx
-from tokenctx import HybridTokenEstimator, ModelLimits, model_limits
+from tokenctx import HybridTokenEstimator
 from tokenctx._estimate.profiles import bundled_profiles
+from tokenctx.context import ModelLimits, model_limits
 
 TABLE = json.loads((Path(tokenctx.__file__).parent / "data/limits.json").read_text("utf-8"))
 HELLO = {"messages": [{"role": "user", "content": "hi"}]}

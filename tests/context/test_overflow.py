@@ -11,7 +11,8 @@ import anthropic
 import openai
 import pytest
 
-from tokenctx import ContextOverflow, ContextWindow, parse_overflow
+from tokenctx import ContextWindow
+from tokenctx.context import ContextOverflow, parse_overflow
 
 TABLE = json.loads(
     resources.files("tokenctx").joinpath("data").joinpath("overflow_errors.json").read_bytes()

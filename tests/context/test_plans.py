@@ -12,15 +12,11 @@ from hypothesis import strategies as st
 
 import strategies
 from generated_conversations import DIALECTS, conversation
-from tokenctx import (
-    ContextWindow,
-    HybridTokenEstimator,
-    ModelLimits,
-    PrunePlan,
-    TrimPlan,
-)
+from reference.outline import SYSTEM_FIELDS, Outline, Part, outline
+from tokenctx import ContextWindow, HybridTokenEstimator
 from tokenctx._cli.evaluation.four_characters import four_character_tokens
-from tokenctx.context.outline import outline
+from tokenctx._core import _outline
+from tokenctx.context import ModelLimits, PrunePlan, TrimPlan
 from tokenctx.context.plans import prune_plan, retention_plan, trim_plan
 
 PLACEHOLDER = "[Old tool result content cleared]"
@@ -115,14 +111,27 @@ def test_the_newest_message_of_the_user_stays_while_it_fits() -> None:
         assert plan.fits == (budget >= least)
 
 
+def by_four(read: Outline) -> int:
+    """The texts of system prompt, tools and messages by four, and 1,000 for each file."""
+    parts = [part for message in read.messages for part in message.parts]
+    parts += [Part("text", read.fields[name]) for name in SYSTEM_FIELDS if name in read.fields]
+    texts = [text for part in parts if part.kind != "file" for text in part.texts()]
+    texts += [json.dumps(it, ensure_ascii=False, separators=(",", ":")) for _, it in read.tools]
+    return sum((len(it) + 2) // 4 for it in texts) + 1_000 * sum(it.has_file for it in parts)
+
+
 def check_the_outline(body: str) -> None:
-    """What the core counts is what plans are applied to: messages, parts, pairs and tools."""
+    """The core reads what the plain reader does: messages, parts, pairs, tools and texts."""
     names: dict[str, Any] = dict.fromkeys(("model", "dialect", "provider", "tenant"))
     counted = HybridTokenEstimator()._count_parts(
         body, wants_categories=True, placeholder=PLACEHOLDER, **names
     )
     parts, read = counted[2], outline(body)
     said = read.messages
+    assert [(speaker, [row[:3] for row in rows]) for speaker, rows in _outline(body)] == [
+        (it.speaker, [(part.kind, part.call_id, part.name) for part in it.parts]) for it in said
+    ]
+    assert four_character_tokens(body) == by_four(read)
     assert list(parts.is_system) == [message.speaker == "system" for message in said]
     assert list(parts.is_turn) == [message.is_turn for message in said]
     pairs, count = read.pairs(), len(said)

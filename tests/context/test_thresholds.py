@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from tokenctx import (
-    Compaction,
-    ContextCategory,
-    ContextCounts,
-    ContextWindow,
-    HybridTokenEstimator,
-    ModelLimits,
-    model_limits,
-)
+from tokenctx import ContextWindow, HybridTokenEstimator
+from tokenctx.context import Compaction, ContextCategory, ContextCounts, ModelLimits, model_limits
 from tokenctx.context.thresholds import PresetName, preset
 
 if TYPE_CHECKING:

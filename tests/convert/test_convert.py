@@ -13,13 +13,8 @@ import pytest
 from conversion_cases import HIDDEN, USER, call, calls, chat, claude, result
 from conversion_law import DIALECTS
 from conversion_table import FILE, page
-from tokenctx import (
-    ConversionError,
-    ConversionOptions,
-    HybridTokenEstimator,
-    RequestError,
-    convert_messages,
-)
+from tokenctx import HybridTokenEstimator, RequestError, convert_messages
+from tokenctx.convert import ConversionError, ConversionOptions
 from tokenctx.convert.conversion import differences
 from tokenctx.convert.notes import FAULTS, KINDS
 

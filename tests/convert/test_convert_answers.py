@@ -10,7 +10,8 @@ import pytest
 
 from conversion_cases import PNG, USER, call, calls, chat, kinds, result
 from conversion_law import DIALECTS
-from tokenctx import RequestError, convert_messages, convert_response
+from tokenctx import RequestError, convert_messages
+from tokenctx.convert import convert_response
 
 # ------------------------------------------------------------------------------ VS Code
 

@@ -9,7 +9,8 @@ import pytest
 
 from conversion_cases import PDF, PNG, USER, call, calls, chat, claude, kinds, result, where
 from conversion_law import DIALECTS
-from tokenctx import ConversionError, ConversionOptions, convert_messages
+from tokenctx import convert_messages
+from tokenctx.convert import ConversionError, ConversionOptions
 
 # ------------------------------------------------------------------------------ content
 

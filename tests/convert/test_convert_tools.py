@@ -9,7 +9,8 @@ import pytest
 
 from conversion_cases import PNG, USER, call, calls, chat, claude, kinds, result, where
 from conversion_law import DIALECTS
-from tokenctx import ConversionOptions, convert_messages
+from tokenctx import convert_messages
+from tokenctx.convert import ConversionOptions
 from tokenctx.convert.tools import NO_RESULT
 
 # ------------------------------------------------------------------------------ tools
@@ -252,7 +253,7 @@ def test_empty_messages_are_dropped_where_they_are_refused(target: Any, content:
     assert where(conversion, "empty_message") == ["messages[1]"]
 
 
-def test_roles_alternate_where_the_target_demands_it_or_the_caller_asks() -> None:
+def test_roles_alternate_where_the_target_demands_it() -> None:
     body = chat(
         USER, USER, {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}
     )
@@ -260,18 +261,6 @@ def test_roles_alternate_where_the_target_demands_it_or_the_caller_asks() -> Non
     assert [content["role"] for content in conversion.messages] == ["user", "model"]
     assert where(conversion, "merged") == ["messages[1]", "messages[3]"]
     assert len(convert_messages(body, to="anthropic").messages) == 4
-    options = ConversionOptions(merge_adjacent=True)
-    assert len(convert_messages(body, to="anthropic", options=options).messages) == 2
-
-
-@pytest.mark.parametrize("source", ["anthropic", "ai-sdk"])
-def test_results_never_merge_where_each_has_a_message(source: Any) -> None:
-    body = chat(USER, calls(call("a"), call("b")), result("a", "A"), result("b", "B"), USER, USER)
-    there = convert_messages(body, to=source)
-    options = ConversionOptions(merge_adjacent=True)
-    back = convert_messages(there.body, to="openai-chat", source=source, options=options)
-    assert back.messages[:4] == body["messages"][:4]
-    assert [message["role"] for message in back.messages[4:]] == ["user"]
 
 
 @pytest.mark.parametrize("target", DIALECTS)

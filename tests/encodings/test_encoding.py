@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 import tokenctx
 from texts import ATOMS, ENCODINGS, HOSTILE, published, texts
-from tokenctx import Encoding, _core
+from tokenctx import _core
+from tokenctx.encodings import Encoding
 
 VENDORS = ("deepseek_v3", "mistral_v3", "qwen2")
 COUNT_ONLY = ("claude_v3", "claude_v4_7", "claude_v4_8", "gemma")
@@ -39,7 +40,7 @@ def oracle(request: pytest.FixtureRequest) -> tuple[Encoding, tiktoken.Encoding]
 
 
 def test_all_encodings_are_listed() -> None:
-    assert tokenctx.list_encodings() == list(NAMES)
+    assert tokenctx.encodings.list_encodings() == list(NAMES)
     assert [tokenctx.get_encoding(name).name for name in NAMES] == list(NAMES)
 
 
@@ -107,7 +108,7 @@ def test_a_batch_is_its_texts_one_by_one(encoding: Encoding, batch: list[str | b
     assert encoding.count_batch(batch) == counts
     assert encoding.count_batch(iter(batch)) == counts
     name: Any = encoding.name
-    assert tokenctx.count_tokens_batch(tuple(batch), encoding=name) == counts
+    assert tokenctx.encodings.count_tokens_batch(tuple(batch), encoding=name) == counts
 
 
 @settings(max_examples=100)
@@ -167,6 +168,15 @@ def test_an_unknown_name_lists_the_known(implementation: Any) -> None:
     with pytest.raises(ValueError, match=r"gpt3.*o200k_base.*claude_v4_8"):
         tokenctx.get_encoding("gpt3")
     assert implementation.count_tokens("hello world") == 2
+
+
+def test_what_is_preloaded_is_named_as_an_encoding_is() -> None:
+    """An unknown name is the same error, and nothing is built for it; no name means all."""
+    with pytest.raises(ValueError, match=r"gpt3.*o200k_base.*claude_v4_8"):
+        tokenctx.encodings.preload_encodings("qwen2", "gpt3")
+    tokenctx.encodings.preload_encodings("qwen2", "claude_v3")
+    tokenctx.encodings.preload_encodings()
+    assert tokenctx.count_tokens("hello world", encoding="qwen2") == 2
 
 
 # Special tokens, and the rest of tiktoken's names
@@ -278,7 +288,7 @@ def test_what_is_no_token_is_told() -> None:
 )
 def test_a_model_has_the_encoding_of_its_profile(model: str, name: str) -> None:
     assert tokenctx.encoding_for_model(model).name == name
-    assert tokenctx.encoding_name_for_model(model) == name
+    assert tokenctx.encodings.encoding_name_for_model(model) == name
     count = tokenctx.HybridTokenEstimator().count_request({"messages": []}, model=model)
     assert count.encoding == name
 
@@ -354,11 +364,11 @@ text = "".join(take("code", 60_000) + take("multilingual", 60_000)) + "\\u00e9" 
 counts = [get(text[at:]) for at in range(0, 4000, 371) for get in (
     tokenctx.count_tokens, tokenctx.get_encoding("cl100k_base").count,
     tokenctx.get_encoding("claude_v4_8").count)]
-print(tokenctx.vector_level(), counts)
+print(tokenctx.encodings.simd_level(), counts)
 """
 
 
-def test_counts_are_the_same_on_every_vector_level() -> None:
+def test_counts_are_the_same_on_every_simd_level() -> None:
     def run(level: str) -> str:
         environment = {
             **os.environ,
@@ -368,10 +378,10 @@ def test_counts_are_the_same_on_every_vector_level() -> None:
         command = [sys.executable, "-c", LEVELS]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         name, _, counts = done.stdout.partition(" ")
-        assert name == (level or tokenctx.vector_level())
+        assert name == (level or tokenctx.encodings.simd_level())
         return counts
 
-    levels = tokenctx.vector_levels()
+    levels = tokenctx.encodings.simd_levels()
     assert levels[0] in {"sse2", "neon", "portable"}
     assert len({run(level) for level in (*levels, "")}) == 1
 

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenctx import (
-    AccuracyEvent,
-    ConversationStateTracker,
-    HybridTokenEstimator,
-    RequestError,
-)
+from tokenctx import AccuracyEvent, ConversationStateTracker, HybridTokenEstimator, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import tokenctx
-from tokenctx import AccuracyEvent, ContextWindow, ModelLimits
+from tokenctx import AccuracyEvent, ContextWindow
+from tokenctx.context import ModelLimits
 
 BODY = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
 COUNTED = 13

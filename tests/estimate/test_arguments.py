@@ -16,10 +16,10 @@ from tokenctx import (
     ContextWindowScaler,
     ConversationStateTracker,
     HybridTokenEstimator,
-    agent_hints,
-    model_limits,
     normalize_usage,
 )
+from tokenctx.context import model_limits
+from tokenctx.usage import agent_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,6 @@ def learning(learned: Any) -> Callable[[], object]:
             "real window is 18446744073709551616.*at most",
         ),
         (scaler(5, 0), ValueError, "assumed window is 0 tokens; it must be at least 1"),
-        (scaler(5, per_model={"a": "b"}), TypeError, r"per_model\['a'\] is of type str"),
         (lambda: agent_hints("m", None), TypeError, "window is of type NoneType"),  # type: ignore[arg-type]
         (lambda: agent_hints("m", 0), ValueError, "window is 0 tokens; it must be at least 1"),
         (lambda: agent_hints(5, 5), TypeError, "model is of type int; it must be str"),  # type: ignore[arg-type]
@@ -134,7 +133,7 @@ def results() -> list[Any]:
         window.retain(BODY),
         tracker.lookup(BODY["messages"], "gpt-4o"),
         *tokenctx.convert_messages({**BODY, "seed": 1}, to="anthropic").losses,
-        tokenctx.parse_overflow("maximum context length is 10 tokens. You requested 20"),
+        tokenctx.context.parse_overflow("maximum context length is 10 tokens. You requested 20"),
     ]
 
 

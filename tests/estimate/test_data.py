@@ -59,7 +59,7 @@ USE = """
     print([(it.name, it.day) for it in tokenctx.load_data(sys.argv[1]) if it.is_newer])
     body = {"model": "house-1", "messages": [{"role": "user", "content": "hi"}]}
     found = tokenctx.HybridTokenEstimator().estimate(body)
-    cost = tokenctx.Prices(package="table").cost(found, output_tokens=0)
+    cost = tokenctx.money.Prices(package="table").cost(found, output_tokens=0)
     print(found.profile, found.tokens, found.limits.window_tokens, cost.input * 10**6)
 """
 
@@ -92,7 +92,7 @@ def test_too_late_is_refused_and_changes_nothing(tmp_path: Path) -> None:
             tokenctx.load_data(sys.argv[1])
         except ValueError as error:
             print(error)
-        print(tokenctx.model_limits("house-1").window_tokens)
+        print(tokenctx.context.model_limits("house-1").window_tokens)
         """,
         str(path),
     )

@@ -14,8 +14,9 @@ import pytest
 
 import tokenctx
 from dialect_calls import CALLS
-from tokenctx import AccuracyEvent, ContextWindow, NotRecorded, Usage, UsageReader, _core
+from tokenctx import AccuracyEvent, ContextWindow, NotRecorded, UsageReader, _core
 from tokenctx._results.estimates import Reason, ReplyReason
+from tokenctx.usage import Usage
 
 REASONS, REPLY_REASONS = get_args(Reason), get_args(ReplyReason)
 DOCS = Path(__file__).parents[2] / "docs"

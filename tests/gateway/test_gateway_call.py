@@ -24,12 +24,7 @@ from gateway_calls import (
     raw,
 )
 from gateway_rig import billed
-from tokenctx import (
-    ContextWindowScaler,
-    HybridTokenEstimator,
-    Metrics,
-    RequestError,
-)
+from tokenctx import ContextWindowScaler, HybridTokenEstimator, Metrics, RequestError
 from tokenctx.gateway import Gateway
 
 if TYPE_CHECKING:

@@ -18,10 +18,8 @@ from gateway_calls import (
     gateway,
     raw,
 )
-from tokenctx import (
-    Dialect,
-    ModelLimits,
-)
+from tokenctx.context import ModelLimits
+from tokenctx.convert import Dialect
 from tokenctx.gateway.edits import OUTPUT_MEMBERS, BodyFields
 from tokenctx.gateway.paths import endpoint_of
 

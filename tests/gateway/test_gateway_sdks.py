@@ -21,13 +21,14 @@ from gateway_rig import (
     proxy,
     served,
 )
-from tokenctx import HybridTokenEstimator, ModelLimits, parse_overflow
+from tokenctx import HybridTokenEstimator
+from tokenctx.context import ModelLimits, parse_overflow
 from tokenctx.gateway import TokenctxMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tokenctx import Dialect
+    from tokenctx.convert import Dialect
 
 Json = dict[str, Any]
 QUESTION = "Why is the sky blue?"

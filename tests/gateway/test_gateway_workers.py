@@ -15,10 +15,12 @@ import pytest
 
 import redis_rig
 from gateway_rig import HOST, START_SECONDS, Upstream, billed, served
-from tokenctx import Usage, UsageReader
+from tokenctx import UsageReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tokenctx.usage import Usage
 
 Json = dict[str, Any]
 ASSUMED = 200_000

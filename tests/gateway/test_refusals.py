@@ -7,7 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
-from tokenctx import Dialect, Estimate, HybridTokenEstimator, ModelLimits, parse_overflow
+from tokenctx import Estimate, HybridTokenEstimator
+from tokenctx.context import ModelLimits, parse_overflow
+from tokenctx.convert import Dialect
 from tokenctx.gateway import refusal_of
 
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)

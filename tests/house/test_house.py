@@ -18,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 ROOMS: dict[str, Any] = json.loads((ROOT / "tests/data/rooms.json").read_text("utf-8"))
 CORE, PACKAGE = ROOT / "src", ROOT / "python/tokenctx"
 
+MODULE = re.compile(r"tokenctx(\.\w+)+")
+"""A string that may name a module of the package."""
+
 Arrows = dict[str, set[str]]
 """The files that a file imports, by their paths in dots: `engine.reading`, `_usage.reader`."""
 
@@ -81,31 +84,46 @@ def target(used: str, home: list[str], path: Path, files: dict[str, Path]) -> st
 
 
 def python_arrows(folder: Path) -> Arrows:
-    """What the imports of each module name, at its top, in functions and for types alone."""
+    """The modules that each module names: in imports anywhere, in strings, and in its stub.
+
+    The core has no source here: `_core` is its stub, and the Rust files beside the package which
+    import Python modules by name.
+    """
     package = folder.name
-    files = {
-        ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in (*folder.rglob("*.py"), *folder.rglob("*.pyi"))
-    }
+    sources: dict[str, list[str]] = {}
+    for path in (*folder.rglob("*.py"), *folder.rglob("*.pyi")):
+        name = ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+        sources.setdefault(name, []).append(path.read_text("utf-8"))
     arrows: Arrows = {}
-    for name, path in files.items():
-        named = imported(path.read_text("utf-8"))
+    for name, texts in sources.items():
+        named = {it for text in texts for it in imported(text)}
+        if name == "_core":
+            named |= named_by_rust(folder.parents[1] / "src/py", package)
         own = {it.removeprefix(f"{package}.") for it in named if it.startswith(f"{package}.")}
-        ends = {it if it in files else it.rpartition(".")[0] for it in own}
-        arrows[name] = (ends & files.keys()) - {name}
-    arrows.pop("__init__", None)  # it imports everything
+        ends = {it if it in sources else it.rpartition(".")[0] for it in own}
+        arrows[name] = (ends & sources.keys()) - {name}
+    arrows.pop("__init__", None)  # the top of the package: it imports everything
     return arrows
+
+
+def named_by_rust(folder: Path, package: str) -> set[str]:
+    """The modules of the package that Rust files name: `"tokenctx.a.b"`, `(tokenctx.a.b, Name)`."""
+    named = re.compile(rf"[\"(]\s*({package}(?:\.\w+)+)\s*[,\"]")
+    files = (re.sub(r"//.*", "", it.read_text("utf-8")) for it in folder.rglob("*.rs"))
+    return {name for text in files for name in named.findall(text)}
 
 
 @functools.cache
 def imported(source: str) -> frozenset[str]:
-    """The names that a module imports, with those of their modules."""
+    """The names that a module imports, with those of their modules, and names in strings."""
     named: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom):
             named |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
             named |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Constant) and MODULE.fullmatch(str(node.value)):
+            named.add(str(node.value))  # for import_module, or a table of what is loaded later
     return frozenset(named)
 
 
@@ -125,16 +143,8 @@ def room(name: str) -> str:
 
 
 def circle(arrows: Arrows) -> list[str]:
-    """Files that import each other in a circle; empty if there are none.
-
-    A folder's own file (`mod.rs`, `__init__.py`) and the files in it are no circle: it holds what
-    they have in common and says what they are.
-    """
-
-    def is_family(one: str, other: str) -> bool:
-        return one.startswith(f"{other}.") or other.startswith(f"{one}.")
-
-    left = {name: {it for it in found if not is_family(name, it)} for name, found in arrows.items()}
+    """Files that import each other in a circle, a folder's own file too; empty if none do."""
+    left = {name: set(found) for name, found in arrows.items()}
     while True:
         done = {name for name, found in left.items() if not found & left.keys()}
         if not done:
@@ -182,14 +192,71 @@ def test_an_arrow_up_in_the_core_is_found(at: str, line: str, found: str, tmp_pa
         "from tokenctx._cli.main import main",
         "def f():\n    from tokenctx._cli import main",
         "if TYPE_CHECKING:\n    import tokenctx._cli.main",
+        'import_module("tokenctx._cli.main").main',
+        "__import__('tokenctx._cli.main')",
+        'TABLE = {"main": "tokenctx._cli.main"}',
+        'NAME = "tokenctx._cli.main.main"',
     ],
 )
 def test_an_arrow_up_in_the_package_is_found(line: str, tmp_path: Path) -> None:
     turned = copied(PACKAGE, tmp_path)
-    with (turned / "_usage/reader.py").open("a") as file:
+    with (turned / "usage/reader.py").open("a") as file:
         file.write(f"\n{line}\n")
     up = climbing(python_arrows(turned), ROOMS["python/tokenctx"])
-    assert up == ["_usage.reader -> _cli.main"]
+    assert up == ["usage.reader -> _cli.main"]
+
+
+def hidden_imports(source: str) -> list[str]:
+    """The calls that import a module whose name is put together, which no reader can follow."""
+    return [
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in {"import_module", "__import__"}
+        and not re.match(r"['\"]\w", ast.unparse(node.args[0]))
+    ]
+
+
+def test_modules_are_imported_by_names_that_can_be_read() -> None:
+    """The front alone imports by a variable: what it read in a stub, which is read here too."""
+    found = {
+        path.relative_to(PACKAGE).as_posix(): hidden_imports(path.read_text("utf-8"))
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert {name for name, calls in found.items() if calls} == {"_results/front.py"}
+
+
+@pytest.mark.parametrize(
+    "call", ['import_module(f"tokenctx.{name}")', 'importlib.import_module(".main", "tokenctx")']
+)
+def test_an_import_by_a_name_that_is_put_together_is_found(call: str) -> None:
+    assert hidden_imports(f"x = {call}") == [ast.unparse(ast.parse(call))]
+
+
+def test_a_public_name_from_a_higher_room_is_found(tmp_path: Path) -> None:
+    turned = copied(PACKAGE, tmp_path)
+    with (turned / "usage/__init__.pyi").open("a") as file:
+        file.write("from tokenctx._cli.main import main as main\n")
+    up = climbing(python_arrows(turned), ROOMS["python/tokenctx"])
+    assert up == ["usage -> _cli.main"]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('fn f() { py.import("tokenctx._cli.main"); }', "_core -> _cli.main"),
+        ('cell.import(py, "tokenctx.money.prices", name)', "_core -> money.prices"),
+        ("pyo3::import_exception!(tokenctx.usage.normal, Usage);", "_core -> usage.normal"),
+    ],
+)
+def test_an_arrow_from_the_core_into_the_package_is_found(
+    line: str, found: str, tmp_path: Path
+) -> None:
+    turned = copied(PACKAGE, tmp_path / "python")
+    binding = copied(CORE / "py", tmp_path / "src")
+    with (binding / "errors.rs").open("a") as file:
+        file.write(f"\n{line}\n")
+    assert found in climbing(python_arrows(turned), ROOMS["python/tokenctx"])
 
 
 def test_a_circle_is_found(tmp_path: Path) -> None:

@@ -143,8 +143,8 @@ body = {"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "
 estimator = tokenctx.HybridTokenEstimator()
 assert estimator.record(body, estimator.estimate(body).tokens)
 assert estimator.estimate(body).source == "exact"
-assert tokenctx.count_tokens("hello world") == len(tokenctx.encode("hello world")) == 2
-assert tokenctx.model_limits("gpt-4o")
+assert tokenctx.count_tokens("hello world") == len(tokenctx.encodings.encode("hello world")) == 2
+assert tokenctx.context.model_limits("gpt-4o")
 assert tokenctx.ContextWindow("gpt-4o").usage(body)
 assert not [name for name in sys.modules if name.partition(".")[0] in BLOCKED]
 print("alone")
@@ -174,7 +174,8 @@ def test_stats_are_of_all_estimators_that_are_alive() -> None:
 
 PAGES = """
 import random, resource, sys
-from tokenctx import HybridTokenEstimator, count_tokens_batch
+from tokenctx import HybridTokenEstimator
+from tokenctx.encodings import count_tokens_batch
 
 
 def texts(seed):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tokenctx import HybridTokenEstimator, encoding_for_model, get_encoding, model_limits
+from tokenctx import HybridTokenEstimator, encoding_for_model, get_encoding
+from tokenctx.context import model_limits
 
 MESSAGES: list[Any] = [
     {"role": "system", "content": "Be brief."},

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 from fnmatch import fnmatch
-from importlib import metadata, resources
+from importlib import import_module, metadata, resources
 from pathlib import Path
 
 import pytest
@@ -108,11 +108,11 @@ def test_package_and_reference_know_nothing_private_of_each_other(
     assert not [pair for pair in imported if re.match(forbidden, pair[1])]
 
 
-@pytest.mark.parametrize("name", tokenctx.__all__)
+@pytest.mark.parametrize("name", import_module("tokenctx").__all__)
 def test_every_public_name_belongs_to_the_package_and_is_documented(name: str) -> None:
     thing = getattr(tokenctx, name)
     if inspect.isclass(thing) or inspect.isroutine(thing):
-        assert thing.__module__ == "tokenctx"
+        assert "._" not in thing.__module__
         assert inspect.getdoc(thing)
 
 

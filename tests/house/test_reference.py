@@ -6,17 +6,13 @@ import ast
 import importlib
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-import tokenctx.convert.mime
-import tokenctx.gateway
-import tokenctx.gateway.server
-import tokenctx.money.budgets
-import tokenctx.money.routing
-
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+MOST_NAMES = 35
 HEADING = re.compile(r"^## (`tokenctx\..*)$", re.MULTILINE)
 
 
@@ -32,18 +28,6 @@ def parts() -> dict[str, str]:
     return found
 
 
-def of_module(name: str) -> set[str]:
-    """The functions and classes that a module without `__all__` has itself."""
-    module = importlib.import_module(name)
-    return {
-        f"{name}.{item}"
-        for item, value in vars(module).items()
-        if item[0] != "_"
-        and getattr(value, "__module__", "") == name
-        and hasattr(value, "__name__")
-    }
-
-
 def classes_of_integrations() -> set[str]:
     """The public classes of all adapters, whose frameworks need not be there."""
     return {
@@ -54,17 +38,31 @@ def classes_of_integrations() -> set[str]:
     }
 
 
-PUBLIC = {
-    *(f"tokenctx.{name}" for name in tokenctx.__all__),
-    *(f"tokenctx.gateway.{name}" for name in tokenctx.gateway.__all__),
-    *(f"tokenctx.gateway.server.{name}" for name in tokenctx.gateway.server.__all__),
-    *of_module("tokenctx.gateway.httpx2"),
-    *of_module("tokenctx.integrations.metrics"),
-    *of_module("tokenctx.convert.mime"),
-    *(f"tokenctx.money.budgets.{name}" for name in tokenctx.money.budgets.__all__),
-    *(f"tokenctx.money.routing.{name}" for name in tokenctx.money.routing.__all__),
-    *classes_of_integrations(),
-}
+FRONTS = (
+    "tokenctx",
+    *(f"tokenctx.{it}" for it in ("context", "convert", "encodings", "money", "stores", "usage")),
+    *("tokenctx.convert.mime", "tokenctx.money.budgets", "tokenctx.money.routing"),
+    *("tokenctx.gateway", "tokenctx.gateway.httpx2", "tokenctx.gateway.server"),
+    "tokenctx.integrations.metrics",
+)
+"""The modules that show what they have to any caller."""
+
+
+def names_of_fronts() -> dict[str, set[str]]:
+    """The public names, and by which others each is known: some stand in two modules."""
+    known: dict[int, set[str]] = {}
+    for front in FRONTS:
+        module = importlib.import_module(front)
+        for name in module.__all__:
+            value = getattr(module, name)
+            if not isinstance(value, ModuleType):
+                known.setdefault(id(value), set()).add(f"{front}.{name}")
+    return {name: names for names in known.values() for name in names}
+
+
+def stub_of(front: str) -> Path:
+    """Where the names of a public package stand, if `front` is one."""
+    return ROOT / "python" / front.replace(".", "/") / "__init__.pyi"
 
 
 def names_used(page: str) -> set[str]:
@@ -93,8 +91,49 @@ def examples_of(body: str) -> set[str]:
 
 
 def test_the_reference_has_every_public_name() -> None:
-    assert len(PUBLIC) > 90
-    assert sorted(PUBLIC - parts().keys()) == []
+    headings = parts().keys()
+    names = names_of_fronts()
+    assert len(names) > 90
+    assert [name for name, others in sorted(names.items()) if not others & headings] == []
+    assert sorted(classes_of_integrations() - headings) == []
+
+
+def test_the_first_door_is_small() -> None:
+    assert len(importlib.import_module("tokenctx").__all__) <= MOST_NAMES
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_public_module_shows_its_public_names_alone(front: str) -> None:
+    module = importlib.import_module(front)
+    shown = [name for name in dir(module) if name[:2] != "__"]
+    assert sorted(shown) == sorted(module.__all__)
+    assert module.__doc__
+
+
+@pytest.mark.parametrize("front", [it for it in FRONTS if stub_of(it).exists()])
+def test_a_public_module_has_the_names_of_its_stub(front: str) -> None:
+    """So what type checkers read and what is there is one."""
+    body = ast.parse(stub_of(front).read_text("utf-8")).body
+    assert {type(node) for node in body} == {ast.ImportFrom}
+    names = [alias for node in body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    names = [it for it in names if it.name != "__version__"]
+    assert [it.asname for it in names] == [it.name for it in names]
+    module = importlib.import_module(front)
+    assert [it.name for it in names] == module.__all__
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        module.Nothing  # noqa: B018
+
+
+def test_a_public_name_says_where_it_is_imported_from() -> None:
+    """Its `__module__` is a public one, in which it is found again."""
+    wrong = []
+    for name in names_of_fronts():
+        module, _, attribute = name.rpartition(".")
+        value = getattr(importlib.import_module(module), attribute)
+        home = getattr(value, "__module__", module)
+        if home not in FRONTS or getattr(importlib.import_module(home), attribute) is not value:
+            wrong.append(name)
+    assert wrong == []
 
 
 def test_every_name_of_the_reference_is_there() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -60,6 +62,26 @@ def test_a_release_refuses_without_addresses(monkeypatch: pytest.MonkeyPatch) ->
         tasks.packages.release(tag)
     with pytest.raises(StepError, match="the tag is 'v9'"):
         tasks.packages.release(argparse.Namespace(tag="v9"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (os.urandom(16_100_000), r"is 16\.1 MB, and 16 are"),
+        (bytes(26_100_000), r"unpacks to 26\.1 MB, and 26 are"),
+    ],
+    ids=["packed", "unpacked"],
+)
+def test_a_wheel_that_has_grown_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    """The limits are for the file and for what it unpacks to."""
+    built = tmp_path / "x.whl"
+    for size in (1000, len(content)):
+        with zipfile.ZipFile(built, "w", zipfile.ZIP_DEFLATED) as wheel:
+            wheel.writestr("x", content[:size])
+        if size == 1000:
+            tasks.packages.is_small(built)
+    with pytest.raises(StepError, match=message):
+        tasks.packages.is_small(built)
 
 
 def test_the_metadata_has_the_extras_of_users_alone() -> None:

@@ -40,13 +40,12 @@ def test_a_link_leads_to_the_page_on_the_site(page: str, link: str, turned: str)
 
 
 def test_a_name_of_the_reference_gets_its_docstring_behind_its_example() -> None:
-    page = (
-        "# A\n\n## `tokenctx.encode`, `tokenctx.Encoding`\n\nWords.\n\n## `tokenctx.convert.mime`\n"
-    )
+    names = "`tokenctx.encodings.encode`, `tokenctx.encodings.Encoding`"
+    page = f"# A\n\n## {names}\n\nWords.\n\n## `tokenctx.convert.mime`\n"
     made = make_site.with_docstrings(page)
     assert "## `encode`, `Encoding`\n\nWords.\n" in made
-    assert made.index("Words.") < made.index(".. autofunction:: tokenctx.encode")
-    assert made.index(".. autoclass:: tokenctx.Encoding") < made.index("## `mime`")
+    assert made.index("Words.") < made.index(".. autofunction:: tokenctx.encodings.encode")
+    assert made.index(".. autoclass:: tokenctx.encodings.Encoding") < made.index("## `mime`")
 
 
 def test_the_tree_of_pages_has_every_page() -> None:

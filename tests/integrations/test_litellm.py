@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import upstream
-from tokenctx import HybridTokenEstimator, parse_overflow
+from tokenctx import HybridTokenEstimator
+from tokenctx.context import parse_overflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

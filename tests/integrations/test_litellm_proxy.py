@@ -10,7 +10,7 @@ import pytest
 
 import upstream
 from litellm_proxy import program, proxy
-from tokenctx import parse_overflow
+from tokenctx.context import parse_overflow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

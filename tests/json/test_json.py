@@ -15,12 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odd_objects import (
-    READABLE,
-    UNREADABLE,
-    Counter,
-    Hostile,
-)
+from odd_objects import READABLE, UNREADABLE, Counter, Hostile
 from tokenctx._core import _json_anomalies, _json_canonical, _json_compact, _panic
 from tokenctx._results import errors
 

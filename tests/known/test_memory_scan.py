@@ -42,7 +42,7 @@ def count(estimator, tenant, text, model):
     for encoding in ENCODINGS:
         tokenctx.count_tokens(text, encoding=encoding)
         if not encoding.startswith("claude"):
-            tokenctx.encode(text, encoding=encoding)
+            tokenctx.encodings.encode(text, encoding=encoding)
 
 def work(secret, tenant, text, model):
     estimator = tokenctx.HybridTokenEstimator(secret=secret)

@@ -152,7 +152,7 @@ def test_a_level_more_of_a_deep_schema_costs_no_indentation() -> None:
 def test_a_document_that_begins_a_system_prompt_has_its_frame() -> None:
     """A generated request: the first text of a system prompt lost what stood around it."""
     document = {"type": "document", "source": {"type": "text", "data": "Ruby is the best."}}
-    frame = bundled_profiles()["claude-opus-4.7"]["document_tokens"]
+    frame = bundled_profiles()["claude-opus-4.7"]["turns"]["document_tokens"]
     for role in ("system", "developer", "user"):
         tokens = [
             count("claude-opus-4-7", messages=[{"role": role, "content": [block]}, user("Hi")])
@@ -171,7 +171,7 @@ def test_a_document_that_is_text_stands_in_a_frame() -> None:
         estimator = tokenctx.HybridTokenEstimator(learning=False)
         return int(estimator.estimate(body, model="claude-sonnet-4-5").tokens)
 
-    frame = bundled_profiles()["claude-4.5"]["document_tokens"]
+    frame = bundled_profiles()["claude-4.5"]["turns"]["document_tokens"]
     document = {"type": "document", "source": TEXT}
     plain = tokens({"type": "text", "text": TEXT["data"]})
     assert tokens(document) == plain + frame

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tokenctx import CacheForecast, Estimate, HybridTokenEstimator
+from tokenctx import Estimate, HybridTokenEstimator
 from tokenctx.money.cache.rules import minimum_tokens, rule_of, rules
+
+if TYPE_CHECKING:
+    from tokenctx.money import CacheForecast
 
 LONG = "You are a careful assistant for people in a hurry. " * 200
 MARK = {"type": "ephemeral"}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenctx import Estimate, HybridTokenEstimator, Prices, Usage
-from tokenctx.money import routing
+from tokenctx import Estimate, HybridTokenEstimator
+from tokenctx.money import Prices, routing
+from tokenctx.usage import Usage
 
 if TYPE_CHECKING:
     from pathlib import Path

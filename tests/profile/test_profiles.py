@@ -108,7 +108,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"name": "a", "dialects": ["x"]}, r"dialects is 'x'; it must be one of openai-chat"),
     ({"name": "a", "has_think_tags": 1}, r"has_think_tags is 1; it must be true or false"),
     ({"name": "gpt-4o", "chat": 1}, r"chat is 1; it must be an object"),
-    ({"name": "gpt-4o", "chat": {"x": 1}}, r"chat.x is no field; the fields are joins_system"),
+    ({"name": "gpt-4o", "chat": {"x": 1}}, r"chat.x is no field; the fields are is_rerouted"),
     (
         {"name": "gpt-4o", "chat": {"call_tokens": "1"}},
         r"chat.call_tokens is '1'; it must be a whole",
@@ -119,8 +119,8 @@ REFUSED: list[tuple[Any, str]] = [
     ([{"name": "a", "like": "b"}, {"name": "b", "like": "a"}], r"in a circle: a, b"),
     ([{"name": "a"}, {"name": "a"}], r"profile 'a' is there twice"),
     (
-        {"name": "a", "opening_tokens": 1},
-        r"opening_tokens is a field of the layout anthropic, and the layout is linear",
+        {"name": "a", "turns": {"opening_tokens": 1}},
+        r"turns is a field of the layout anthropic, and the layout is linear",
     ),
     (
         {"name": "gpt-4o", "tool_tokens": 1},

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -106,3 +108,60 @@ def in_child(estimator: Any, tracker: Any, body: bytes) -> int:
         finally:
             os._exit(4)
     return os.waitpid(child, 0)[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize(
+    "before",
+    ["tokenctx.encodings.preload_encodings()", "threads = [start(name) for name in names]"],
+)
+def test_a_fork_while_a_vocabulary_is_built_leaves_a_working_child(before: str) -> None:
+    """Who builds is not in the child, which must not wait for it; what was built before, it has."""
+    expected = counts_in_a_process("pass")
+    assert counts_in_a_process(f"{before}\nchild = os.fork()\nif child: leave(child)") == expected
+
+
+def counts_in_a_process(before: str) -> str:
+    """The output of a process that counts in each built encoding, after `before`."""
+    code = f"""
+import os, signal, sys, threading
+import tokenctx
+signal.alarm(60)
+names = ("gemma", "qwen2", "mistral_v3", "deepseek_v3", "p50k_base", "r50k_base")
+def count(name):
+    return tokenctx.count_tokens("hello, world of tokens", encoding=name)
+def start(name):
+    thread = threading.Thread(target=count, args=(name,))
+    thread.start()
+    return thread
+def leave(child):
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+{before}
+print([count(name) for name in names], flush=True)
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_another_thread_runs_while_a_vocabulary_is_built() -> None:
+    """A thread gives the interpreter away only where it waits or leaves it here, as to build."""
+    code = """
+import sys, threading
+import tokenctx
+sys.setswitchinterval(100)
+text, meanwhile = "a few words", 0
+for name in ("gemma", "qwen2", "mistral_v3", "deepseek_v3"):
+    counts = []
+    count = lambda: counts.append(tokenctx.count_tokens(text, encoding=name))
+    threads = [threading.Thread(target=count) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    meanwhile += not counts
+    for thread in threads:
+        thread.join()
+    assert counts == [3, 3, 3], counts
+assert meanwhile
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,7 +9,7 @@ from typing import Final
 import regex
 
 from reference import claude
-from tokenctx import Encoding
+from tokenctx.encodings import Encoding
 
 MISSING_RANKS: Final = 1000
 _CASE = r"[^\r\n\p{L}\p{N}]?"

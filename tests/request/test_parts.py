@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pytest
 
 import sdk_types
-from tokenctx._core import _convert_plain, _reply_view, _request_view
-from tokenctx.context.outline import outline
+from tokenctx._core import _convert_plain, _outline, _reply_view, _request_view
 from tokenctx.convert import model, vscode
 from tokenctx.convert.conversion import RULES
 from tokenctx.convert.notes import ConversionOptions, Notes
@@ -206,12 +205,11 @@ def is_seen_by_reply(dialect: str, row: Json) -> bool:
 
 
 def is_seen_by_outline(dialect: str, row: Json) -> bool:
-    [message] = outline(body_of(dialect, row)).messages
+    [(_, found)] = _outline(body_of(dialect, row))
     kind = "file" if row["kind"] in MEDIA else row["kind"]
     kind = kind if kind in {"call", "result", "reasoning", "file"} else "text"
-    found = [part for part in message.parts if part.content is not None]
-    is_kind = [part.kind for part in found] == [kind]
-    return is_kind and ("id" not in row or found[0].call_id == ID)
+    is_kind = [kind for kind, *_ in found] == [kind]
+    return is_kind and ("id" not in row or found[0][1] == ID)
 
 
 def is_seen_by_conversion(dialect: str, row: Json) -> bool:

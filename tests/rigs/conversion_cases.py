@@ -35,10 +35,10 @@ def result(call_id: str, content: Any = "ok") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def kinds(conversion: tokenctx.Conversion) -> set[str]:
+def kinds(conversion: tokenctx.convert.Conversion) -> set[str]:
     """The kinds of losses that are more than another spelling."""
     return {loss.kind for loss in conversion.losses} - {"form", "added"}
 
 
-def where(conversion: tokenctx.Conversion, kind: str) -> list[str]:
+def where(conversion: tokenctx.convert.Conversion, kind: str) -> list[str]:
     return [loss.where for loss in conversion.losses if loss.kind == kind]

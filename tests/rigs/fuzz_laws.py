@@ -86,7 +86,9 @@ class Target:
             for method in METHODS
         ]
         self.tracker = tokenctx.ConversationStateTracker(capacity_bytes=1 << 20)
-        self.encodings = [tokenctx.get_encoding(name) for name in tokenctx.list_encodings()]
+        self.encodings = [
+            tokenctx.get_encoding(name) for name in tokenctx.encodings.list_encodings()
+        ]
         self.loop = asyncio.new_event_loop()
         self.executions = self.refused = 0
 
@@ -217,9 +219,9 @@ class Target:
             if text is not None:
                 same = self.call(scaler.scale_body, text, model=model)
                 demand(json.loads(same) == made, "bodies scaled as objects and bytes differ")
-        session = tokenctx.SessionUsage()
+        session = tokenctx.usage.SessionUsage()
         self.call(session.add, value)
-        self.call(tokenctx.parse_overflow, value)
+        self.call(tokenctx.context.parse_overflow, value)
         window = tokenctx.ContextWindow("gpt-4o", estimator=self.estimators[0])
         self.call(window.record_overflow, value, value)
         self.call(window.record_usage, value)
@@ -232,7 +234,6 @@ class Target:
             random_.choice((1, 200_000, 1_000_000)),
             random_.choice(("floor", "nearest", "ceil")),
             strategy=random_.choice(("fixed", "piecewise")),
-            shrink=random_.random() < 0.5,
         )
 
     # Streams
@@ -314,19 +315,18 @@ class Target:
         """A request and an answer in another dialect; only who asks for errors gets them."""
         policy: Any = random_.choice(("repair", "repair", "keep", "error"))
         image: Any = random_.choice(("placeholder", "skip", "error"))
-        options = tokenctx.ConversionOptions(
+        options = tokenctx.convert.ConversionOptions(
             policy=policy,
             image_in_non_user_message=image,
-            merge_adjacent=random_.choice((None, True, False)),
             model=random_.choice((None, "gpt-4o", "\ud800")),
             verify=random_.random() < 0.5,
         )
         is_asked = "error" in (policy, image)
-        allowed = (tokenctx.ConversionError,) if is_asked else ()
+        allowed = (tokenctx.convert.ConversionError,) if is_asked else ()
         before = as_json(body)
         for convert, sources in (
             (tokenctx.convert_messages, (None, None, *TARGETS, "vscode")),
-            (tokenctx.convert_response, (None, None, *TARGETS)),
+            (tokenctx.convert.convert_response, (None, None, *TARGETS)),
         ):
             made = self.call(
                 convert,
@@ -348,7 +348,10 @@ class Target:
         spelled = text.decode("utf-8", "surrogateescape")
         for content in (text, spelled):
             count = self.call(tokenctx.count_tokens, content)
-            demand(count == len(tokenctx.encode(content)), "count_tokens is not that of encode")
+            demand(
+                count == len(tokenctx.encodings.encode(content)),
+                "count_tokens is not that of encode",
+            )
         self.call(tokenctx.image_size, text)
         self.call(tokenctx.image_size, text[: self.executions % 30])
         self.encoding(random_, random_.choice(self.encodings), spelled[:5_000])
@@ -382,12 +385,12 @@ class Target:
 
     def name(self, name: str) -> None:
         """Everything that takes the name of a model, which a client may have made up."""
-        self.call(tokenctx.model_limits, name)
-        self.call(tokenctx.agent_hints, name, allowed=FOREIGN)
+        self.call(tokenctx.context.model_limits, name)
+        self.call(tokenctx.usage.agent_hints, name, allowed=FOREIGN)
         self.call(tokenctx.image_tokens, 10, 20, name, allowed=FOREIGN)
         self.call(tokenctx.get_encoding, name, allowed=(ValueError,))
         self.call(tokenctx.encoding_for_model, name, allowed=(ValueError,))
-        self.call(tokenctx.encoding_name_for_model, name, allowed=(ValueError,))
+        self.call(tokenctx.encodings.encoding_name_for_model, name, allowed=(ValueError,))
 
     # Files
 

@@ -1,6 +1,6 @@
 """Feeds arbitrary input to the package: `python tests/rigs/fuzz_requests.py --seconds 60`.
 
-What must hold of it stands in fuzz_laws.py beside this. Inputs are requests, answers and streams of every
+What must hold of it stands in fuzz_laws.py. Inputs are requests, answers and streams of every
 dialect, damaged: as text, or as objects. A finding is printed with its seed and the exit code is 1.
 The core is compiled without coverage counters, which is why this is a plain loop: a guided fuzzer
 would be as blind and slower.

@@ -9,8 +9,9 @@ import pytest
 
 import redis_rig as rig
 from redis_worker import CONVERSATIONS, SECRET, TURNS, billed, conversation, share
-from tokenctx import HybridTokenEstimator, RedisPrefixStore, Usage
+from tokenctx import HybridTokenEstimator, RedisPrefixStore
 from tokenctx.money.budgets import Budget, Budgets, RedisBudgetStore
+from tokenctx.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from reference.digest import derive_key, link, message_digest, prefix_digests, t
 from reference.entry import Sealer
 from reference.prefix import KnownTotal
 from request_laws import one_view
-from tokenctx import HybridTokenEstimator, PrefixStore
+from tokenctx import HybridTokenEstimator
 from tokenctx._core import CallContext, Engine, Wanted
 from tokenctx._results.estimates import Estimate
 from tokenctx.stores.breaker import FAILURES, Breaker
@@ -29,6 +29,8 @@ from tokenctx.usage.normal import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from tokenctx.stores import PrefixStore
 
 SECRET = bytes(range(32))
 REPLY = {"role": "assistant", "content": "Dust."}

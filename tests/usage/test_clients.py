@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenctx import ContextWindowScaler, ScaledUsage
+from tokenctx import ContextWindowScaler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from tokenctx.usage import ScaledUsage
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "usage" / "streams.json").read_bytes())
 STREAMS: dict[str, dict[str, Any]] = {case["name"]: case for case in CASES["streams"]}

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import tokenctx
-from tokenctx import Usage, UsageReader
+from tokenctx import UsageReader
+from tokenctx.usage import Usage
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "usage" / "streams.json").read_bytes())
 STREAMS: dict[str, dict[str, Any]] = {

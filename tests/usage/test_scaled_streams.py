@@ -10,7 +10,8 @@ import pytest
 
 import tokenctx
 from scaled_example import EXAMPLE, SCALED, STREAM
-from tokenctx import ContextWindowScaler, Usage, normalize_usage
+from tokenctx import ContextWindowScaler, normalize_usage
+from tokenctx.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -12,7 +12,8 @@ import pytest
 import tokenctx
 from reference.scale import Scale
 from scaled_example import EXAMPLE, SCALED, STREAM
-from tokenctx import ContextWindowScaler, Usage, UsageReader, _core, agent_hints, normalize_usage
+from tokenctx import ContextWindowScaler, UsageReader, _core, normalize_usage
+from tokenctx.usage import Usage, agent_hints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,11 +73,6 @@ def test_other_windows_are_left_alone_and_reported(window: int | None, status: s
     assert {usage.adjusted.total_tokens for usage in seen} == {55_000}
 
 
-def test_a_larger_window_is_shrunk_when_asked() -> None:
-    scaler = tokenctx.ContextWindowScaler(1_000_000, shrink=True)
-    assert scaler.scale(EXAMPLE).adjusted.input_tokens == 10_000
-
-
 @pytest.mark.parametrize(
     ("rounding", "tokens"), [("floor", 7_812), ("nearest", 7_813), ("ceil", 7_813)]
 )
@@ -88,24 +84,19 @@ def test_rounding(rounding: Any, tokens: int) -> None:
 # Windows, factors, strategies
 
 
-def test_windows_and_factors_by_model() -> None:
+def test_factors_by_model() -> None:
     scaler = tokenctx.ContextWindowScaler(
         128_000,
-        per_model={"small": 32_000, "unknown": None},
         factors={"learned": Fraction(3, 2), "half": 0.5, "exact": 1.1},
-        shrink=True,
     )
 
     def tokens(model: str) -> int:
         return int(scaler.scale(50_000, model=model).adjusted.input_tokens)
 
     assert tokens("other") == 78_125
-    assert tokens("vendor/small") == 312_500
-    assert tokens("unknown") == 50_000
-    assert tokens("learned") == 75_000
-    assert tokens("half") == 25_000
+    assert tokens("vendor/learned") == tokens("learned") == 75_000
+    assert tokens("half") == 50_000
     assert tokens("exact") == 55_000
-    assert scaler.scale(9, model="small").real_window_tokens == 32_000
 
 
 def test_a_factor_is_learned_from_recorded_calls() -> None:
@@ -136,18 +127,11 @@ def test_piecewise_tells_the_truth_until_the_window_fills() -> None:
     assert f'"output_tokens":{scaled.output_tokens}}}'.encode() in out
 
 
-def test_piecewise_shrinks_too() -> None:
-    scaler = tokenctx.ContextWindowScaler(1_000_000, strategy="piecewise", shrink=True)
-    told = [scaler.scale(real).adjusted.input_tokens for real in (100_000, 550_000, 1_000_000)]
-    assert told == [100_000, 150_000, 200_000]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"assumed_window": 0}, "assumed window is 0 tokens; it must be at least 1"),
         ({"strategy": "other"}, "strategy is 'other'; it must be one of fixed, piecewise"),
-        ({"true_share": 1}, "true_share is 1; it must be 0 to less than 1"),
         ({"factors": {"m": 0}}, "factor is 0; it must be above 0 and below"),
         ({"rounding": "up"}, 'rounding is "up"; it must be one of floor, nearest, ceil'),
     ],

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenctx
-from tokenctx import SessionUsage, Usage, normalize_usage
+from tokenctx import normalize_usage
+from tokenctx.usage import SessionUsage, Usage
 
 SHAPES = json.loads((Path(__file__).parents[1] / "data" / "usage" / "shapes.json").read_bytes())
 CASES = {case["name"]: case for case in SHAPES["cases"]}
@@ -256,7 +257,7 @@ def test_what_is_partial_or_scaled_is_never_recorded() -> None:
 
 
 def test_names_are_loaded_when_they_are_used() -> None:
-    assert tokenctx.Usage.__module__ == "tokenctx"
+    assert tokenctx.usage.Usage.__module__ == "tokenctx.usage"
     assert "normalize_usage" in dir(tokenctx)
     with pytest.raises(AttributeError, match="no attribute 'missing'"):
-        tokenctx.missing  # noqa: B018
+        vars(tokenctx)["__getattr__"]("missing")

@@ -14,6 +14,15 @@ from tokenctx._cli.context import context_command
 from tokenctx._cli.count import EXAMPLES, UNREADABLE, count_command
 from tokenctx._cli.data import data_command
 from tokenctx._cli.eval import eval_command
+from tokenctx._cli.evaluation.recordings import (
+    Conversation,
+    Json,
+    Recording,
+    RecordingError,
+    read_recording,
+)
+from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn, replay
+from tokenctx._cli.evaluation.steps import AFTER_TOTAL, StepReport
 from tokenctx._cli.fit import fit_command, recordings_command
 from tokenctx._cli.help_texts import examples
 from tokenctx._cli.profiles import profiles_command
@@ -34,15 +43,6 @@ from tokenctx._cli.tables import (
     total_line,
     turn_table,
 )
-from tokenctx._cli.evaluation.recordings import (
-    Conversation,
-    Json,
-    Recording,
-    RecordingError,
-    read_recording,
-)
-from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn, replay
-from tokenctx._cli.evaluation.steps import AFTER_TOTAL, StepReport
 from tokenctx.data.tables import table_path
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ NO_RECORDING = (
     *UNREADABLE,
     *(RecordingError, AttributeError, KeyError, RecursionError, TypeError, ValueError),
 )
-"""What a file can do that has the right fields with the wrong things in them."""
+"""The errors of a file that has the right fields with the wrong values in them."""
 
 
 app = application()
@@ -63,7 +63,7 @@ app.command(
     "context",
     epilog=examples(
         "context request.json",
-        "context session.jsonl --preset claude-code --html page.html",
+        "context session.jsonl --preset claude-code",
         "context request.json --watch",
     ),
 )(context_command)

@@ -12,35 +12,34 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
-from tokenctx._cli.context_page import page
 from tokenctx._cli.context_picture import Plans
 from tokenctx._cli.context_view import screen, view
+from tokenctx._cli.evaluation.recordings import RecordingError, recording_in
 from tokenctx._cli.help_texts import DIALECT, PROVIDER
 from tokenctx._cli.inputs import STANDARD_INPUT, is_request, priced, read_input
 from tokenctx._cli.money import cache_line, cost_lines, expected
 from tokenctx._cli.screen import complain, print_line
-from tokenctx.context.limits import model_limits
-from tokenctx.context.thresholds import PresetName
-from tokenctx.context.window import ContextWindow
 from tokenctx._results.errors import Error
-from tokenctx._cli.evaluation.recordings import RecordingError, recording_in
 from tokenctx._results.estimates import (
     Dialect,  # typer reads annotations at run time
     ModelLimits,
 )
+from tokenctx.context.limits import model_limits
+from tokenctx.context.thresholds import PresetName
+from tokenctx.context.window import ContextWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tokenctx.context.usage import ContextUsage
     from tokenctx._cli.evaluation.recordings import Turn
     from tokenctx._results.estimates import Estimate
+    from tokenctx.context.usage import ContextUsage
 
 UNREADABLE: Final = (Error, OSError, EOFError, zlib.error, RecordingError)
 PRESET: Final = f"Compact as this agent does: {', '.join(get_args(PresetName))}."
 MESSAGES: Final = "`messages`, `contents` or `input`"
 FAULTY: Final = (*UNREADABLE, AttributeError, KeyError, TypeError, ValueError)
-"""What a file can do that has the right fields with the wrong things in them."""
+"""The errors of a file that has the right fields with the wrong values in them."""
 PERIOD_SECONDS: Final = 0.5
 """How often a file is looked at that is watched."""
 
@@ -60,7 +59,6 @@ def context_command(
     limits: Annotated[Path | None, typer.Option(help="A JSON file of limits by model.")] = None,
     dialect: Annotated[Dialect | None, typer.Option(metavar="NAME", help=DIALECT)] = None,
     provider: Annotated[str | None, typer.Option(help=PROVIDER)] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Again whenever the file changes.")
@@ -88,11 +86,11 @@ def context_command(
         raise typer.BadParameter(str(error)) from None
     names = {"model": model, "dialect": dialect, "provider": provider}
     if not watch:
-        if not _is_shown(file, made, names, html, as_json=as_json):
+        if not _is_shown(file, made, names, as_json=as_json):
             raise typer.Exit(1)
         return
     for is_first in _changes(file):
-        _is_shown(file, made, names, html, as_json=as_json, clears=not is_first)
+        _is_shown(file, made, names, as_json=as_json, clears=not is_first)
 
 
 def _limits(window: int, model: str | None) -> ModelLimits:
@@ -115,12 +113,11 @@ def _is_shown(
     file: str,
     made: Callable[[], ContextWindow],
     names: dict[str, Any],
-    html: Path | None,
     *,
     as_json: bool,
     clears: bool = False,
 ) -> bool:
-    """Whether the file could be shown; if not, the reason is on standard error.
+    """True if the file could be shown; if not, the reason is on standard error.
 
     What the screen has is cleared for a new picture only, so the last good one stays.
     """
@@ -128,8 +125,6 @@ def _is_shown(
         window = made()
         usage, plans, call = measured(file, window, names)
         cost = priced(call, names["provider"])
-        if html is not None:
-            html.write_text(page(usage, plans, Path(file).name), "utf-8")
     except BrokenPipeError:
         raise
     except FAULTY as error:
@@ -141,7 +136,7 @@ def _is_shown(
         told = {"cost": cost, "cache": call.cache}
         money = {name: None if it is None else it.as_dict() for name, it in told.items()}
         print_line(json.dumps({**usage.as_json(), "plans": asdict(plans), **money}))
-    elif html is None:
+    else:
         console = screen()
         lines = [cache_line(call.cache), *cost_lines(cost)]
         console.print(view(usage, plans, console, lines))

@@ -1,4 +1,4 @@
-"""What a picture of a context window is made of: segments and words, for terminal and page."""
+"""The segments and words of a picture of a context window."""
 
 from __future__ import annotations
 
@@ -19,12 +19,6 @@ MARKS: Final = {
     "messages": "m", "free": ".", "buffer": "-", "reserve": "=",
 }  # fmt: skip
 """Letters for those who see no colours."""
-COLOURS: Final = {
-    "system": "#7c6fd6", "tools": "#3f8fd2", "memory": "#d98b3a", "skills": "#c9b03c",
-    "framing": "#8a8f98", "user": "#3fa66b", "assistant": "#2f7f8f", "tool_results": "#c2556e",
-    "files": "#b565b5", "reasoning": "#8a6d4f", "messages": "#3fa66b",
-    "free": "#c9ccd1", "buffer": "#9aa0a8", "reserve": "#6b7078",
-}  # fmt: skip
 TERMINAL: Final = {
     "system": "blue", "tools": "cyan", "memory": "yellow", "skills": "bright_yellow",
     "framing": "white", "user": "green", "assistant": "bright_cyan", "tool_results": "red",
@@ -32,7 +26,7 @@ TERMINAL: Final = {
     "free": "bright_black", "buffer": "bright_black", "reserve": "bright_black",
 }  # fmt: skip
 SHADES: Final = {"free": "░", "buffer": "▒", "reserve": "▓"}
-"""What a terminal with colours draws in place of a full block."""
+"""The shades that a terminal with colours draws in place of a full block."""
 DECISIONS: Final[dict[Decision, str]] = {
     "continue": "Go on: below the threshold.",
     "begin_in_background": "Begin to compact beside the work.",
@@ -58,7 +52,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """What compaction could do now."""
+    """The plans that a compaction could follow now."""
 
     prune: PrunePlan
     retention: RetentionPlan

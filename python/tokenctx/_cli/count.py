@@ -12,12 +12,12 @@ from tokenctx._cli.help_texts import DIALECT, ENCODING, PROVIDER, examples
 from tokenctx._cli.inputs import BadLine, Count, Kind, Options, counts, read_input
 from tokenctx._cli.screen import complain, console, many_lines, progress
 from tokenctx._core import _json_compact
-from tokenctx._results.errors import Error
 from tokenctx._estimate.estimator import Method  # noqa: TC001  # typer reads annotations
+from tokenctx._results.errors import Error
 from tokenctx._results.estimates import Dialect, EncodingName  # noqa: TC001
 
 UNREADABLE: Final = (Error, OSError, EOFError, zlib.error)
-"""What a file can do to us; BadGzipFile is an OSError."""
+"""The errors of reading a file; BadGzipFile is an OSError."""
 EXAMPLES: Final = examples(
     "count prompt.txt",
     "count --model claude-sonnet-4-5 request.json",
@@ -63,7 +63,7 @@ def count_command(
 
 
 def _is_counted(name: str, options: Options, *, messages: bool, as_json: bool) -> bool:
-    """Whether the whole file was counted; if not, the reason is on standard error."""
+    """True if the whole file was counted; if not, the reason is on standard error."""
     try:
         return _count_file(name, options, with_messages=messages, as_json=as_json)
     except BrokenPipeError:

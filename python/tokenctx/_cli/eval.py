@@ -12,10 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from tokenctx._cli.eval_tables import document, left_out, show, skipped_lines
-from tokenctx._cli.money import forecast_grid
-from tokenctx._cli.screen import complain, console, print_document, print_line, progress
-from tokenctx._core import Encoding, __version__
-from tokenctx._results.errors import Error
 from tokenctx._cli.evaluation.evaluation import (
     ROWS,
     Evaluation,
@@ -30,6 +26,10 @@ from tokenctx._cli.evaluation.misses import misses
 from tokenctx._cli.evaluation.peers import PEERS, MissingPeerError, Peer
 from tokenctx._cli.evaluation.recordings import RecordingError, read_recording
 from tokenctx._cli.evaluation.strata import Stratum  # noqa: TC001  # typer reads annotations at run time
+from tokenctx._cli.money import forecast_grid
+from tokenctx._cli.screen import complain, console, print_document, print_line, progress
+from tokenctx._core import Encoding, __version__
+from tokenctx._results.errors import Error
 
 if TYPE_CHECKING:
     from tokenctx._cli.evaluation.misses import Miss

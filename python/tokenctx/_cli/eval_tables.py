@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from rich import box
 from rich.table import Table
 
-from tokenctx._cli.screen import console, text, visible
-from tokenctx._core import __version__
 from tokenctx._cli.evaluation.held_out import figures
 from tokenctx._cli.evaluation.strata import DELTA
+from tokenctx._cli.screen import console, text, visible
+from tokenctx._core import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -123,7 +123,7 @@ def _notes(evaluation: Evaluation, least: int) -> Iterator[str]:
 
 
 def skipped_lines(evaluation: Evaluation) -> Iterator[str]:
-    """What was left out, by reason, with numbers of lines."""
+    """The lines that were left out, by reason, with their numbers."""
     for reason, lines in evaluation.skipped.items():
         shown = ", ".join(map(str, lines[:LINES_SHOWN]))
         more = ", ..." * (len(lines) > LINES_SHOWN)

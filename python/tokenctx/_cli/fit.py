@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from tokenctx._cli.eval_tables import Grid
-from tokenctx._cli.screen import complain, console, print_line, progress, remark, text
 from tokenctx._cli.evaluation.logs import LogReader
 from tokenctx._cli.evaluation.own_profile import read_logs
 from tokenctx._cli.evaluation.recordings import RecordingError
+from tokenctx._cli.screen import complain, console, print_line, progress, remark, text
 
 if TYPE_CHECKING:
     from collections import Counter

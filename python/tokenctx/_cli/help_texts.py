@@ -1,4 +1,4 @@
-"""What `--help` says of options that several commands have, and its examples."""
+"""The text of `--help` for options that several commands have, and its examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tokenctx count` is given: text, a request, or lines of requests, and their counts."""
+"""The inputs of `tokenctx count`: text, a request, or lines of requests, and their counts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._core import count_tokens
-from tokenctx._results.errors import Error, RequestError
 from tokenctx._estimate.estimator import HybridTokenEstimator
+from tokenctx._results.errors import Error, RequestError
 from tokenctx.data.tables import read_json
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Options:
         return HybridTokenEstimator(method=self.method or "profile", caching=self.with_cost)
 
     def kind_of(self, name: str, content: bytes) -> tuple[Kind, str]:
-        """What was asked for, else what it is; a vocabulary alone asks for text."""
+        """The kind that was asked for, else that of the input; a vocabulary alone asks for text."""
         kind = self.kind or ("text" if self.encoding else None)
         return (kind, "") if kind else kind_of(name, content)
 
@@ -122,7 +122,7 @@ def read_input(name: str) -> bytes:
 
 
 def kind_of(name: str, content: bytes) -> tuple[Kind, str]:
-    """What a file is, by its name and content, and what of that should be said.
+    """The kind of a file, by its name and content, and a note if one is due.
 
     Raises InputError where one kind was meant and the content is another: JSON that is cut, a text
     that is no UTF-8.
@@ -145,7 +145,7 @@ def kind_of(name: str, content: bytes) -> tuple[Kind, str]:
 
 
 def is_request(content: bytes) -> bool:
-    """Whether `content` is a request, or a list of messages."""
+    """True if `content` is a request, or a list of messages."""
     return _is_request(read_json(content)[0])
 
 
@@ -281,7 +281,7 @@ def _message(text: str, options: Options) -> Count:
 
 
 def priced(estimate: Estimate, provider: str | None) -> Cost | None:
-    """What a call costs; None if nobody knows."""
+    """The cost of a call; None if its prices are unknown."""
     if not estimate.model:
         return None
     from tokenctx.money.prices import default_prices  # which a count alone does not need

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 INSTALL = 'tokenctx: the command needs typer and rich; install them: pip install "tokenctx[cli]"'
 
 GARBAGE_OBJECTS: Final = 100_000
-"""What is imported stays: to look for garbage in it was a twentieth of the start."""
+"""All that is imported stays: to look for garbage in it was a twentieth of the start."""
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tokenctx._cli.eval_tables import Grid
-from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._cli.evaluation.replay import quantile
+from tokenctx._estimate.estimator import HybridTokenEstimator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ def expected(body: object, before: Iterable[Turn], names: dict[str, Any]) -> Est
 
 
 def cost_lines(cost: Cost | None) -> Iterator[str]:
-    """What a call costs, in a line; a second one near a tier of higher prices."""
+    """The cost of a call, in a line; a second one near a tier of higher prices."""
     if cost is None:
         yield "unknown: nobody here knows prices of this model"
         return
@@ -54,7 +54,7 @@ def cost_lines(cost: Cost | None) -> Iterator[str]:
 
 
 def cache_line(cache: CacheForecast | None) -> str:
-    """What will be read and written, in a line."""
+    """The forecast of the cache, in a line."""
     if cache is None:
         return "unknown"
     parts = f"{cache.read_tokens:,} read, {cache.write_tokens:,} written"

@@ -1,4 +1,4 @@
-"""What the command shows: counts, turns, figures by provider."""
+"""The tables of the command: counts, turns, figures by provider."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Final
 from rich import box
 from rich.table import Table
 
-from tokenctx._cli.money import cache_line, cost_lines
-from tokenctx._cli.screen import text
 from tokenctx._cli.evaluation.replay import REASONS, quantile
 from tokenctx._cli.evaluation.steps import WAYS
+from tokenctx._cli.money import cache_line, cost_lines
+from tokenctx._cli.screen import text
+from tokenctx.data.tables import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console
 
-    from tokenctx._cli.inputs import Count
     from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn
     from tokenctx._cli.evaluation.steps import Steps
+    from tokenctx._cli.inputs import Count
 
 SOURCE_STYLES: Final = {"exact": "green", "delta": "cyan", "estimated": "yellow"}
 TURN_COLUMNS: Final = (
@@ -29,55 +30,16 @@ FIGURE_COLUMNS: Final = (
     "turns", "exact", "delta", "estimated",
     "delta\nmed %", "\np90 %", "recount\nmed %", "\np90 %", "delta\nµs", "recount\nµs",
 )  # fmt: skip
-WORDS: Final = {
-    "builtin_tool": "a tool that the provider defines: its definition is not in the request",
-    "byte_order_mark": "a byte order mark before the body",
-    "changed_context": "system prompt or tools differ from those of the recorded call",
-    "changed_provider": "the provider has lately begun to bill otherwise",
-    "changed_options": "options differ from those of the recorded call",
-    "cleared_thinking": "thinking that the provider is asked to clear is not counted",
-    "cleared_tool_uses": "tool results that the provider is asked to clear are not counted",
-    "dialect_guessed": "another dialect is as likely: --dialect settles it",
-    "duplicate_key": "an object has a key twice: the last one counts",
-    "edited_history": "an edited copy of a recorded conversation: counted from its bill",
-    "ignored_provider": "nothing is known of the provider that was named: the model decides",
-    "unknown_run": "a long stretch without a place to cut was estimated from samples of it",
-    "failed_vocabulary": "the vocabulary for this model has failed: that of its profile counts",
-    "flat_audio": "audio counted with a flat number",
-    "flat_file": "a file counted with a flat number",
-    "flat_video": "a video counted with a flat number",
-    "invalid_utf8": "bytes that are no UTF-8",
-    "kept_thinking": "thinking that the provider is asked to keep: only the upper bound has it",
-    "learned_correction": "corrected by what recorded calls of this model were billed",
-    "legacy_function_call": "functions of the old form, whose framing is not known of this API",
-    "lone_surrogate": "half of a surrogate pair",
-    "malformed_base64": "media that are not valid base64",
-    "non_finite_number": "a number that JSON does not have",
-    "other_model_bill": "counted from what another model was billed for the conversation so far",
-    "opaque_reasoning": "encrypted reasoning, counted by its length",
-    "remote_audio": "audio behind a URL: its length is unknown",
-    "remote_file": "a file behind a URL or an id: its size is unknown",
-    "remote_image": "an image behind a URL: its size is unknown",
-    "remote_video": "a video behind a URL: its length is unknown",
-    "server_compaction": "the provider is asked to compact a request of this length",
-    "server_state": "content that only the provider has (previous response, cache, container)",
-    "server_truncation": "the provider drops what is beyond the window",
-    "unknown_context_edit": "an edit that the provider is asked for, and that is not known here",
-    "unknown_message": "a message of unknown shape, counted as JSON",
-    "unknown_model": "no profile of this model: counted with the fallback",
-    "unknown_part": "content of unknown type, counted as JSON",
-    "unknown_personality": "a personality: what it adds is not public",
-    "unknown_request": "no messages were found in this request",
-    "unknown_role": "a role that the dialect does not have",
-    "unreadable_image": "an image without a readable header",
-    "unreadable_pdf": "a PDF with more streams or pages than are read",
-    "unreadable_value": "a value that is no JSON, counted as null",
+WORDS: Final[dict[str, str]] = {
+    row["name"]: row["brief"]
+    for section in read_table("assumptions")["sections"]
+    for row in section["rows"]
 }
 """Assumptions, in words."""
 
 
 def words(assumption: str) -> str:
-    """An assumption as a sentence; its name where we have none."""
+    """An assumption as a sentence; its name where the table lacks it."""
     return WORDS.get(assumption, assumption.replace("_", " "))
 
 
@@ -227,7 +189,7 @@ def reply_line(figures: Figures) -> str:
 
 
 def reason_lines(figures: Figures) -> list[str]:
-    """What was recognised of the turns that had to be, and why the others were counted in full."""
+    """The turns that were recognised of those that had to be, and why the others were not."""
     extending, differing = figures.relations["extends"], figures.relations["messages"]
     lines = [reply_line(figures)] if figures.reply_errors else []
     lines += [f"extends a recorded call: {figures.known('extends'):,} of {extending:,} known"]

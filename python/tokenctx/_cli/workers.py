@@ -34,7 +34,7 @@ SOCKET_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What every worker is given.
+    """The task of every worker.
 
     Attributes:
         folder: Where workers tell each other their numbers; None for a single one.
@@ -167,7 +167,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _told(path: Path) -> tuple[dict[str, Any], bool]:
-    """What another worker has told, and whether it lives; nothing if it cannot be read."""
+    """The answer of another worker, and whether it lives; nothing if it cannot be read."""
     try:
         age = time.time() - path.stat().st_mtime
         values: dict[str, Any] = json.loads(path.read_bytes())

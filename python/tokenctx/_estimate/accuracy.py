@@ -13,9 +13,9 @@ from tokenctx._results.result import Result
 from tokenctx.usage.callbacks import Callback
 
 if TYPE_CHECKING:
-    from tokenctx._core import DriftRow
     from collections.abc import Callable, Iterable
 
+    from tokenctx._core import DriftRow
     from tokenctx._results.estimates import Estimate, Reason, ReplyReason, Source
     from tokenctx.usage.normal import Usage
 
@@ -102,7 +102,7 @@ class AccuracyEvent(Result):
 
     @property
     def is_warning(self) -> bool:
-        """Whether it was off by more than 20 %."""
+        """True if it was off by more than 20 %."""
         return abs(self.error_percent) > WARNING_PERCENT
 
 
@@ -172,13 +172,13 @@ class _Recent:
 
 
 class AccuracyLog:
-    """What an estimator keeps of its errors: numbers by profile, no text. Safe between threads."""
+    """The errors of an estimator: numbers by profile, no text. Safe between threads."""
 
     def __init__(self, hook: Callable[[AccuracyEvent], None] | None) -> None:
         self._hook = None if hook is None else Callback("on_accuracy", hook)
         self._profiles: dict[str, _Recent] = {}
 
-    def note(self, event: AccuracyEvent) -> bool:
+    def add(self, event: AccuracyEvent) -> bool:
         """Count `event` in, then call the hook; whether that did not raise."""
         self._of(event.profile).calls.append((event.estimated_tokens, event.billed_tokens))
         if event.drift is not None:

@@ -7,11 +7,11 @@ from typing import Final
 
 MIN_SECRET_BYTES: Final = 16
 LARGE_BYTES: Final = 1 << 16
-"""What is counted in a thread where a loop runs: a millisecond or two, the first time."""
+"""From this many bytes on a body is counted in a thread where a loop runs: a millisecond or two."""
 LARGE_KNOWN_BYTES: Final = 1 << 20
-"""What is read in half a millisecond, if all but `LARGE_BYTES` of it is known."""
+"""Bytes that are read in half a millisecond, if all but `LARGE_BYTES` of it is known."""
 MESSAGE_BYTES: Final = 256
-"""What reading a message or a part takes beside its text, in bytes of text."""
+"""The time to read a message or a part beside its text, in bytes of text."""
 
 
 def require_common(secret: bytes | None) -> None:
@@ -81,7 +81,7 @@ def require_store(store: object) -> None:
 
 
 def is_large(value: object) -> bool:
-    """Whether reading `value` may take longer than a loop should be held: some milliseconds.
+    """True if reading `value` may take longer than a loop should be held: some milliseconds.
 
     Of objects only messages are looked at, and no more of them than it takes to tell.
     """

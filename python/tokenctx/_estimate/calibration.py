@@ -17,7 +17,7 @@ SMOOTHING: Final = 0.3
 
 @dataclass(slots=True)
 class Calibration:
-    """What `calibrate` has learned: the factor, and tokens and messages of the last call."""
+    """The state of `calibrate`: the factor, and tokens and messages of the last call."""
 
     factor: float = 1.0
     last_call: tuple[int, int] = (0, 0)
@@ -32,7 +32,7 @@ class Calibration:
         return self.factor
 
     def is_extended(self, estimate: Estimate) -> bool:
-        """Whether `estimate` is taken to be of an extension of the last call."""
+        """True if `estimate` is taken to be of an extension of the last call."""
         known_count = self.last_call[1]
         return estimate.source == "estimated" and 0 < known_count < estimate.new_message_count
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import os
 
 TABLES: Final = ("profiles", "bounds", "limits", "prices")
-"""What a bundle may hold."""
+"""The tables that a bundle may hold."""
 DAYS: Final = {"profiles": "updated", "bounds": "date", "limits": "updated", "prices": "updated"}
 ROWS: Final = {"profiles": "profiles", "bounds": "whole", "limits": "models", "prices": "models"}
 FORMAT: Final = 1
@@ -54,7 +54,7 @@ class TableInfo:
 
     @property
     def is_stale(self) -> bool:
-        """Whether that is more than 90 days ago."""
+        """True if that is more than 90 days ago."""
         return self.age_days > STALE_DAYS
 
 

@@ -31,15 +31,15 @@ from tokenctx._results.result import maker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenctx.money.cache.advice import CacheFinding
     from tokenctx._core import CachePoints, CountedLines, PartCounts
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
     from tokenctx._results.estimates import Dialect, Reason, RequestCount, TextCounter
-    from tokenctx.usage.normal import Usage
+    from tokenctx.money.cache.advice import CacheFinding
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
+    from tokenctx.usage.normal import Usage
 
 T = TypeVar("T")
 Method = Literal["profile", "universal", "characters"]
@@ -261,7 +261,7 @@ class HybridTokenEstimator:
         provider: str | None = None,
         tenant: str | bytes | None = None,
     ) -> bool:
-        """Whether the billed tokens of `body` are known from now on; see `record_event`."""
+        """True if the billed tokens of `body` are known from now on; see `record_event`."""
         call = self._call(model, dialect, provider, tenant)
         event, entries = self._recorded(body, usage, reply, call, tenant)
         if entries:
@@ -355,7 +355,7 @@ class HybridTokenEstimator:
             reason,
             None if drift is None else Drift.of(drift),
         )
-        if not self.accuracy_log.note(event):
+        if not self.accuracy_log.add(event):
             self._engine.note("failed_callbacks")
             if self.metrics is not None:
                 self.metrics.count_failure("on_accuracy")
@@ -405,7 +405,7 @@ class HybridTokenEstimator:
         return event
 
     def flush(self, timeout_seconds: float = 1.0) -> bool:
-        """Whether all that was recorded is in the shared store now; waits for it, on shutdown.
+        """True if all that was recorded is in the shared store now; waits for it, on shutdown.
 
         True without one. False if time has run out, and always as long as something waits for an
         asynchronous client: use `aflush`.
@@ -447,7 +447,7 @@ class HybridTokenEstimator:
         return self._answer(estimate, began)
 
     def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
-        """Whether the billed input tokens of a list of messages are known from now on (RFC 029)."""
+        """True if the billed input tokens of a list of messages are known from now on (RFC 029)."""
         return self.record({"messages": messages}, actual_tokens, model=model_name(model))
 
     def estimate_message(self, message: object, model: object) -> int:
@@ -479,7 +479,7 @@ class HybridTokenEstimator:
         provider: str | None = None,
         tenant: str | bytes | None = None,
     ) -> tuple[RequestCount, Estimate]:
-        """What `count_request` and `estimate` say of `body`, read once where that can be.
+        """The answers of `count_request` and `estimate`; `body` is read once if it can be.
 
         With a shared store or with `caching` it is read twice. Raises as `estimate`.
         """
@@ -501,7 +501,7 @@ class HybridTokenEstimator:
         tenant: str | bytes | None,
         **wanted: Any,
     ) -> tuple[RequestCount, Estimate, PartCounts]:
-        """What `count_and_estimate` says of `body`, and its parts as the core has counted them."""
+        """The answers of `count_and_estimate`, and the parts of `body` as the core counts them."""
         names: dict[str, Any] = {"model": model, "dialect": dialect, "provider": provider}
         call = self._call(tenant=tenant, **names)
         wanted["wants_estimate"] = self._shared is None and self._cache is None
@@ -536,7 +536,7 @@ class HybridTokenEstimator:
         dialect: Dialect | None = None,
         provider: str | None = None,
     ) -> tuple[CacheFinding, ...]:
-        """What can be done so that more of `body` is read from the provider's cache.
+        """Findings: what to do so that more of `body` is read from the provider's cache.
 
         `previous` is the body of the call before, if you have it: then the first place in which
         they differ is named, with the byte, and no text. Counts the whole of `body`; raises as
@@ -571,7 +571,7 @@ class HybridTokenEstimator:
         return self._calibration.update(actual_input_tokens, message_count, estimated_tokens)
 
     def stats(self) -> dict[str, int]:
-        """What was asked so far and what is kept.
+        """Numbers of all questions so far, and of all that is kept.
 
         `exact`, `delta` and `estimated` are answers by source, `resumed` those among them that read
         only the new part of a body, `recorded` recorded calls. Kept now are `known_prefixes`,
@@ -611,7 +611,7 @@ class HybridTokenEstimator:
         return count
 
     def learned(self) -> dict[str, Any]:
-        """What was learned from recorded calls, by model: numbers and model names only, as JSON."""
+        """The corrections learned from recorded calls, by model: numbers and names, as JSON."""
         return {"version": LEARNED_VERSION, "models": dict(self._engine.learned())}
 
     def learn(self, learned: Mapping[str, Any]) -> None:
@@ -667,7 +667,7 @@ class HybridTokenEstimator:
             raise
 
     def _is_large(self, body: object, call: CallContext) -> bool:
-        """Whether reading `body` may take longer than a loop should be held."""
+        """True if reading `body` may take longer than a loop should be held."""
         if not isinstance(body, bytes) or not LARGE_BYTES <= len(body) < LARGE_KNOWN_BYTES:
             return is_large(body)
         new_byte_count: int = self._engine.new_byte_count(body, call)
@@ -730,13 +730,13 @@ class HybridTokenEstimator:
         ]
 
     def _insert(self, call: CallContext, digest: bytes, sealed: bytes) -> bool:
-        """True if `sealed` is the total of `digest`, which is known from now on."""
+        """Takes over a sealed total; True if it is that of `digest`, which is known from now on."""
         now = self._clock(), int(time.time())
         is_taken: bool = self._engine.insert(digest, sealed, call, *now)
         return is_taken
 
     def _insert_cached(self, digest: bytes, sealed: bytes) -> bool:
-        """Whether `sealed` says that a provider has cached the prefix `digest`."""
+        """True if `sealed` says that a provider has cached the prefix `digest`."""
         from tokenctx.money.cache.forecast import Cached
 
         knowledge: Any = self._cache
@@ -752,7 +752,7 @@ class HybridTokenEstimator:
 
 @functools.cache
 def _answers() -> tuple[Any, ...]:
-    """What a record takes beside the engine, imported when there is one."""
+    """The functions that a record needs beside the engine, imported at the first one."""
     from tokenctx._estimate.accuracy import AccuracyEvent, Drift, NotRecorded
     from tokenctx.usage.answers import answered
 

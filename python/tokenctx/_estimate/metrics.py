@@ -215,7 +215,7 @@ def _recorded(event: AccuracyEvent, provider: str | None, seconds: float) -> Ite
 
 
 def _billed(usage: Usage, answers: tuple[str, str]) -> Iterable[Measured]:
-    """What was billed, by the GenAI conventions."""
+    """The billed tokens, by the GenAI conventions."""
     by = ("chat", _genai_provider(*answers))
     numbers = {
         "input_tokens": usage.input_tokens,

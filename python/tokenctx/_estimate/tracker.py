@@ -62,7 +62,7 @@ class ConversationStateTracker:
         return state
 
     def lookup(self, messages: object, model_family: str) -> ConversationLookupResult:
-        """What is known of `messages` within `model_family`: all, a prefix, or nothing.
+        """The known part of `messages` within `model_family`: all, a prefix, or nothing.
 
         The deepest known prefix counts. A repeated message is a new message; a changed first
         message makes another conversation. Raises RequestError if `messages` is text that is not

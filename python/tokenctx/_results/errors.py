@@ -1,4 +1,4 @@
-"""What tokenctx raises.
+"""The exceptions of tokenctx.
 
 None of these holds text of a request, so they may be logged as they are.
 """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import Final, Literal, Protocol
 
+from tokenctx._results.pricing import default_prices
 from tokenctx._results.result import CacheForecast, Cost, LookedUp, Result
 
 MAX_TOKENS: Final = 2**40
-"""What a larger number is cut to: no call has so many tokens, and sums of it stay in 64 bits."""
+"""Larger numbers are cut to this one: no call has as many tokens, and sums stay in 64 bits."""
 
 Reason = Literal[
     "no_usage",
@@ -58,7 +58,7 @@ _CHARACTERS_CONFIDENCE: Final[dict[Source, float]] = {"exact": 1.0, "delta": 0.8
 
 @dataclass(frozen=True, slots=True)
 class ModelLimits(Result):
-    """What a model takes and gives, in tokens. None is unknown, and so is a window of 0.
+    """The limits of a model, in tokens. None is unknown, and so is a window of 0.
 
     Attributes:
         window_tokens: Input and output together.
@@ -107,7 +107,7 @@ class Estimate(Result):
             prefix of it or a conversation that it is an edit of (`edited_history` and
             `changed_context` among the assumptions say so), `estimated` if nothing of it is known.
         known_tokens: Tokens that the provider has billed for the known prefix, or for the known
-            conversation less the count of what left.
+            conversation minus the counted tokens of removed messages.
         estimated_tokens: Tokens counted here.
         new_message_count: Messages counted here.
         quality: How the counted part was counted: `exact` (the provider's own vocabulary and
@@ -150,7 +150,7 @@ class Estimate(Result):
     def fits(
         self, output_tokens: int | None = None, *, by: Literal["tokens", "high"] = "tokens"
     ) -> bool | None:
-        """Whether input and wanted output fit the window, and the input the most input.
+        """True if input and wanted output fit the window, and the input the most input.
 
         None if no window is known, which is no yes. `output_tokens` is what you want; by default
         what the body asks for, and nothing if it does not say. The input is `tokens`; `by="high"`
@@ -165,17 +165,14 @@ class Estimate(Result):
 
     @LookedUp
     def cost(self) -> Cost | None:
-        """What the call will cost by the prices that are installed; None if nobody knows them.
+        """The cost of the call by the prices that are installed; None if they lack the model.
 
         The output is the most that the request asks for; `Prices.cost` takes another, other prices,
         or who answers, where the model's name does not say it.
         """
         if not self.model:
             return None
-        # By name, since results know nothing of what makes them: prices are loaded when asked for.
-        prices = import_module("tokenctx.money.prices")
-        cost: Cost | None = prices.default_prices().cost(self)
-        return cost
+        return default_prices().cost(self)
 
     @property
     def method(self) -> Literal["actual", "hybrid", "estimated"]:
@@ -239,7 +236,7 @@ class KnownConversationState(Result):
 
 @dataclass(frozen=True, slots=True)
 class ConversationLookupResult(Result):
-    """What is known of a conversation (RFC 029).
+    """The known part of a conversation (RFC 029).
 
     Attributes:
         type: `exact` if all of it is known, `prefix` if its first messages are, `none`.
@@ -262,7 +259,7 @@ class TextCounter(Protocol):
 
     @property
     def name(self) -> str:
-        """What results name it by."""
+        """The name that results have for it."""
         ...
 
     def count(self, text: str, /) -> int:

@@ -1,4 +1,4 @@
-"""What all results have in common, and what is told of the cache and the money of a call."""
+"""The base of all results, and the results about the cache and the money of a call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CacheReason = Literal[
 
 
 class Result:
-    """What a call answers: fields, and values that are computed from them."""
+    """A result: fields, and values that are computed from them."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class Result:
 
 @cache
 def maker(kind: Any) -> Any:
-    """What makes a frozen result of `kind` from its fields, four times as fast as the class.
+    """A function that makes a frozen `kind` from its fields, four times as fast as the class.
 
     A frozen class sets each field by a call. A class with the same slots that is not frozen does
     so here; what it has made becomes one of `kind`, as Python allows where the slots are equal.
@@ -82,7 +82,7 @@ class LookedUp(property):
 
 @dataclass(frozen=True, slots=True)
 class CacheForecast(Result):
-    """What a call will read from the provider's cache and write to it, before it is sent.
+    """The forecast of what a call will read from the provider's cache and write to it.
 
     `read_tokens`, `write_tokens` and `uncached_tokens` are the tokens of the estimate, parted.
 
@@ -115,7 +115,7 @@ class CacheForecast(Result):
 
 @dataclass(frozen=True, slots=True)
 class Cost(Result):
-    """What a call costs, in money of `currency`. None is unknown, never 0.
+    """The cost of a call, in money of `currency`. None is unknown, never 0.
 
     Attributes:
         input: All input: `uncached_input`, `cache_read` and `cache_write` together.

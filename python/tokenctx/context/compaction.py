@@ -1,4 +1,4 @@
-"""What compactions have done, and when another one is of no use."""
+"""The effects of compactions, and when another one is of no use."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Compaction(Result):
 
     @property
     def is_stall(self) -> bool:
-        """Whether it has saved next to nothing, or less than that."""
+        """True if it has saved next to nothing, or less than that."""
         return 100 * self.saved_tokens < STALL_PERCENT * self.before_tokens
 
 
 def is_stalled(compactions: Sequence[Compaction], total_tokens: int) -> bool:
-    """Whether the last compaction was a stall, and the conversation is not much shorter by now."""
+    """True if the last compaction was a stall, and the conversation is not much shorter by now."""
     if not compactions or not compactions[-1].is_stall:
         return False
     return 100 * total_tokens >= (100 - STALL_PERCENT) * compactions[-1].before_tokens

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from tokenctx.context.usage import CalculationBasis
 
 if TYPE_CHECKING:
+    from tokenctx._results.estimates import Estimate
     from tokenctx.context.thresholds import Threshold
     from tokenctx.context.usage import ContextCounts
-    from tokenctx._results.estimates import Estimate
     from tokenctx.usage.normal import Usage
 
 
@@ -20,7 +20,7 @@ OTHER_HISTORY: Final = frozenset(("edited_history", "changed_context"))
 
 @dataclass(slots=True)
 class LastCall:
-    """What was billed last; None where nothing is known.
+    """The last bill; None where nothing is known.
 
     Attributes:
         pending_tokens: What a caller that counts by itself expects of the next call.
@@ -35,7 +35,7 @@ class LastCall:
     threshold: Threshold | None = None
     error: tuple[int, float] | None = None
 
-    def note(self, billed: Usage, expected_tokens: int | None) -> None:
+    def update(self, billed: Usage, expected_tokens: int | None) -> None:
         """Know a call from now on, and how good the estimate before it was, if there was one."""
         if expected_tokens is not None:
             error = expected_tokens - billed.input_tokens

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tokenctx._core import limits_of_model, model_name
-from tokenctx.money.cost import STALE_DAYS
 from tokenctx._estimate.arguments import require_names
 from tokenctx._results.estimates import ModelLimits
 from tokenctx.data.tables import DASHES, read_table
+from tokenctx.money.cost import STALE_DAYS
 
 Overrides = Mapping[str, Any] | str | os.PathLike[str]
 
@@ -39,7 +39,7 @@ def model_limits(model: str, overrides: Overrides | None = None) -> ModelLimits:
 
 
 def own_limits(model: str, rows: Mapping[str, Any]) -> ModelLimits | None:
-    """What `overrides`, once read, say of `model`; None if nothing."""
+    """The limits that `overrides`, once read, have for `model`; None if they have none."""
     own = plain_name(model)
     keys = [key for key in rows if own.startswith(plain_name(key)) or model.startswith(key)]
     return _override(rows[max(keys, key=len)]) if keys else None

@@ -1,4 +1,4 @@
-"""What a provider's error says about a context that was too long."""
+"""The facts in a provider's error about a context that was too long."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ContextOverflow(Result):
 
 
 def parse_overflow(error: object) -> ContextOverflow | None:
-    """What `error` says about a context that was too long; None if it is about something else.
+    """The facts in `error` about a context that was too long; None if it is about something else.
 
     `error` is an exception of any SDK, the body of a response, or its text. A limit on tokens per
     minute is something else. Never raises; nothing of the text is kept.

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from tokenctx._core import count_tokens_batch
+from tokenctx._results.estimates import CountOnlyName, EncodingName
 from tokenctx.context.usage import (
     MESSAGES,
     CategoryName,
@@ -14,13 +16,11 @@ from tokenctx.context.usage import (
     categories,
     scaled,
 )
-from tokenctx._core import count_tokens_batch
-from tokenctx._results.estimates import CountOnlyName, EncodingName
 
 if TYPE_CHECKING:
-    from tokenctx._core import PartCounts, ToolCount
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from tokenctx._core import PartCounts, ToolCount
     from tokenctx._results.estimates import Dialect, RequestCount
 
 ENCODINGS: Final = frozenset((*get_args(EncodingName), *get_args(CountOnlyName)))

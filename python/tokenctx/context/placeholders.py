@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.context.outline import RESULTS, outline
+from tokenctx._core import _outline
+from tokenctx.convert.source import plain
+from tokenctx.data.parts import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Set
 
 PLACEHOLDER: Final = "[Old tool result content cleared]"
-"""What dexto and opencode put in the place of a result, so that models have seen it."""
+"""The text that dexto and opencode put in the place of a result, so that models have seen it."""
+RESULTS: Final = frozenset(name for name, kind in kinds_of("outline").items() if kind == "result")
+"""Types of parts, and fields with parts, that are results of tools."""
 
 
 def cleared(message: Any, parts: Set[int], text: str) -> Any:
@@ -18,27 +22,16 @@ def cleared(message: Any, parts: Set[int], text: str) -> Any:
 
     An SDK object becomes a dict. Everything else of the message stays, call ids above all.
     """
-    read = outline([message])
-    plain, own = read.raw_messages[0], read.messages[0].parts
-    results = [own[at].content for at in parts]
-    for field in ("content", "parts"):
-        content = plain.get(field)
-        if isinstance(content, list) and any(_stands_in(part, results) for part in content):
-            filled = [
-                _with_text(part, text) if _stands_in(part, results) else part for part in content
-            ]
-            return {**plain, field: filled}
-    return _with_text(plain, text)
-
-
-def _stands_in(part: Any, results: list[Any]) -> bool:
-    """Whether `part` is one of `results`, or holds one in the field that names it."""
-    if not isinstance(part, dict):
-        return False
-    inner = (part.get(name) for name in RESULTS)
-    return any(part is result for result in results) or any(
-        value is result for value in inner if value is not None for result in results
-    )
+    whole = plain(message)
+    [(_, rows)] = _outline([whole])
+    places = {place for at in parts if (place := rows[at][3]) is not None}
+    if not places:
+        return _with_text(whole, text)
+    field = "content" if "content" in whole else "parts"
+    filled = [
+        _with_text(part, text) if at in places else part for at, part in enumerate(whole[field])
+    ]
+    return {**whole, field: filled}
 
 
 def _with_text(part: dict[str, Any], text: str) -> dict[str, Any]:

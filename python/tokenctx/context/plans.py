@@ -1,4 +1,4 @@
-"""What to keep, clear or drop of a conversation: frozen plans, and nothing is changed.
+"""Plans of what to keep, clear or drop of a conversation: frozen, and nothing is changed.
 
 Every plan works on the tokens of one `ContextUsage`: no message is counted again. A place between
 two messages is safe to cut at if no call before it has its result behind it, and no reasoning is
@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._results.result import Result
 from tokenctx.context.placeholders import PLACEHOLDER, cleared
 from tokenctx.context.usage import apportioned
-from tokenctx._results.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set

@@ -7,9 +7,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, Final, Literal
 
-from tokenctx.context.limits import plain_name
 from tokenctx._results.estimates import ModelLimits
 from tokenctx._results.result import Result
+from tokenctx.context.limits import plain_name
 from tokenctx.data.tables import read_table
 
 PresetName = Literal[
@@ -37,11 +37,11 @@ class Threshold(Result):
     is_over: Comparison = ">"
 
     def is_reached(self, used_tokens: int) -> bool:
-        """Whether `used_tokens` say that it is time to compact."""
+        """True if `used_tokens` say that it is time to compact."""
         return self._over(used_tokens, self.tokens)
 
     def is_background_reached(self, used_tokens: int) -> bool:
-        """Whether `used_tokens` say that it is time to begin beside the work."""
+        """True if `used_tokens` say that it is time to begin beside the work."""
         return self._over(used_tokens, self.background_tokens)
 
     def _over(self, used_tokens: int, limit: int | None) -> bool:
@@ -59,7 +59,7 @@ def preset(name: str) -> dict[str, Any]:
 
 
 def depends_on_tools(name: str) -> bool:
-    """Whether a preset compacts the later, the more its tools take."""
+    """True if a preset compacts the later, the more its tools take."""
     rule: dict[str, Any] = preset(name)["window"]
     return bool(rule.get("minus_tools"))
 
@@ -110,7 +110,7 @@ def threshold_of(
 
 
 def usable_tokens(limits: ModelLimits, reserve_tokens: int) -> int | None:
-    """What the input may take: the window less the reserve, or the most input; None if unknown."""
+    """The most input: the window less the reserve, or the model's own limit; None if unknown."""
     if not limits.window_tokens:
         return None
     usable = max(0, limits.window_tokens - reserve_tokens)

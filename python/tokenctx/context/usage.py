@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx.context.thresholds import Threshold, usable_tokens
 from tokenctx._core import _apportioned
 from tokenctx._results.result import Result
+from tokenctx.context.thresholds import Threshold, usable_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ Decision = Literal[
 ]
 
 FIXED: Final[tuple[CategoryName, ...]] = ("system", "tools", "memory", "skills", "framing")
-"""What is there whatever is said: compaction cannot make it smaller."""
+"""The parts that are there whatever is said: compaction cannot make it smaller."""
 MESSAGES: Final[tuple[CategoryName, ...]] = (
     "user", "assistant", "tool_results", "files", "reasoning", "messages",
 )  # fmt: skip
@@ -73,7 +73,7 @@ class ContextCategory(Result):
 
 @dataclass(frozen=True, slots=True)
 class ContextCounts(Result):
-    """What is known of a request before the parts are made to add up; all numbers are tokens.
+    """The counts of a request before the parts are made to add up; all numbers are tokens.
 
     Attributes:
         fixed: Counted parts that are no messages, by category.
@@ -96,7 +96,7 @@ class ContextCounts(Result):
 
     @property
     def is_estimated(self) -> bool:
-        """Whether the three numbers of the last call are not all known."""
+        """True if the three numbers of the last call are not all known."""
         return None in (self.last_input_tokens, self.last_output_tokens, self.new_tokens)
 
     @property
@@ -112,7 +112,7 @@ class ContextCounts(Result):
 
 @dataclass(frozen=True, slots=True)
 class CalculationBasis(Result):
-    """What the total is made of.
+    """The parts of the total.
 
     Attributes:
         method: `actuals`: the last call's bill and a count of what is new; `estimated`: a count, of
@@ -164,7 +164,7 @@ class ContextUsage(Result):
 
     @property
     def fixed_tokens(self) -> int:
-        """What no compaction makes smaller: system prompt, tools, memory, skills, framing."""
+        """Tokens that no compaction makes fewer: system prompt, tools, memory, skills, framing."""
         return self._sum(FIXED)
 
     @property
@@ -178,12 +178,12 @@ class ContextUsage(Result):
 
     @property
     def usable_tokens(self) -> int | None:
-        """What the input may take: window less reserve, or the model's most input."""
+        """The most input: window less reserve, or the model's own limit."""
         return usable_tokens(self.limits, self.output_reserve_tokens)
 
     @property
     def free_tokens(self) -> int | None:
-        """What is left for the input, at least 0; None if the window is unknown."""
+        """Tokens that are left for the input, at least 0; None if the window is unknown."""
         usable = self.usable_tokens
         return None if usable is None else max(0, usable - self.total_tokens)
 
@@ -201,7 +201,7 @@ class ContextUsage(Result):
 
     @property
     def decision(self) -> Decision:
-        """What to do before the next call.
+        """The step to take before the next call.
 
         `cannot_help`: what is fixed reaches the threshold alone. `stalled`: compacting again would
         save nothing again.
@@ -217,7 +217,7 @@ class ContextUsage(Result):
 
     @property
     def should_compact(self) -> bool:
-        """Whether to compact before the next call."""
+        """True if it is time to compact, before the next call."""
         return self.decision == "compact"
 
     def clamp_max_tokens(self, wanted: int) -> int:

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._estimate.accuracy import NotRecorded
+from tokenctx._estimate.estimator import HybridTokenEstimator
+from tokenctx._results.estimates import ModelLimits
+from tokenctx._results.result import Result
 from tokenctx.context.compaction import Compaction, is_stalled
 from tokenctx.context.last_call import LastCall
 from tokenctx.context.limits import UNKNOWN_LIMITS, model_limits
-from tokenctx.context.outline import fields_of
 from tokenctx.context.overflow import parse_overflow
 from tokenctx.context.parts import Names, all_categories, brief_categories
 from tokenctx.context.placeholders import PLACEHOLDER
@@ -24,20 +27,17 @@ from tokenctx.context.thresholds import (
     threshold_of,
 )
 from tokenctx.context.usage import ContextCounts, ContextUsage, balanced
-from tokenctx._estimate.accuracy import NotRecorded
-from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx._results.estimates import ModelLimits
-from tokenctx._results.result import Result
+from tokenctx.convert.source import fields_of
 from tokenctx.usage.answers import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tokenctx._results.estimates import Dialect
     from tokenctx.context.limits import Overrides
     from tokenctx.context.overflow import ContextOverflow
     from tokenctx.context.plans import PrunePlan, RetentionPlan, TrimPlan
     from tokenctx.context.thresholds import PresetName, Threshold
-    from tokenctx._results.estimates import Dialect
 
 DEFAULT_RESERVE: Final = 16_000
 """Kept free for the answer, of a model that may write so much and has four times the window."""
@@ -45,7 +45,7 @@ DEFAULT_RESERVE: Final = 16_000
 
 @dataclass(frozen=True, slots=True)
 class ModelFit(Result):
-    """Whether a request fits another model.
+    """The fit of a request in another model.
 
     Attributes:
         tokens: The input as that model counts it.
@@ -110,7 +110,7 @@ class ContextWindow:
 
     @property
     def compactions(self) -> tuple[Compaction, ...]:
-        """What each compaction so far has done."""
+        """The compactions so far."""
         return tuple(self._compactions)
 
     def limits(self, model: str | None = None) -> ModelLimits:
@@ -156,7 +156,7 @@ class ContextWindow:
         return usage
 
     def should_compact(self, body: object) -> bool:
-        """Whether to compact before `body` is sent: `usage(body).should_compact`.
+        """True if it is time to compact, before `body` is sent: `usage(body).should_compact`.
 
         Below the threshold it costs one estimate, since no part needs to be known for that.
         """
@@ -173,7 +173,7 @@ class ContextWindow:
         return self.usage(body).clamp_max_tokens(wanted)
 
     def fits(self, body: object, model: str | None = None, *, output_tokens: int = 0) -> bool:
-        """Whether `body` and `output_tokens` fit into `model`; True if its window is unknown."""
+        """True if `body` and `output_tokens` fit into `model`; True if its window is unknown."""
         fit = self.fit(body, model or self._name(body), output_tokens=output_tokens)
         return fit.fits is not False
 
@@ -193,7 +193,7 @@ class ContextWindow:
         return tuple(self.fit(body, model, output_tokens=output_tokens) for model in models)
 
     def record(self, body: object, usage: object, *, reply: object | None = None) -> bool:
-        """Whether the last call's numbers are known from now on; arguments as of the estimator.
+        """True if the last call's numbers are known from now on; arguments as of the estimator.
 
         Call it after every successful step of a turn. A failed, cancelled or cut call has no final
         usage: it changes nothing, and what came of its answer counts as new.
@@ -210,7 +210,7 @@ class ContextWindow:
                 was_due=threshold.is_reached(event.billed_tokens),
             )
         if event.usage is not None:
-            self._last.note(event.usage, event.estimated_tokens)
+            self._last.update(event.usage, event.estimated_tokens)
         return True
 
     def record_usage(self, usage: object) -> bool:
@@ -218,7 +218,7 @@ class ContextWindow:
         billed = answered(usage, None, None).usage
         if billed is None or not billed.input_tokens:
             return False
-        self._last.note(billed, self._last.pending_tokens)
+        self._last.update(billed, self._last.pending_tokens)
         return True
 
     def last_counts(self, counts: ContextCounts, new_tokens: int | None) -> ContextCounts:
@@ -226,7 +226,7 @@ class ContextWindow:
         return self._last.counts(counts, new_tokens)
 
     def record_overflow(self, error: object, body: object | None = None) -> ContextOverflow | None:
-        """What a provider's error says about a context that was too long; None if it is another.
+        """The facts in a provider's error about a context that was too long; None if it is another.
 
         The limit in it is the window of this model from now on; the actual tokens, if it says
         them, are known of `body`. Takes an exception, a response body or its text.
@@ -241,7 +241,7 @@ class ContextWindow:
         return found
 
     def compacted(self, before: ContextUsage | int, after: ContextUsage | int) -> Compaction:
-        """What a compaction has done; from now on the last call's numbers are unknown.
+        """The effect of a compaction; from now on the last call's numbers are unknown.
 
         One that saved less than 5 % is a stall: `decision` is `stalled` until the conversation has
         become that much shorter.
@@ -277,7 +277,7 @@ class ContextWindow:
         return kept or (self._limits_as(name).window_tokens or 0) // 10
 
     def retain(self, body: object, budget: int | None = None) -> RetentionPlan:
-        """What to keep word for word when the rest is summarised: the newest whole turns.
+        """The plan of what stays word for word when the rest is summarised: the newest turns.
 
         `budget` is tokens of messages, by default `retention_tokens`.
         """

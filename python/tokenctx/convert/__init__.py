@@ -4,15 +4,6 @@ One module per dialect reads into a neutral conversation (`model`) and writes fr
 written for a pair of dialects.
 """
 
-from tokenctx.convert.conversion import Conversion, convert_messages, convert_response
-from tokenctx.convert.notes import KINDS, ConversionError, ConversionNote, ConversionOptions
+from tokenctx._results.front import front
 
-__all__ = [
-    "KINDS",
-    "Conversion",
-    "ConversionError",
-    "ConversionNote",
-    "ConversionOptions",
-    "convert_messages",
-    "convert_response",
-]
+__getattr__, __dir__ = front(__name__, __file__)

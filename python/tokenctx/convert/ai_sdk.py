@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx.convert import mime
-from tokenctx.data.parts import functions_of, types_of
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
     Audio,
@@ -36,6 +35,7 @@ from tokenctx.convert.model import (
 )
 from tokenctx.convert.openai_chat import read_url
 from tokenctx.convert.rules import UNKNOWN_TOOL, Rules, Writer, is_text
+from tokenctx.data.parts import functions_of, types_of
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
@@ -404,7 +404,7 @@ _READERS: Final = functions_of(
 
 
 def write(conversation: Conversation, writer: Writer) -> Json:
-    """What `generateText` is given; the schemas of tools have to be wrapped in `jsonSchema()`."""
+    """The options of `generateText`; the schemas of tools have to be wrapped in `jsonSchema()`."""
     body = dict(conversation.raw) if writer.is_same else {}
     top = [message for message in conversation.messages if message.is_top]
     if not writer.is_same:

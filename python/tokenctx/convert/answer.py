@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.usage.normal import Usage, normalize_usage
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses
 from tokenctx.convert.arrange import arranged
 from tokenctx.convert.model import Conversation, Json, Message, ToolCall
 from tokenctx.convert.rules import Writer
 from tokenctx.convert.tools import pair_ids
+from tokenctx.usage.normal import Usage, normalize_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -188,7 +188,7 @@ def read_usage(body: Json, dialect: Dialect) -> tuple[Usage | None, list[Path]]:
 
 
 def _leaves(value: Json) -> dict[str, Any]:
-    """What stands in an object and in the objects in it, by places joined with dots."""
+    """The values of an object and of the objects in it, by places joined with dots."""
     found: dict[str, Any] = {}
     for name, item in value.items():
         if isinstance(item, dict):
@@ -228,7 +228,7 @@ def write_usage(usage: Usage, dialect: Dialect, notes: Notes) -> Json:
 
 
 def is_answer(body: Any) -> bool:
-    """Whether `body` is an answer, not a request."""
+    """True if `body` is an answer, not a request."""
     if not isinstance(body, dict) or "messages" in body or "contents" in body or "input" in body:
         return False
     return detect_answer(body) is not None

@@ -38,8 +38,7 @@ def arranged(conversation: Conversation, rules: Rules, notes: Notes) -> Conversa
     messages = _place_results(messages, rules, notes)
     if rules.refuses_empty:
         messages = _without_empty(messages, notes)
-    merge = notes.options.merge_adjacent
-    if rules.alternates if merge is None else merge:
+    if rules.alternates:
         messages = _merged(messages, rules, notes)
     return replace(conversation, messages=tuple(messages))
 

@@ -79,7 +79,7 @@ class Conversion:
 
     @property
     def losses(self) -> tuple[ConversionNote, ...]:
-        """What converting back would not give back, each with kind and place in the input.
+        """The losses: all that converting back would not return, each with kind and place.
 
         The way back is gone when this is first asked for, with input and body as they are then.
         It takes as long as the conversion did.
@@ -242,7 +242,7 @@ def _plainly_converted(body: Json, source: Source, to: Dialect, notes: Notes) ->
     """
     field = _list_field(source)
     messages = body.get(field)
-    is_plain = notes.options.merge_adjacent is None and not (
+    is_plain = not (
         to == "gemini" and gemini.demands_signatures(str(notes.options.model or body.get("model")))
     )
     if not isinstance(messages, list) or not is_plain:
@@ -288,7 +288,7 @@ def _apart(messages: list[Any], source: Source) -> list[Any]:
 
 
 def _stand_apart(messages: tuple[Message, ...], count: int) -> bool:
-    """Whether `messages` are prompts, then `count` of the user as `_apart` has put them."""
+    """True if `messages` are prompts, then `count` of the user as `_apart` has put them."""
     start = next((at for at, it in enumerate(messages) if not _is_prompt(it)), len(messages))
     rest = messages[start:]
     if not count:
@@ -299,7 +299,7 @@ def _stand_apart(messages: tuple[Message, ...], count: int) -> bool:
 
 
 def _split_off(written: list[Any], count: int) -> tuple[list[Any], list[Any] | None]:
-    """What stands before `_apart` messages in the target, and the `count` messages among them."""
+    """The messages before `_apart` ones in the target, and the `count` messages among them."""
     if not count:
         return written, []
     at = len(written) - 2 * count - 1

@@ -27,7 +27,7 @@ CONVERTERS: Final = {
     "haystack": "haystack.dataclasses.ChatMessage.to_openai_dict_format",
     "agents": "agents.models.openai_responses.Converter.convert_tools",
 }
-"""What a caller can convert with where this module cannot, by the framework's root module."""
+"""The converter that a caller can use where this module cannot, by the framework's root module."""
 
 
 def plain(body: Any) -> Any:
@@ -58,7 +58,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _read(value: Any) -> list[Json] | None:
-    """What stands for an object of a framework; None for anything else."""
+    """The dicts that stand for an object of a framework; None for anything else."""
     if isinstance(value, str | bytes | dict | list | int | float) or value is None:
         return None
     for base in type(value).__mro__:

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx.convert import mime
-from tokenctx.data.parts import types_of
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
     Audio,
@@ -33,13 +32,14 @@ from tokenctx.convert.model import (
 )
 from tokenctx.convert.rules import Rules, Writer
 from tokenctx.convert.tools import MADE_ID
+from tokenctx.data.parts import types_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenctx.data.parts import PartType
     from tokenctx.convert.notes import Notes
     from tokenctx.convert.rules import PartWriter
+    from tokenctx.data.parts import PartType
 
 ROLES: Final[MappingProxyType[str, Role]] = MappingProxyType(
     {"user": "user", "model": "assistant", "function": "user", "tool": "user"}
@@ -48,13 +48,13 @@ MODES: Final = MappingProxyType({"AUTO": "auto", "ANY": "required", "NONE": "non
 WORDS: Final = MappingProxyType({mode: word for word, mode in MODES.items()})
 SIGNING: Final = re.compile(r"gemini-([3-9]|\d\d)", re.IGNORECASE)
 NO_SIGNATURE: Final = "skip_thought_signature_validator"
-"""What Google's documents give for calls that another model has made."""
+"""The signature that Google's documents give for calls that another model has made."""
 UPLOADS: Final = "https://generativelanguage.googleapis.com/"
 """Where files that were uploaded to Google stand."""
 
 
 def demands_signatures(model: str) -> bool:
-    """Whether the model refuses a call of its own without a thought signature: from Gemini 3 on."""
+    """True if the model refuses a call of its own without a thought signature: from Gemini 3 on."""
     return SIGNING.search(model) is not None
 
 

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from urllib.parse import unquote_to_bytes
 
+from tokenctx._results.front import own_names
 from tokenctx.data.tables import read_table
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ SvgPolicy = Literal["text", "image", "file"]
 METADATA_TYPES: Final = frozenset(
     {"cache_control", "context_management", "phase_data", "stateful_marker", "thinking"}
 )
-"""What editors put in the type field of parts that are no content."""
+"""The types that editors give to parts that are no content."""
 
 ALIASES: Final = MappingProxyType(
     {
@@ -106,7 +107,7 @@ class MediaType:
 
     @property
     def suffix(self) -> str:
-        """What stands behind the last `+`, else ``""``."""
+        """The suffix behind the last `+`, else ``""``."""
         _, plus, suffix = self.subtype.rpartition("+")
         return suffix if plus else ""
 
@@ -135,7 +136,7 @@ def _parse(text: str) -> MediaType | None:
 
 
 def is_valid(text: object) -> bool:
-    """Whether `text` is a MIME type: one type, one slash, one subtype, parameters or none."""
+    """True if `text` is a MIME type: one type, one slash, one subtype, parameters or none."""
     found = parse(text)
     return found is not None and "*" not in found.essence
 
@@ -147,7 +148,7 @@ def normalize(text: object) -> str | None:
 
 
 def is_metadata(text: object) -> bool:
-    """Whether `text` names a part that is no content, such as ``"cache_control"``."""
+    """True if `text` names a part that is no content, such as ``"cache_control"``."""
     return isinstance(text, str) and text.strip().lower() in METADATA_TYPES
 
 
@@ -189,7 +190,7 @@ def image_type(declared: object, head: bytes) -> str:
 
 
 def accepts(dialect: str, text: object, kind: DataKind | None = None) -> bool:
-    """Whether `dialect` takes data of this type, as this kind; see `media_types.json`."""
+    """True if `dialect` takes data of this type, as this kind; see `media_types.json`."""
     found = normalize(text)
     if found is None:
         return False
@@ -270,7 +271,7 @@ def decode_base64(text: str) -> bytes | None:
 
 
 def is_base64(text: object) -> bool:
-    """Whether `text` is base64 of the standard alphabet with its padding, and not empty."""
+    """True if `text` is base64 of the standard alphabet with its padding, and not empty."""
     if not isinstance(text, str) or not text or len(text) % 4:
         return False
     try:
@@ -305,3 +306,6 @@ def decode_text(content: bytes, charset: str | None = None) -> str:
         return content.decode(charset or "utf-8", "replace")
     except LookupError:
         return content.decode("utf-8", "replace")
+
+
+__all__, __dir__ = own_names(globals())

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx.convert import mime
 from tokenctx._results.errors import RequestError
+from tokenctx.convert import mime
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ INVALID_ARGUMENTS: Final = "invalid_json"
 
 @dataclass(slots=True)
 class Node:
-    """What every message and part has.
+    """The fields that every message and part has.
 
     Attributes:
         path: Where it stood in the source.
@@ -84,7 +84,7 @@ class Media:
 
     @property
     def is_web(self) -> bool:
-        """Whether anybody may fetch it."""
+        """True if anybody may fetch it."""
         return self.url is not None and self.url.lower().startswith(("https://", "http://"))
 
     @property
@@ -160,7 +160,7 @@ class ToolCall(Node):
 
 @dataclass(slots=True)
 class ToolResult(Node):
-    """What a tool answered.
+    """The answer of a tool.
 
     Attributes:
         is_plain: The content was one string, not a list of parts.
@@ -177,7 +177,7 @@ class ToolResult(Node):
 
 @dataclass(slots=True)
 class Reasoning(Node):
-    """What a model thought.
+    """A thought of a model.
 
     Attributes:
         text: Empty if it is secret.
@@ -312,7 +312,7 @@ def rest(value: Json, known: frozenset[str]) -> Mapping[str, Any]:
 
 
 def is_invalid_arguments(value: Any) -> bool:
-    """Whether `value` stands for arguments that are no JSON object."""
+    """True if `value` stands for arguments that are no JSON object."""
     return (
         isinstance(value, dict)
         and len(value) == 1

@@ -1,4 +1,4 @@
-"""What a conversion could not carry over, and what it had to repair."""
+"""Notes on what a conversion could not carry over, and on what it had to repair."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ FAULTS: Final = frozenset(
     "duplicate_id refused_id unanswered_call orphan_result duplicate_result misplaced_result "
     "excess_marker invalid_arguments unknown_part unknown_message unknown_role field option".split()
 )
-"""What `policy` and `policies` decide."""
+"""The decision of `policy` and `policies`."""
 OPAQUE: Final = frozenset(
     "arguments input args response schema parameters input_schema inputSchema value output "
     "parametersJsonSchema responseSchema responseJsonSchema metadata labels logit_bias".split()
@@ -138,7 +138,6 @@ class ConversionOptions:
         policies: The policy of single faults, by kind.
         image_in_non_user_message: ``placeholder`` puts a line of text in its place, ``skip`` drops
             it, ``error`` raises.
-        merge_adjacent: Merge adjacent messages of one role; None: where the target demands it.
         model: The model of the output; None: the same name. Reasoning of another model is dropped.
         max_output_tokens: What to say to a target that demands a limit, if the source has none.
         verify: Convert back and name every difference in `losses`; else only those that a rule
@@ -149,7 +148,6 @@ class ConversionOptions:
     policy: Policy = "repair"
     policies: Mapping[str, Policy] = field(default_factory=dict)
     image_in_non_user_message: ImagePolicy = "placeholder"
-    merge_adjacent: bool | None = None
     model: str | None = None
     max_output_tokens: int = 4096
     verify: bool = True
@@ -179,7 +177,7 @@ class Notes:
         self.warnings: dict[ConversionNote, None] = {}
 
     def policy(self, kind: str) -> Policy:
-        """What to do about a fault."""
+        """The policy for a fault."""
         return self.options.policies.get(kind, self.options.policy)
 
     def lose(self, kind: str, path: Path) -> None:

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx.convert import mime
-from tokenctx.data.parts import functions_of, types_of
 from tokenctx.convert.fields import Field, one_of, one_or_more, read_options, write_options
 from tokenctx.convert.model import (
     NOTHING,
@@ -33,6 +32,7 @@ from tokenctx.convert.model import (
     with_marker,
 )
 from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer, is_text
+from tokenctx.data.parts import functions_of, types_of
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes
@@ -51,7 +51,7 @@ ROLES: Final[MappingProxyType[str, Role]] = MappingProxyType(
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 AUDIO_FORMATS: Final = MappingProxyType({"audio/wav": "wav", "audio/mpeg": "mp3"})
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
-"""What vendors call the thoughts that they return; the same text stands in both."""
+"""The vendors' fields for thoughts that they return; the same text stands in both."""
 EXTRA_CONTENT: Final = "extra_content"
 """Where Google's endpoint for OpenAI's clients has what OpenAI has no field for."""
 LONGEST_CALL_ID: Final = 40
@@ -243,7 +243,7 @@ def read_message(value: Any, path: Path, notes: Notes) -> Message:
 
 
 def _read_reasoning(extra: Any, path: Path) -> list[Part]:
-    """What vendors say the model thought; without a proof nobody takes it back.
+    """The thoughts as vendors return them; without a proof nobody takes it back.
 
     `thinking_blocks` are Claude's own blocks, as litellm keeps them, beside the same text.
     """

@@ -1,4 +1,4 @@
-"""What a dialect is to the converter, and how its parts are written."""
+"""The rules of a dialect for the converter, and the writing of its parts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class IdRule:
     letters: frozenset[str] | None = None
 
     def takes(self, text: str) -> bool:
-        """Whether the id may stay as it is."""
+        """True if the id may stay as it is."""
         is_spelled = self.letters is None or self.letters.issuperset(text)
         return 0 < len(text) <= self.longest and is_spelled
 
@@ -142,11 +142,11 @@ class Writer:
         return finished
 
     def takes_file_id(self, media: model.Media) -> bool:
-        """Whether an upload is known to the maker of this dialect."""
+        """True if an upload is known to the maker of this dialect."""
         return media.file_id is not None and media.owner == self.rules.maker
 
     def takes_data(self, part: Image | File | Audio) -> bool:
-        """Whether there are bytes, of a type that the dialect takes."""
+        """True if there are bytes, of a type that the dialect takes."""
         media = part.media
         is_taken = mime.accepts(
             self.rules.name, media.mime, "image" if isinstance(part, Image) else None
@@ -161,7 +161,7 @@ class Writer:
         return node.signature
 
     def _stand_in(self, part: Part, place: Place) -> Any:
-        """What is written in place of a part that the dialect does not take there."""
+        """The text in place of a part that the dialect does not take there."""
         if isinstance(part, Reasoning):
             self.notes.lose("reasoning", part.path)
             return None
@@ -206,12 +206,12 @@ class Writer:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a part, as it is written, is a text and nothing more."""
+    """True if a part, as it is written, is a text and nothing more."""
     return isinstance(value, dict) and value.keys() == {"type", "text"}
 
 
 def text_of(media: model.Media) -> str | None:
-    """What a file of text says, or None if it is none."""
+    """The text of a file of text, or None if it is none."""
     if media.text is not None:
         return media.text
     if media.data is None or mime.part_kind(media.mime) not in {"text", "json"}:

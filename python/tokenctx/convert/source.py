@@ -1,4 +1,4 @@
-"""What the caller hands in: JSON text, dicts and SDK objects as plain values; its dialect."""
+"""The input of the caller: JSON text, dicts and SDK objects as plain values; its dialect."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Set
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from tokenctx.convert import frameworks
-from tokenctx._core import _converted_dialect, _is_json
+from tokenctx._core import _converted_dialect, _is_json, _json_compact
 from tokenctx._results.errors import RequestError
+from tokenctx.convert import frameworks
 
 if TYPE_CHECKING:
     from tokenctx.convert.model import Json, Source
@@ -29,6 +29,15 @@ def plain(value: Any) -> Any:
         return value if _is_json(value) else _copied(frameworks.plain(value))
     except RecursionError:
         raise _too_deep() from None
+
+
+def fields_of(body: object) -> dict[str, Any]:
+    """The fields of `body` as JSON values; of a list, `messages` alone. Raises as `plain`."""
+    is_text = isinstance(body, str | bytes | bytearray | memoryview)
+    value = plain(_json_compact(body) if is_text else body)  # what the core repairs is repaired
+    fields = value if isinstance(value, dict) else {"messages": value}
+    inner = fields.get("generateContentRequest")
+    return inner if isinstance(inner, dict) else fields
 
 
 def _parsed(text: bytes | bytearray | str) -> Any:

@@ -1,4 +1,4 @@
-"""What a type of part is: `data/parts.json`, which the core reads too."""
+"""The types of parts: `data/parts.json`, which the core reads too."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def types_of(dialect: str, place: str, reader: PartReader = "conversion") -> dic
 
 
 def kinds_of(reader: PartReader) -> dict[str, str]:
-    """What the parts that say a type or stand in a field are, by this name, in any dialect."""
+    """The kinds of parts by the type that they say, or the field that they stand in."""
     named = (part for part in PART_TYPES if part.place in {"part", "item", "field"})
     return {
         name: part.kind for part in named if reader not in part.unread_by for name in part.names

@@ -1,12 +1,5 @@
-"""A gateway around the estimator: one object for a call, middleware, transports."""
+"""A gateway around the estimator: one object for a call, middleware, clients, a count server."""
 
-from tokenctx.gateway.asgi import TokenctxMiddleware
-from tokenctx.gateway.call import Call
-from tokenctx.gateway.gateway import Gateway
-from tokenctx.gateway.refusals import Refusal, refusal_of
-from tokenctx.gateway.relay import Relay
+from tokenctx._results.front import front
 
-__all__ = ["Call", "Gateway", "Refusal", "Relay", "TokenctxMiddleware", "refusal_of"]
-
-for _item in (Call, Gateway, Refusal, Relay, TokenctxMiddleware, refusal_of):
-    _item.__module__ = "tokenctx.gateway"
+__getattr__, __dir__ = front(__name__, __file__)

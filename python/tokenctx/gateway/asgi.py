@@ -43,14 +43,12 @@ class TokenctxMiddleware:
         *,
         tenant: Tenant | None = None,
         refuse: bool = True,
-        add_headers: bool = True,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         self._app = app
         self._gateway = gateway
         self._tenant = tenant
         self._refuses = refuse
-        self._adds_headers = add_headers
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,7 +60,7 @@ class TokenctxMiddleware:
             return await self._app(scope, receive, send)
         messages, call = await self._received(scope, path, receive)
         scope = {**scope, "state": {**(scope.get("state") or {}), "tokenctx": call}}
-        answer = _Answer(call, send, adds_headers=self._adds_headers)
+        answer = _Answer(call, send)
         if self._refuses and call.refusal is not None:
             return await answer.refuse()
         if call.is_changed:
@@ -82,7 +80,7 @@ class TokenctxMiddleware:
     async def _received(
         self, scope: Scope, path: str, receive: Receive
     ) -> tuple[deque[Message], Call]:
-        """What has come of the request, to be handed on, and the call that it is."""
+        """The messages of the request so far, to be handed on, and its call."""
         messages: deque[Message] = deque()
         received, said = 0, _length(scope["headers"])
         while max(received, said) <= self._max_body_bytes:
@@ -105,12 +103,11 @@ class TokenctxMiddleware:
 
 
 class _Answer:
-    """What the application sends, on its way to the client."""
+    """The answer of the application, on its way to the client."""
 
-    def __init__(self, call: Call, send: Send, *, adds_headers: bool) -> None:
+    def __init__(self, call: Call, send: Send) -> None:
         self._call = call
         self._send = send
-        self._adds_headers = adds_headers
         self._relay: Relay | None = None
         self._start: Message | None = None
 
@@ -165,7 +162,7 @@ class _Answer:
         await self._send(start)
 
     def _own_headers(self) -> Pairs:
-        return _encoded(self._call.headers) if self._adds_headers else []
+        return _encoded(self._call.headers)
 
 
 def _encoded(headers: dict[str, str]) -> Pairs:

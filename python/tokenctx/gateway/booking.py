@@ -1,4 +1,4 @@
-"""What one call takes of the budgets of a gateway, from its estimate to its bill."""
+"""The booking of one call in the budgets of a gateway, from its estimate to its bill."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tokenctx._results.estimates import Estimate
-    from tokenctx.usage.normal import Usage
-    from tokenctx.money.budgets import BudgetRefusal, Budgets, Reservation
     from tokenctx.gateway.journal import Journal
+    from tokenctx.money.budgets import BudgetRefusal, Budgets, Reservation
+    from tokenctx.usage.normal import Usage
 
 NOT_ANSWERED = "upstream_error"
 """Nothing was billed; of any other answer without a bill what was reserved is booked."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._results.errors import RequestError
 from tokenctx._estimate.accuracy import NotRecorded
+from tokenctx._results.errors import RequestError
 from tokenctx.gateway.booking import NOT_ANSWERED, Booking
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
 from tokenctx.gateway.headers import estimate_headers
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.accuracy import AccuracyEvent
     from tokenctx._results.estimates import Estimate, ModelLimits
-    from tokenctx.money.budgets import BudgetRefusal
     from tokenctx.gateway.relay import Headers
     from tokenctx.gateway.settings import Body, Names, Settings
+    from tokenctx.money.budgets import BudgetRefusal
 
 JSON: Final = {"content-type": "application/json"}
 """Headers of an answer that has come whole, where none are given."""
@@ -70,12 +70,12 @@ class Call:
         self.reason: str | None = None
 
     def __repr__(self) -> str:
-        """What is known, without text."""
+        """The state without text, for a debugger."""
         return f"<Call estimate={self.estimate!r} failure={self.failure!r}>"
 
     @property
     def upstream_body(self) -> bytes:
-        """What to send to the provider."""
+        """The body to send to the provider."""
         if self._upstream_body is None:
             self._upstream_body = BodyFields(self._body).changed({})
         return self._upstream_body
@@ -96,13 +96,13 @@ class Call:
 
     @property
     def accept_encoding(self) -> str:
-        """What to ask the provider for: `gzip` can be read, and only plain answers be changed."""
+        """The encoding to ask for: `gzip` can be read, and only plain answers be changed."""
         is_scaled = self._limits is not None and self._settings.scaler_of(self._limits) is not None
         return "identity" if self._drops_usage or is_scaled else "gzip"
 
     @property
     def is_relayed(self) -> bool:
-        """Whether somebody reads the answer already."""
+        """True if somebody reads the answer already."""
         return self._relay is not None
 
     def estimate_now(self) -> None:
@@ -133,7 +133,7 @@ class Call:
     # ------------------------------------------------------------------------ the answer
 
     def relay(self, status: int = 200, headers: Headers | None = None) -> Relay:
-        """What reads an answer that is pushed chunk by chunk; `stream` does it for iterables.
+        """The reader of an answer that is pushed chunk by chunk; `stream` does it for iterables.
 
         `status` and `headers` are the answer's. After each `push` and after `finish`, `settle`
         records what has come whole.
@@ -219,7 +219,7 @@ class Call:
                 await close()
 
     def response(self, body: bytes, *, status: int = 200, headers: Headers | None = None) -> bytes:
-        """What to send of an answer that has come whole; it is recorded."""
+        """The body to send of an answer that has come whole; it is recorded."""
         relay = self.relay(status, JSON if headers is None else headers)
         sent: bytes = relay.push(body) + relay.finish()
         self.settle()
@@ -236,7 +236,7 @@ class Call:
 
     @property
     def is_due(self) -> bool:
-        """Whether `settle` has anything to do."""
+        """True if `settle` has anything to do."""
         relay = self._relay
         return not (relay is None or self._is_settled) and (relay.is_over or relay.is_complete)
 
@@ -298,7 +298,7 @@ class Call:
             self._settings.journal.count("recorded")
 
     def _decide(self, estimate: Estimate) -> None:
-        """What to send and what to refuse, now that the estimate is known."""
+        """Decides what to send and what to refuse, now that the estimate is known."""
         self.estimate = estimate
         self._limits = self._settings.limits_of(estimate)
         self._settings.journal.count("estimated")

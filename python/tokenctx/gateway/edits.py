@@ -72,7 +72,7 @@ class BodyFields:
 
 
 def usage_wanted(body: BodyFields) -> Json:
-    """What makes a stream of OpenAI's Chat report its usage; empty if nothing is to be changed."""
+    """The edits that make a stream of OpenAI's Chat report its usage; empty if it does."""
     if body.value("stream") is not True:
         return {}
     options = body.value("stream_options")
@@ -84,7 +84,7 @@ def usage_wanted(body: BodyFields) -> Json:
 
 
 def less_output(body: BodyFields, dialect: Dialect, most: int) -> Json:
-    """What asks for `most` output tokens where more are asked for; empty if nothing is changed.
+    """The edits that ask for `most` output tokens at most; empty if nothing is changed.
 
     A request whose thinking needs more than that is left alone: its vendor refuses less.
     """

@@ -15,16 +15,16 @@ from tokenctx.gateway.settings import Names, RefuseBy, Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tokenctx.context.limits import Overrides
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._results.estimates import Dialect, Estimate, ModelLimits
-    from tokenctx.usage.scaler import ContextWindowScaler
-    from tokenctx.money.budgets import Budgets
+    from tokenctx.context.limits import Overrides
     from tokenctx.gateway.settings import Body
+    from tokenctx.money.budgets import Budgets
+    from tokenctx.usage.scaler import ContextWindowScaler
 
 
 class Gateway:
-    """What a gateway does with each request, around one estimator: `call` or `acall`.
+    """The work of a gateway on each request, around one estimator: `call` or `acall`.
 
     `refuse_by` is the number of an estimate that has to fit the model's window, `tokens` or the
     upper bound `high`; None refuses nothing. `clamp_output` cuts the output that a body asks for to
@@ -136,7 +136,7 @@ class Gateway:
         return self.uncounted(f"{stage}_failed")
 
     def stats(self) -> dict[str, int]:
-        """What became of calls, by name; docs/gateway.md has all names. Nothing in it is text."""
+        """Numbers of calls by their outcome; docs/gateway.md has all names. None is text."""
         return self._journal.counts()
 
     def _begun(self, body: Body | str, path: str, names: Names) -> Call:

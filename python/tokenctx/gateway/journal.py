@@ -1,4 +1,4 @@
-"""What a gateway has done: numbers, and one line of log for each kind of failure."""
+"""The record of a gateway: numbers, and one line of log for each kind of failure."""
 
 from __future__ import annotations
 

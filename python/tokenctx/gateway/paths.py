@@ -46,7 +46,7 @@ class Endpoint:
 
 
 def endpoint_of(path: str) -> Endpoint | None:
-    """What the path of a chat request says; None for any other path. Queries are left out."""
+    """The endpoint that the path of a chat request names; None for others. Queries are left out."""
     plain = path.partition("?")[0].rstrip("/")
     for ending, dialect in ENDINGS:
         if plain.endswith(ending) and THREADS not in plain:

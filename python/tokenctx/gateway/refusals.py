@@ -21,7 +21,7 @@ CONVERSE_ERROR: Final = "ValidationException"
 
 @dataclass(frozen=True, slots=True)
 class Refusal(Result):
-    """What to answer in place of a provider that would refuse a request as too long.
+    """The answer in place of a provider that would refuse a request as too long.
 
     SDKs raise from it what they raise from the provider's own answer, and agents compact.
 

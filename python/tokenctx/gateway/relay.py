@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tokenctx.usage.reader import UsageReader
 
 if TYPE_CHECKING:
-    from tokenctx.usage.scaler import ContextWindowScaler
     from tokenctx.gateway.journal import Journal
+    from tokenctx.usage.scaler import ContextWindowScaler
 
 Headers = Mapping[str, str] | Mapping[bytes, bytes] | Iterable[tuple[Any, Any]]
 """Headers of an answer as any library has them: a mapping, or pairs of text or bytes."""
@@ -79,11 +79,11 @@ class Relay:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that is recorded has come, though the answer may go on."""
+        """True if all that is recorded has come, though the answer may go on."""
         return self.missed is None and self.reader.is_complete
 
     def push(self, chunk: Any) -> Any:
-        """What can be sent after `chunk` has come; the same object where nothing is changed."""
+        """The bytes to send after `chunk` has come; the same object where nothing changes."""
         if self.missed is None:
             try:
                 self.reader.feed(chunk)
@@ -98,7 +98,7 @@ class Relay:
             return self._held() + chunk
 
     def finish(self) -> bytes:
-        """What is left to be sent when the answer has ended well."""
+        """The bytes that are left to be sent when the answer has ended well."""
         self.is_over = True
         try:
             self.reader.finish()
@@ -125,7 +125,7 @@ class Relay:
         return chunk
 
     def _held(self) -> bytes:
-        """What has come and not gone; nothing is changed from here on."""
+        """The bytes that have come and were not sent; nothing is changed from here on."""
         drops, rewriter, body = self._drops, self._rewriter, self._body
         self._drops = self._rewriter = self._scaler = self._body = None
         self.is_rewritten = self.is_whole = False
@@ -171,14 +171,14 @@ class _UsageDropper:
         return b"".join(events)
 
     def finish(self) -> bytes:
-        """What has no end."""
+        """The end of an answer that is passed on unread: nothing."""
         left = bytes(self._held)
         self._held.clear()
         return b"" if _is_usage_alone(left) else left
 
 
 def _is_usage_alone(event: bytes) -> bool:
-    """Whether an event is what `include_usage` adds: usage, and no choice."""
+    """True if an event is what `include_usage` adds: usage, and no choice."""
     if b'"usage"' not in event or not _NO_CHOICE.search(event):
         return False
     lines = (line for line in event.splitlines() if line.startswith(b"data:"))

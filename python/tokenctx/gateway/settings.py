@@ -1,4 +1,4 @@
-"""What all calls of a gateway have in common, and what one call is asked under."""
+"""The settings that all calls of a gateway share, and the names that one call is asked under."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._results.estimates import Dialect, Estimate, ModelLimits
-    from tokenctx.usage.scaler import ContextWindowScaler
-    from tokenctx.money.budgets import Budgets
     from tokenctx.gateway.journal import Journal
+    from tokenctx.money.budgets import Budgets
+    from tokenctx.usage.scaler import ContextWindowScaler
 
 RefuseBy = Literal["tokens", "high"]
 Body = bytes | Mapping[str, Any]
@@ -21,7 +21,7 @@ Body = bytes | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all calls of a gateway have in common."""
+    """The settings that all calls of a gateway share."""
 
     estimator: HybridTokenEstimator
     journal: Journal
@@ -35,7 +35,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What `estimate` and `record` have to be told alike."""
+    """The arguments that `estimate` and `record` share."""
 
     model: str | None
     dialect: Dialect | None

@@ -1,4 +1,4 @@
-"""What the transports of httpx and httpx2 have in common, which differ in their names alone.
+"""The transports and clients of httpx and httpx2, which differ in their names alone.
 
 Requests and responses are the library's, of either; so they are `Any` here.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.usage.callbacks import Callback
 from tokenctx.gateway.paths import endpoint_of
+from tokenctx.usage.callbacks import Callback
 
 if TYPE_CHECKING:
     from tokenctx.gateway.call import Call
@@ -19,24 +19,44 @@ if TYPE_CHECKING:
 Tenant = str | bytes | Callable[[Any], str | bytes | None] | None
 OnCall = Callable[["Call"], object] | None
 
+TRANSPORT_OPTIONS: Final = ("inner", "tenant", "refuse", "on_call")
 EXTENSION: Final = "tokenctx"
 """Under this name a response has its call."""
 
 
 class Exchange:
-    """Requests made calls, and responses read: what a transport does around the one inside."""
+    """Requests made calls, and responses read: what a transport does around the one inside.
+
+    A transport is of a `library`, whose classes stand for senders, streams and responses.
+    """
 
     library: Any
     byte_stream: Any
 
     def __init__(
-        self, gateway: Gateway, inner: Any, *, tenant: Tenant, refuse: bool, on_call: OnCall
+        self,
+        gateway: Gateway,
+        *,
+        inner: Any = None,
+        tenant: Tenant = None,
+        refuse: bool = False,
+        on_call: OnCall = None,
     ) -> None:
         self._gateway = gateway
-        self._inner = inner
+        self._inner = self._sender() if inner is None else inner
         self._tenant = tenant
         self._refuses = refuse
         self._on_call = Callback("on_call", on_call)
+
+    @classmethod
+    def for_client(cls, gateway: Gateway, options: dict[str, Any]) -> dict[str, Any]:
+        """The options of a client with such a transport, which takes its own out of `options`."""
+        own = {name: options.pop(name) for name in TRANSPORT_OPTIONS if name in options}
+        return {"transport": cls(gateway, **own), "follow_redirects": True, **options}
+
+    def _sender(self) -> Any:
+        """The library's own transport."""
+        raise NotImplementedError
 
     def _is_chat(self, request: Any) -> bool:
         return request.method == "POST" and endpoint_of(request.url.path) is not None
@@ -97,6 +117,13 @@ class Exchange:
 class SyncExchange(Exchange):
     """The synchronous half."""
 
+    def __init_subclass__(cls) -> None:
+        # Without this base the library does not take the bytes of a response.
+        cls.byte_stream = type("ByteStream", (SyncRelayed, cls.library.SyncByteStream), {})
+
+    def _sender(self) -> Any:
+        return self.library.HTTPTransport()
+
     def handle_request(self, request: Any) -> Any:
         """Send one request; a failure of ours is none of the request."""
         if not self._is_chat(request):
@@ -119,6 +146,12 @@ class SyncExchange(Exchange):
 
 class AsyncExchange(Exchange):
     """The asynchronous half."""
+
+    def __init_subclass__(cls) -> None:
+        cls.byte_stream = type("ByteStream", (AsyncRelayed, cls.library.AsyncByteStream), {})
+
+    def _sender(self) -> Any:
+        return self.library.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: Any) -> Any:
         """Send one request; a failure of ours is none of the request."""

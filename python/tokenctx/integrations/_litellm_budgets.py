@@ -8,13 +8,13 @@ from litellm.exceptions import RateLimitError
 
 from tokenctx import normalize_usage
 from tokenctx.integrations import _litellm_calls as calls
-from tokenctx.integrations._litellm_calls import Call, Json
+from tokenctx.integrations._litellm_calls import Json, LitellmCall
 
 if TYPE_CHECKING:
     from tokenctx.money.budgets import Budgets
 
 
-async def reserve(budgets: Budgets | None, call: Call, metadata: Json) -> None:
+async def reserve(budgets: Budgets | None, call: LitellmCall, metadata: Json) -> None:
     """Reserve an attempt, by the tenant, and by `user` and `team` of the virtual key.
 
     Raises litellm's RateLimitError if a budget has no room.
@@ -31,7 +31,7 @@ async def reserve(budgets: Budgets | None, call: Call, metadata: Json) -> None:
         raise RateLimitError(refusal.message, llm_provider="", model=call.names["model"])
 
 
-async def settle(call: Call, response: object) -> None:
+async def settle(call: LitellmCall, response: object) -> None:
     """Put the bill in the place of what was reserved."""
     if call.reservation is None:
         return
@@ -42,5 +42,5 @@ async def settle(call: Call, response: object) -> None:
 async def release(details: Json) -> None:
     """Give back what an attempt that failed has reserved."""
     call: Any = details.get(calls.KEY)
-    if isinstance(call, Call) and call.reservation is not None:
+    if isinstance(call, LitellmCall) and call.reservation is not None:
         await call.reservation.arelease()

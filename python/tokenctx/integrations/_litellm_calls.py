@@ -1,4 +1,4 @@
-"""What litellm's hooks are given of one call, as a body, a model and a tenant."""
+"""The arguments of litellm's hooks for one call, as a body, a model and a tenant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "aresponses": "openai-responses",
     "anthropic_messages": "anthropic",
 }
-"""What a call of each type is read as; those of other types, such as embeddings, are left alone."""
+"""The dialect of a call of each type; those of other types, such as embeddings, are left alone."""
 FIELDS: Final = tuple(
     "messages input instructions system tools tool_choice functions function_call response_format "
     "text thinking reasoning reasoning_effort parallel_tool_calls previous_response_id "
@@ -46,7 +46,7 @@ REDACTED: Final = "redacted-by-litellm"
 
 
 @dataclass(slots=True, repr=False)
-class Call:
+class LitellmCall:
     """One call: its body as the client sent it, and who asks which model. It shows no text.
 
     Attributes:
@@ -63,7 +63,7 @@ class Call:
 
     @property
     def dialect(self) -> Dialect:
-        """What the body is read as."""
+        """The dialect of the body."""
         return DIALECTS[self.call_type]
 
     def refusal(self, model_info: Json, *, is_clamped: bool) -> Refusal | None:
@@ -98,7 +98,7 @@ class Call:
         return {**arguments, **lower} if lower and room > 0 else None
 
     def headers(self) -> dict[str, str] | None:
-        """What was expected, for the client."""
+        """The headers with the estimate, for the client."""
         if self.estimate is None:
             return None
         return {
@@ -111,7 +111,9 @@ class Call:
         }
 
 
-def read_call(arguments: Json, call_type: str, model: str, tenant: str | None) -> Call | None:
+def read_call(
+    arguments: Json, call_type: str, model: str, tenant: str | None
+) -> LitellmCall | None:
     """The call that a hook is asked about; None for what is no chat."""
     dialect = DIALECTS.get(call_type)
     body = {name: arguments[name] for name in FIELDS if arguments.get(name) is not None}
@@ -120,10 +122,10 @@ def read_call(arguments: Json, call_type: str, model: str, tenant: str | None) -
     for name in ("messages", "input"):  # litellm takes the system prompt out of its own list
         if isinstance(body.get(name), list):
             body[name] = list(body[name])
-    return Call(body, {"model": model, "dialect": dialect, "tenant": tenant}, call_type)
+    return LitellmCall(body, {"model": model, "dialect": dialect, "tenant": tenant}, call_type)
 
 
-def logged_call(details: Json, tenant: str | None) -> Call | None:
+def logged_call(details: Json, tenant: str | None) -> LitellmCall | None:
     """The call of a success event, where no hook came before: those of the synchronous SDK."""
     arguments = {**(details.get("optional_params") or {}), "messages": details.get("messages")}
     call_type = str(details.get("call_type"))
@@ -135,31 +137,35 @@ def logged_call(details: Json, tenant: str | None) -> Call | None:
 
 def billed(
     details: Json, tenant_of: Callable[[Json], str | None], counts: Counter[str]
-) -> Call | None:
+) -> LitellmCall | None:
     """The call of a success event; None, and counted, if it is not to be recorded."""
     if details.get("cache_hit") is True or is_redacted(details):
         counts["cached" if details.get("cache_hit") is True else "redacted"] += 1
         return None
     call = details.get(KEY)
-    return call if isinstance(call, Call) else logged_call(details, tenant_of(metadata_of(details)))
+    return (
+        call
+        if isinstance(call, LitellmCall)
+        else logged_call(details, tenant_of(metadata_of(details)))
+    )
 
 
-def keep(arguments: Json, call: Call) -> None:
+def keep(arguments: Json, call: LitellmCall) -> None:
     """Keep the call among what litellm knows of it."""
     known = getattr(arguments.get("litellm_logging_obj"), "model_call_details", None)
     if isinstance(known, dict):
         known[KEY] = call
 
 
-def kept(arguments: Json) -> Call | None:
+def kept(arguments: Json) -> LitellmCall | None:
     """The call that was kept, by an earlier hook."""
     known = getattr(arguments.get("litellm_logging_obj"), "model_call_details", None)
     found = known.get(KEY) if isinstance(known, dict) else None
-    return found if isinstance(found, Call) else None
+    return found if isinstance(found, LitellmCall) else None
 
 
 def metadata_of(arguments: Json) -> Json:
-    """What the proxy says of a call; its name depends on the endpoint."""
+    """The metadata that the proxy has of a call; its name depends on the endpoint."""
     for where in (arguments, arguments.get("litellm_params") or {}):
         for name in ("litellm_metadata", "metadata"):
             found = where.get(name)
@@ -169,7 +175,7 @@ def metadata_of(arguments: Json) -> Json:
 
 
 def is_redacted(details: Json) -> bool:
-    """Whether the messages of a success event were replaced."""
+    """True if the messages of a success event were replaced."""
     messages = details.get("messages")
     return isinstance(messages, list) and any(
         isinstance(it, dict) and it.get("content") == REDACTED for it in messages[:1]
@@ -177,7 +183,7 @@ def is_redacted(details: Json) -> bool:
 
 
 def routed_model(name: str) -> str:
-    """What the first deployment runs that the proxy has by this name; the name itself elsewhere."""
+    """The model of the proxy's first deployment of this name; the name itself elsewhere."""
     proxy = sys.modules.get("litellm.proxy.proxy_server")
     router = getattr(proxy, "llm_router", None)
     deployments = (router.get_model_list(model_name=name) or []) if router is not None else []
@@ -185,6 +191,6 @@ def routed_model(name: str) -> str:
 
 
 def deployed_model(deployment: Json) -> str:
-    """What a deployment runs: its base model, where its name is one of the cloud's own."""
+    """The model of a deployment: its base model, where its name is one of the cloud's own."""
     settings, info = deployment.get("litellm_params") or {}, deployment.get("model_info") or {}
     return str(info.get("base_model") or settings.get("base_model") or settings.get("model") or "")

@@ -132,7 +132,7 @@ def body_of(request: Any) -> Json:
 
 
 def model_name(model: Any) -> str | None:
-    """What a chat model calls its model; None if it does not."""
+    """The name that a chat model has for its model; None if it has none."""
     names = (getattr(model, name, None) for name in ("model_name", "model", "model_id"))
     return next((name for name in names if isinstance(name, str)), None)
 

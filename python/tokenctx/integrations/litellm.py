@@ -18,9 +18,9 @@ from tokenctx.integrations import _litellm_calls as calls
 from tokenctx.integrations._litellm_budgets import release, reserve, settle
 
 if TYPE_CHECKING:
-    from tokenctx.money.budgets import Budgets
     from tokenctx.gateway.refusals import Refusal
-    from tokenctx.integrations._litellm_calls import Call, Json
+    from tokenctx.integrations._litellm_calls import Json, LitellmCall
+    from tokenctx.money.budgets import Budgets
 
 LOG: Final = logging.getLogger("tokenctx")
 
@@ -177,7 +177,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         """The estimate, for the client: `x-tokenctx-input-tokens`, `-source` and others."""
         return call.headers() if (call := calls.kept(data)) is not None else None
 
-    async def _estimated(self, arguments: Json, call_type: str, model: str) -> Call | None:
+    async def _estimated(self, arguments: Json, call_type: str, model: str) -> LitellmCall | None:
         tenant = self.tenant_of(calls.metadata_of(arguments))
         call = calls.read_call(arguments, call_type, model, tenant)
         if call is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from tokenctx import Encoding
+    from tokenctx.encodings import Encoding
 
 Counting = Any
 """A function with the parameters of litellm's own."""
@@ -32,11 +32,11 @@ PARAMETERS: Final = frozenset(
     "model custom_tokenizer text messages count_response_tokens tools tool_choice "
     "use_default_image_token_count default_token_count".split()
 )
-"""What ours understands; with another one litellm counts."""
+"""The arguments that ours understands; with another one litellm counts."""
 
 
 class InstalledCounter:
-    """What `install` has put in; leaving its `with` block, or `uninstall`, takes it out again.
+    """The functions that `install` has put in; `uninstall` or the end of `with` takes them out.
 
     `fallbacks` is how often litellm's own counted: a tokenizer of the caller's own, parameters of a
     later litellm, arguments that litellm refuses, and whatever ours raised at.
@@ -74,7 +74,7 @@ class InstalledCounter:
                 bound = signature.bind(*arguments, **named)
                 found = self._count(**bound.arguments)
             except Exception as error:  # litellm's own raises what it has to
-                self._note(error)
+                self._count_fallback(error)
                 found = None
             return int(fallback(*arguments, **named)) if found is None else found
 
@@ -104,7 +104,7 @@ class InstalledCounter:
         count = self._estimator.count_request(body)
         return sum(count.message_tokens) if arguments.get("count_response_tokens") else count.tokens
 
-    def _note(self, error: Exception) -> None:
+    def _count_fallback(self, error: Exception) -> None:
         self.fallbacks += 1
         if self.fallbacks == 1:  # the class alone: what it says may hold text
             LOG.warning(

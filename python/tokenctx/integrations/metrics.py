@@ -1,4 +1,4 @@
-"""What estimators count, for Prometheus and OpenTelemetry; docs/metrics.md has every name.
+"""The metrics of estimators, for Prometheus and OpenTelemetry; docs/metrics.md has every name.
 
 `prometheus` needs prometheus-client, `opentelemetry` needs opentelemetry-api; both come with the
 extra `metrics`.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._core import __version__
 from tokenctx._estimate.metric_table import GENAI, INSTRUMENTS
 from tokenctx._estimate.metrics import Metrics
+from tokenctx._results.front import own_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -104,7 +105,7 @@ def opentelemetry(
 
 
 def _observer(metrics: Metrics, row: Instrument) -> Callable[[Any], Iterable[Any]]:
-    """What OpenTelemetry calls to read a counter or a gauge."""
+    """The callback with which OpenTelemetry reads a counter or a gauge."""
     from opentelemetry.metrics import Observation
 
     def observe(_: Any) -> Iterable[Any]:
@@ -153,3 +154,6 @@ def _metrics_of(source: HybridTokenEstimator | Metrics) -> Metrics:
             "this estimator counts nothing; make it with HybridTokenEstimator(metrics=Metrics())"
         )
     return metrics
+
+
+__all__, __dir__ = own_names(globals())

@@ -134,6 +134,6 @@ def body_of(agent: Any, instructions: str | None, items: list[Any]) -> Json:
 
 
 def model_name(agent: Any) -> str:
-    """What the agent's model is called; the default of openai-agents if it says none."""
+    """The name of the agent's model; the default of openai-agents if it says none."""
     model = getattr(agent.model, "model", agent.model)
     return model if isinstance(model, str) else get_default_model()

@@ -1,4 +1,4 @@
-"""What a call costs: tokens by kind, times prices by kind."""
+"""The cost of a call: tokens by kind, times prices by kind."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class Tokens(NamedTuple):
 
     @property
     def input(self) -> int:
+        """All input, cached or not."""
         return self.uncached + self.read + self.write
 
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import model_name
+from tokenctx.data.tables import DASHES, read_table
 from tokenctx.money.cost import Priced, Split, cost_of
 from tokenctx.money.rates import Rates, Tier, rates_at, read_periods
-from tokenctx.data.tables import DASHES, read_table
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
-    from tokenctx.money.rates import Period
     from tokenctx._results.result import Cost
+    from tokenctx.money.rates import Period
 
 PROVIDERS: Final = {"bedrock": "aws", "vertex": "google", "moonshot": "moonshotai", "xai": "x-ai"}
 """Who answers, in the words of the table of prices."""
@@ -80,7 +80,7 @@ class Prices:
         at: dt.datetime | None = None,
         output_tokens: int | None = None,
     ) -> Cost | None:
-        """What a call costs, of an `Estimate` before it or its `Usage` after; None if unknown.
+        """The cost of a call, of an `Estimate` before it or its `Usage` after; None if unknown.
 
         `model` has to be named with a usage; an estimate has it. `provider` is who answers, where
         the name does not say it. `output_tokens` is the output of an estimate; by default the most
@@ -200,7 +200,7 @@ def bundled_table() -> _Table:
 
 
 def check_table(content: Mapping[str, Any]) -> None:
-    """Whether `content` can stand in for the table of this package; raises ValueError if not."""
+    """Raises ValueError unless `content` can stand in for the table of this package."""
     if not isinstance(content.get("sources"), Mapping):
         raise ValueError("prices have no `sources`")  # noqa: TRY004
     for name, row in content["models"].items():
@@ -211,7 +211,7 @@ def check_table(content: Mapping[str, Any]) -> None:
 
 @cache
 def default_prices() -> Prices:
-    """What `Estimate.cost` and `Usage.cost` go by."""
+    """The prices that `Estimate.cost` and `Usage.cost` go by."""
     return Prices()
 
 

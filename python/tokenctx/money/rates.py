@@ -43,7 +43,7 @@ class Rates:
         return None if found is None else found.price
 
     def cost(self, part: str, tokens: int, input_tokens: int) -> Decimal | None:
-        """What `tokens` of `part` cost; None if it has no price."""
+        """The cost of `tokens` of `part`; None if it has no price."""
         price = self.price(part, input_tokens)
         return None if price is None else price * tokens / MILLION
 
@@ -69,7 +69,7 @@ class Period(NamedTuple):
     between: tuple[dt.time, dt.time] | None = None
 
     def holds(self, at: dt.datetime) -> bool:
-        """Whether they hold at this moment."""
+        """True if they hold at this moment."""
         if self.since is not None and at.date() < self.since:
             return False
         if self.between is None:

@@ -6,20 +6,18 @@ Functions for whoever routes: each model of a list is a `ModelChoice`, in the or
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tokenctx.money.prices import default_prices
+from tokenctx._results.front import own_names
 from tokenctx._results.result import Result
+from tokenctx.money.prices import default_prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tokenctx.money.prices import Prices
-    from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._results.estimates import Dialect, Estimate
     from tokenctx._results.result import Cost
-
-__all__ = ["ModelChoice", "cheapest", "choices", "fitting", "warm"]
+    from tokenctx.money.prices import Prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +37,23 @@ class ModelChoice(Result):
     cost: Cost | None
 
 
+class _RequestEstimator(Protocol):
+    """Anything that estimates a request, such as `HybridTokenEstimator`."""
+
+    def estimate(
+        self,
+        body: object,
+        *,
+        model: str | None = None,
+        dialect: Dialect | None = None,
+        tenant: str | bytes | None = None,
+    ) -> Estimate:
+        """The input tokens that `body` is expected to be billed for."""
+        ...
+
+
 def choices(
-    estimator: HybridTokenEstimator,
+    estimator: _RequestEstimator,
     body: object,
     models: Iterable[str],
     *,
@@ -95,3 +108,6 @@ def warm(found: Sequence[ModelChoice]) -> tuple[ModelChoice, ...]:
 
 def _read_tokens(choice: ModelChoice) -> int:
     return 0 if choice.estimate.cache is None else choice.estimate.cache.read_tokens
+
+
+__all__, __dir__ = own_names(globals())

@@ -34,7 +34,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are refused."""
+        """True if calls are refused."""
         return self._opened is not None
 
     @property
@@ -50,11 +50,11 @@ class Breaker:
         return (self.open_seconds, why) if is_open else (0.0, "")
 
     def admits(self) -> bool:
-        """Whether a call would be made now: as usual, or as a probe."""
+        """True if a call would be made now: as usual, or as a probe."""
         return self._opened is None or time.monotonic() >= self._next_probe
 
     def claim_probe(self) -> bool:
-        """Whether the caller is the one that makes the probe which is due."""
+        """True if the caller is the one that makes the probe which is due."""
         with self._lock:
             is_due = self._opened is not None and time.monotonic() >= self._next_probe
             if is_due:

@@ -44,7 +44,7 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether all was written."""
+        """True if all was written."""
         return not self._entries and self._since is None
 
     def new_writer(self) -> int | None:
@@ -64,7 +64,7 @@ class Outbox:
             return self._writer
 
     def take(self, writer: int) -> Entries:
-        """What `writer` is to write next; empty if it is done or was replaced."""
+        """The entries that `writer` is to write next; empty if it is done or was replaced."""
         with self._lock:
             if writer != self._writer:
                 return []
@@ -82,7 +82,7 @@ class Outbox:
             self.breaker.succeeded()
 
     def failed(self, writer: int, entries: Entries, why: str) -> bool:
-        """Whether `writer` shall go on; `entries` wait again, if there is room."""
+        """True if `writer` shall go on; `entries` wait again, if there is room."""
         self.breaker.failed(why)
         with self._lock:
             for key, value in reversed(entries):

@@ -1,4 +1,4 @@
-"""What a shared store must be able to do."""
+"""The protocol of a shared store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PrefixStore(Protocol):
 
     @property
     def is_async(self) -> bool:
-        """Whether the methods return awaitables."""
+        """True if the methods return awaitables."""
 
     @property
     def deadline_seconds(self) -> float:

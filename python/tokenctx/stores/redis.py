@@ -40,7 +40,7 @@ class RedisPrefixStore:
 
     @property
     def is_async(self) -> bool:
-        """Whether the client is asynchronous."""
+        """True if the client is asynchronous."""
         return self._is_async
 
     @property
@@ -71,7 +71,8 @@ def _client_module(client: object) -> str:
             return base.__module__
     raise TypeError(
         f"client is a {type(client).__qualname__}; it must be a client of redis, valkey, coredis, "
-        "valkey-glide or valkey-glide-sync. For anything else, implement tokenctx.PrefixStore"
+        "valkey-glide or valkey-glide-sync. For anything else, implement "
+        "tokenctx.stores.PrefixStore"
     )
 
 

@@ -1,4 +1,4 @@
-"""What stands between an estimator and a shared store: keys, a deadline, breakers, a queue.
+"""The layer between an estimator and a shared store: keys, a deadline, breakers, a queue.
 
 Nothing here raises, whatever the store does, and nothing waits longer than the deadline. What the
 store answers is not believed: the engine opens each value with the digest it was asked for.
@@ -50,12 +50,12 @@ _POLL_SECONDS: Final = 0.002
 
 
 THREAD: Final = "thread"
-"""What probes a synchronous store; a loop does an asynchronous one."""
+"""The thread that probes a synchronous store; a loop does an asynchronous one."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What to ask a store: `digests`, the deepest last, of the conversation with this `root`.
+    """A question for a store: `digests`, the deepest last, of the conversation with this `root`.
 
     `insert` takes over the sealed value of a digest, or says that it is not what was sealed for it.
     Of `digests` the deepest that is there is taken; of `points`, by `insert_point`, all. What was
@@ -71,7 +71,7 @@ class Question:
     insert_learned: Callable[[bytes, bytes], bool] | None = None
 
     def batches(self) -> list[list[str]]:
-        """What is asked for at once: digests and points; what was learned of the model."""
+        """All keys that are asked for at once: digests, points, and the key of what was learned."""
         batch = [_key(self.root, digest) for digest in (*self.digests, *self.points)]
         learned = [] if self.learned is None else [_key(self.learned, self.learned)]
         return [keys for keys in (batch, learned) if keys]
@@ -118,7 +118,7 @@ class SharedPrefixes:
         return self._now
 
     def is_asked(self) -> bool:
-        """Whether a lookup would be made now."""
+        """True if a lookup would be made now."""
         return self._state.reads.admits()
 
     def lookup(self, question: Question) -> None:
@@ -225,14 +225,14 @@ class SharedPrefixes:
         self._begin_write()
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Whether all was written within `timeout_seconds`."""
+        """True if all was written within `timeout_seconds`."""
         end = time.monotonic() + timeout_seconds
         while not self._is_flushed() and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
         return self._state.outbox.is_empty
 
     async def aflush(self, timeout_seconds: float) -> bool:
-        """Whether all was written within `timeout_seconds`, and no task of ours is left."""
+        """True if all was written within `timeout_seconds`, and no task of ours is left."""
         if _running_loop() is None:
             raise RuntimeError("aflush needs asyncio, and its loop does not run; call flush()")
         end = time.monotonic() + timeout_seconds
@@ -267,7 +267,7 @@ class SharedPrefixes:
         return self._state.outbox.is_empty
 
     def _is_left_to_probe(self, question: Question) -> bool:
-        """Whether there is no waiting for the store; it is tried beside the estimates, if due."""
+        """True if there is no waiting for the store; it is tried beside the estimates, if due."""
         state = self._state
         if not state.reads.is_open:
             return False
@@ -372,7 +372,7 @@ class SharedPrefixes:
             pass
 
     def _write_batch(self, outbox: Outbox, writer: int, entries: Entries) -> bool:
-        """Whether to go on."""
+        """True if the thread should go on."""
         try:
             self._store.set_many(dict(entries), self._ttl_seconds)
         except BaseException as error:  # nobody waits for it
@@ -387,7 +387,7 @@ class SharedPrefixes:
             pass
 
     async def _awrite_batch(self, outbox: Outbox, writer: int, entries: Entries) -> bool:
-        """Whether to go on."""
+        """True if the thread should go on."""
         try:
             call = self._store.set_many(dict(entries), self._ttl_seconds)
             await asyncio.wait_for(cast("Awaitable[object]", call), LATE_SECONDS)
@@ -457,7 +457,7 @@ def _ends_within(call: concurrent.futures.Future[None], seconds: float) -> bool:
 
 
 async def _answered(call: asyncio.Future[None], deadline_seconds: float) -> bool | None:
-    """Whether `call` ended within the deadline; None if the loop was too late to tell.
+    """True if `call` ended within the deadline; None if the loop was too late to tell.
 
     The deadline is waited for in parts, so that a loop that was held for long has turned a few
     times before the answer is given up: it may wait in the socket.

@@ -32,7 +32,7 @@ class Threads:
 
     @property
     def is_full(self) -> bool:
-        """Whether a further call would wait."""
+        """True if a further call would wait."""
         return self._unfinished >= self._limit
 
     def submit(self, call: Callable[[], T]) -> Future[T]:

@@ -1,4 +1,4 @@
-"""What a caller has of an answer, in whatever form: its usage, its reply, or why there is none."""
+"""The caller's answer, in whatever form: its usage, its reply, or why there is none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 @dataclass(slots=True)
 class Answer:
-    """What is known of an answer.
+    """The facts known of an answer.
 
     Attributes:
         usage: What may be recorded; None if nothing may, for `reason`.
@@ -48,7 +48,7 @@ class _UnreadError(Exception):
 
 
 def answered(usage: object, reply: object | None, dialect: Dialect | None) -> Answer:
-    """What can be recorded of an answer: arguments as of `record_event`. Never raises."""
+    """The part of an answer that can be recorded: arguments as of `record_event`. Never raises."""
     try:
         answer = _of_usage(usage, dialect)
     except _UnreadError as error:

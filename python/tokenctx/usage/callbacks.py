@@ -20,7 +20,7 @@ class Callback(Generic[T]):
         self._has_failed = False
 
     def __call__(self, event: T) -> bool:
-        """Whether it did not raise; the log has the class of what it raised, and no content."""
+        """True if it did not raise; the log has the class of what it raised, and no content."""
         if self._hook is None:
             return True
         try:

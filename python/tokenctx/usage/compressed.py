@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"\x1f\x8b"
 FREE_BYTES: Final = 4 << 20
-"""What may come out of however little."""
+"""The most bytes that may come out of however few."""
 MAX_CONTAINERS: Final = 1 << 18
 """Objects and lists of one answer or event: more of them would take a hundred times their bytes."""
 MAX_RATIO: Final = 50
@@ -33,7 +33,7 @@ class Inflater:
         self._taken = self._given = 0
 
     def push(self, data: bytes) -> Iterator[bytes]:
-        """What comes out of the next bytes, in pieces; nothing after the limit or a fault."""
+        """The bytes that come out of the next, in pieces; none after the limit or a fault."""
         self._taken += len(data)
         piece = b""
         while (data or len(piece) == _PIECE_BYTES) and not (self.has_lost or self.is_broken):

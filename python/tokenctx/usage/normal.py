@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._results.estimates import MAX_TOKENS
+from tokenctx._results.pricing import default_prices
 from tokenctx._results.result import Result, maker
 from tokenctx.usage.reading import (
     KNOWN_NAMES,
@@ -20,8 +21,8 @@ from tokenctx.usage.reading import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tokenctx.money.prices import Prices
     from tokenctx._results.estimates import Dialect
+    from tokenctx._results.pricing import PriceList
     from tokenctx._results.result import Cost
 
 _CACHE_BESIDE_IN_AI_SDK_5: Final = frozenset({"anthropic", "bedrock-converse"})
@@ -105,15 +106,13 @@ class Usage(Result):
         *,
         provider: str | None = None,
         at: datetime | None = None,
-        prices: Prices | None = None,
+        prices: PriceList | None = None,
     ) -> Cost | None:
-        """What the call of `model` has cost; None if nobody knows its prices.
+        """The cost of the call of `model`; None if its prices are unknown.
 
         `provider` is who answered, where the name does not say it. `at` is when (UTC if it has no
         zone), by default now. `prices` are those that are installed, unless you have others.
         """
-        from tokenctx.money.prices import default_prices
-
         return (prices or default_prices()).cost(self, model=model, provider=provider, at=at)
 
 

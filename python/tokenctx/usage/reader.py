@@ -20,7 +20,7 @@ MAX_REPLY_BYTES: Final = 64 << 20
 """Of a stream with more events than this the reply is dropped; usage is still read."""
 FAILURES: Final = frozenset({"error", "response.failed", "response.cancelled"})
 LINES: Final = ("data:", "event:", "id:", "retry:", ":")
-"""What a line of server-sent events begins with."""
+"""The fields that a line of server-sent events can begin with."""
 FRAMEWORK_MESSAGES: Final = frozenset({"AIMessage", "AIMessageChunk"})
 """Classes of LangChain, whose dumps do not say what they are."""
 
@@ -108,13 +108,13 @@ class UsageReader:
 
     @property
     def is_partial(self) -> bool:
-        """Whether the end of the stream or its usage is missing, or an error came."""
+        """True if the end of the stream or its usage is missing, or an error came."""
         is_complete = self._has_finished if self._reply is None else self._reply.is_complete
         return self._has_lost or self._has_failed or not (self._is_final and is_complete)
 
     @property
     def is_complete(self) -> bool:
-        """Whether `record` would take it."""
+        """True if `record` would take it."""
         return self._is_final and self.reason is None
 
     @property
@@ -133,7 +133,7 @@ class UsageReader:
 
     @property
     def has_read(self) -> bool:
-        """Whether anything that was fed was an event."""
+        """True if anything that was fed was an event."""
         return self._has_read
 
     @property
@@ -159,11 +159,11 @@ class UsageReader:
 
     @property
     def normal_usage(self) -> Usage:
-        """What `normalize_usage` takes it for."""
+        """The usage, as `normalize_usage` asks for it."""
         return self.usage
 
     def __repr__(self) -> str:
-        """What is known, without text."""
+        """The state without text, for a debugger."""
         return f"UsageReader(usage={self.usage!r})"
 
     @property
@@ -291,7 +291,7 @@ def _added(old: Json, new: Json, levels: int = 2) -> Json:
 
 
 def _is_whole(line: str) -> bool:
-    """Whether a line of server-sent events is whole, so that nothing but its end can follow."""
+    """True if a line of server-sent events is whole, so that nothing but its end can follow."""
     if not line.startswith("data:"):
         return '"' not in line
     data = line.removeprefix("data:").strip()

@@ -20,7 +20,7 @@ _COHERE_INPUT: Final = "billed_units.input_tokens"
 
 
 class _Name:
-    """What a name in a usage object can be: a number, a list, or an object with more names."""
+    """A name in a usage object: a number, a list, or an object with more names."""
 
     __slots__ = ("field", "list", "members", "rank")
 
@@ -118,7 +118,7 @@ def find_usage(event: dict[str, Any]) -> object:
 
 
 def _has_input(obj: object) -> bool:
-    """Whether it is a usage object with input tokens."""
+    """True if it is a usage object with input tokens."""
     if type(obj) is dict and _USAGE_NAMES.isdisjoint(obj):
         return False
     return "input" in Numbers(obj).counts
@@ -170,7 +170,7 @@ class Reading:
         return self.counts.get(field, 0)
 
     def _is_slip(self, *, has_total: bool) -> bool:
-        """Whether reasoning that is more than the output is all of it, counted otherwise."""
+        """True if reasoning that is more than the output is all of it, counted otherwise."""
         more = self.reasoning - self.output_tokens
         rest = self.of("total") - self.all_input_tokens - self.of("tool_use_prompt")
         return more <= self.output_tokens // 100 * _SLIP_PERCENT or (
@@ -178,7 +178,7 @@ class Reading:
         )
 
     def _ask_total(self) -> None:
-        """What the total has more than input and output is what stands beside them."""
+        """The tokens beside input and output are those that the total has more."""
         output_tokens = self.output_tokens + (self.reasoning if self.is_reasoning_beside else 0)
         more = self.of("total") - self.all_input_tokens - output_tokens
         more -= self.of("tool_use_prompt")
@@ -234,7 +234,7 @@ class Reading:
 
 
 def _members(obj: object, names: dict[str, _Name]) -> list[tuple[str, Any]]:
-    """What `obj` has under `names`, whatever it is; nothing of what raises."""
+    """The values that `obj` has under `names`, whatever it is; without those that raise."""
     try:
         if isinstance(obj, dict):
             return [(key, value) for key, value in obj.items() if key in names]
@@ -261,7 +261,7 @@ _NOTHING: Final[dict[str, Any]] = {}
 
 
 class _Kind(NamedTuple):
-    """What is true of all objects of a class.
+    """The facts that are true of all objects of a class.
 
     Attributes:
         tells_names: Whether what an object has is known without asking for each name. To ask an
@@ -292,7 +292,7 @@ def _kind(kind: Any) -> _Kind:
 
 
 def normal_usage_of(obj: object) -> Any:
-    """What an object of ours knows in normal form; None of any other."""
+    """The usage of an object of ours in normal form; None of any other."""
     kind: Any = type(obj)
     return attribute(obj, "normal_usage") if _kind(kind).has_normal_usage else None
 
@@ -323,7 +323,7 @@ def attribute(obj: object, name: str) -> Any:
 
 
 def is_object(value: object) -> bool:
-    """Whether it may have members."""
+    """True if it may have members."""
     return not isinstance(value, (type(None), str, bytes, int, float, list, tuple))
 
 

@@ -19,7 +19,7 @@ PIECES: Final = 1024
 
 
 class Reply(ABC):
-    """What is known of the message so far.
+    """The message so far.
 
     Attributes:
         has_ended: The message is whole; usage in this or a later event is final.
@@ -55,7 +55,7 @@ class Reply(ABC):
         return
 
     def emptied(self) -> Reply:
-        """What knows as much of the stream, but has no message any more."""
+        """A reader that knows as much of the stream, but has no message any more."""
         other = type(self)()
         other.has_ended, other.is_complete = self.has_ended, self.is_complete
         other.has_several = True
@@ -532,7 +532,7 @@ FORMAT_NAMES: Final = frozenset(
     {"choices", "type", "event_type", "object", "output", "response", "candidates", "message"}
     | {"usageMetadata", *ConverseReply.EVENTS}
 )
-"""What tells the format of a stream is one of these."""
+"""The types of events that tell the format of a stream."""
 
 
 def reply_of(event: Json) -> Reply | None:

@@ -15,7 +15,7 @@ Status = Literal["scaled", "exempt", "unknown_window", "larger_window", "equal_w
 
 @dataclass(frozen=True, slots=True)
 class ScaledUsage(Result):
-    """What was billed, and what an agent is told, side by side.
+    """The usage that was billed and the one that an agent sees, side by side.
 
     Attributes:
         real: As the provider reported it: for logs, bills, `record`.

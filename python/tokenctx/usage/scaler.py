@@ -30,7 +30,7 @@ UNSCALED: Final = [(1, 1)]
 
 
 class _ScaledBody:
-    """What marks a body as scaled; the true numbers are in `usage`."""
+    """The mark of a scaled body; the true numbers are in `usage`."""
 
     usage: ScaledUsage
 
@@ -55,14 +55,14 @@ class ContextWindowScaler:
     model with `real_window` tokens every number of usage is multiplied by assumed over real, so
     that the agent sees the same share of its window. Whole numbers only; parts add up to their
     totals; what is scaled is marked and never scaled again. Windows larger than the assumed one are
-    left alone unless `shrink`; so are `exempt_models`, and windows that are 0 or None.
+    left alone; so are `exempt_models`, and windows that are 0 or None.
 
-    `per_model` has the real windows of other models, `factors` multipliers that replace the ratio
-    of windows; names are compared as they are and without the path before them. `strategy`:
+    `factors` has multipliers by model that replace the ratio of windows; names are compared as they
+    are and without the path before them. `strategy`:
 
     - `fixed`: one factor;
-    - `piecewise`: true numbers up to `true_share` of the smaller window, then scaled, so that a
-      full real window is a full assumed one.
+    - `piecewise`: true numbers up to half of the smaller window, then scaled, so that a full real
+      window is a full assumed one.
 
     `on_usage` is called with each `ScaledUsage`, of a stream at its end; when it
     raises, that is logged once, and `failed_callbacks` counts it.
@@ -77,29 +77,20 @@ class ContextWindowScaler:
         rounding: Rounding = "floor",
         *,
         exempt_models: Iterable[str] = DEFAULT_EXEMPT_MODELS,
-        per_model: Mapping[str, int | None] | None = None,
         factors: Mapping[str, Fraction | float] | None = None,
-        shrink: bool = False,
         strategy: Strategy = "fixed",
-        true_share: float = 0.5,
         on_usage: Callable[[ScaledUsage], object] | None = None,
     ) -> None:
         _require_window("assumed window", assumed_window, is_needed=True)
         _require_window("real window", real_window)
-        for name, window in (per_model or {}).items():
-            _require_window(f"per_model[{name!r}]", window)
         if strategy not in ("fixed", "piecewise"):
             raise ValueError(f"strategy is {strategy!r}; it must be one of fixed, piecewise")
-        if not 0 <= true_share < 1:
-            raise ValueError(f"true_share is {true_share}; it must be 0 to less than 1")
         self._real_window = real_window
         self._assumed_window = assumed_window
         self._rounding = rounding
         self._exempt_models = {name: name for name in exempt_models}
-        self._per_model = dict(per_model or {})
         self._factors = {name: _fraction(factor) for name, factor in (factors or {}).items()}
-        self._shrink = shrink
-        self._true_share = Fraction(true_share) if strategy == "piecewise" else Fraction(0)
+        self._is_piecewise = strategy == "piecewise"
         self._on_usage = Callback("on_usage", on_usage)
         self.failed_callbacks = 0
         self._unscaled = self._core(UNSCALED, rounding)
@@ -188,20 +179,16 @@ class ContextWindowScaler:
     def rewriter(
         self, first_input_tokens: int | None = None, *, model: str = ""
     ) -> Rewriter | None:
-        """What scales the bytes of a stream that is pushed; None if nothing of it would change.
+        """The rewriter of a stream that is pushed; None if nothing of it would change.
 
         `push` gives what can be sent, `finish` what is left. For those who have no iterator.
         """
         status, scale = self._rule(model)
         return scale.stream(first_input_tokens) if status == "scaled" else None
 
-    def _window(self, model: str) -> int | None:
-        window: int | None = _of_model(self._per_model, model, self._real_window)
-        return window
-
     def _rule(self, model: str) -> tuple[Status, Any]:
         """How the usage of `model` is scaled, and with what."""
-        real, assumed = self._window(model) or 0, self._assumed_window
+        real, assumed = self._real_window or 0, self._assumed_window
         factor = _of_model(self._factors, model, None)
         if _of_model(self._exempt_models, model, None):
             return "exempt", self._unscaled
@@ -211,9 +198,9 @@ class ContextWindowScaler:
             factor = Fraction(assumed, real)
         if factor == 1:
             return "equal_window", self._unscaled
-        if factor < 1 and not self._shrink:
+        if factor < 1:
             return "larger_window", self._unscaled
-        knee = int(min(real, assumed) * self._true_share)
+        knee = min(real, assumed) // 2 if self._is_piecewise else 0
         points = [(factor.denominator, factor.numerator)]
         if knee > 0 and real * factor > knee:
             points = [(knee, knee), (real, int(real * factor))]
@@ -224,7 +211,7 @@ class ContextWindowScaler:
         adjusted = replace(real, is_scaled=True)
         if not real.is_scaled:
             adjusted = scaled_usage(real, scale)
-        window = self._window(model) or None
+        window = self._real_window or None
         return ScaledUsage(real, adjusted, status, model, window, self._assumed_window)
 
     def _reported(self, usage: ScaledUsage) -> ScaledUsage:

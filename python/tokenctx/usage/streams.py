@@ -35,7 +35,7 @@ def usage_of_numbers(first: Numbers, last: Numbers) -> Usage:
 
 
 class _Stream(ABC):
-    """What both kinds of streams know: usage so far, its true numbers first."""
+    """The state that both kinds of streams share: usage so far, its true numbers first."""
 
     def __init__(
         self,

@@ -77,7 +77,12 @@ static KNOWN: &[[u8; 32]] = include_bytes!(concat!(env!("OUT_DIR"), "/gemma.know
 #[cfg(test)]
 /// Number of the vocabulary in what is remembered.
 pub(crate) fn number() -> u64 {
-    GEMMA.number
+    GEMMA.get().number
+}
+
+/// Builds the tables, if they are not there yet.
+pub(crate) fn preload() {
+    GEMMA.get();
 }
 
 /// Number of tokens in `text`, remembered under `key`. Linear, as
@@ -97,7 +102,8 @@ pub(crate) fn count_at_most(text: &str, limit: u64) -> u64 {
 
 /// The count, or any number above `limit` if that is where it leads.
 fn count_until(key: MemoKey, text: &str, limit: u64) -> u64 {
-    memo::remembered(GEMMA.number, key, text.as_bytes(), limit, || {
+    let vocabulary = GEMMA.get();
+    memo::remembered(vocabulary.number, key, text.as_bytes(), limit, || {
         let text = match text.contains(SPACE_MARK) {
             true => Cow::Owned(text.replace(SPACE_MARK, " ")),
             false => Cow::Borrowed(text),
@@ -106,7 +112,8 @@ fn count_until(key: MemoKey, text: &str, limit: u64) -> u64 {
         while tokens <= limit {
             let stop = next_stop(&text, start);
             let stretch = &text.as_bytes()[start..stop.start];
-            tokens += scan::count_part::<Gemma>(&GEMMA, key, stretch, limit - tokens) + stop.tokens;
+            tokens +=
+                scan::count_part::<Gemma>(vocabulary, key, stretch, limit - tokens) + stop.tokens;
             start = stop.start + stop.length;
             if start == text.len() {
                 break;
@@ -116,7 +123,7 @@ fn count_until(key: MemoKey, text: &str, limit: u64) -> u64 {
     })
 }
 
-/// What is no part of a word: a tag, a character that is unknown, or the end of the text.
+/// A part of the text that is in no word: a tag, a character that is unknown, or the end of the text.
 struct Stop {
     start: usize,
     length: usize,

@@ -1,6 +1,6 @@
 //! Merges by AVX-512: sixteen cells at once.
 //!
-//! What is computed is defined by [`batch`](crate::bpe::merge::batch), whose portable code the tests compare with
+//! The results are defined by [`batch`](crate::bpe::merge::batch), whose portable code the tests compare with
 //! this.
 #![allow(
     unsafe_code,
@@ -39,7 +39,7 @@ const LAST: i32 = POSITIONS as i32 - 1;
 const SHORT: i32 = key::SHORT_BYTES as i32;
 
 // SAFETY of every block: functions of this type are reached only through `count_avx512` of
-// `scan.rs` and `encode_avx512` of `ids.rs`, after detection.
+// `scan.rs`, after detection.
 impl MergeKernel for Avx512 {
     const WHOLE_BYTES: usize = 24; // measured: 16 is slower in translations, 31 no faster
 
@@ -123,7 +123,7 @@ fn join(batch: &mut MergeBatch, vocabulary: &Vocabulary) {
     let has_previous = lanes & _mm512_test_epi32_mask(before, before);
     let [end, next, previous] = [end, next, before].map(|bits| highest(bits));
     let previous_bit = _mm512_sllv_epi32(one, previous);
-    // All is asked for before the first answer is used, so that the lanes wait for the memory batch.
+    // All is asked for before the first answer is used, so that the lanes wait for the memory together.
     let texts = Registers::load(&batch.texts);
     let [low, high] = Pairs::all(&texts, has_next, at, next);
     let [low_before, high_before] = Pairs::all(&texts, has_previous, previous, end);

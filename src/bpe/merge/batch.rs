@@ -2,7 +2,7 @@
 //!
 //! A step of a merge waits more than it computes: the lowest pair tells which two byte strings to
 //! look up, their ranks tell the next lowest pair, and tables of megabytes are seldom near. So
-//! [`BATCH_CELLS`] cells take each step batch: first all ask the memory for what they will read, then all
+//! [`BATCH_CELLS`] cells take each step together: first all ask the memory for what they will read, then all
 //! read it. A lane whose cell is merged takes the next cell, also of a later piece, so that lanes are
 //! seldom idle before the text ends. A cell that is already in a lane takes no other: texts repeat their
 //! words, and a sixth to a third of what comes here is such a word.
@@ -92,7 +92,7 @@ pub(crate) struct MergeBatch {
     times: [u64; BATCH_CELLS],
     /// Bit set of the lanes that have a cell.
     pub(in crate::bpe) busy: u32,
-    /// Whether there is text in `texts`.
+    /// True if there is text in `texts`.
     pub(in crate::bpe) has_text: bool,
 }
 
@@ -185,12 +185,6 @@ impl MergeBatch {
         lane
     }
 
-    /// True if there is no free lane.
-    #[inline(always)]
-    pub(in crate::bpe) fn is_full(&self) -> bool {
-        self.busy == ALL
-    }
-
     /// Frees the lanes whose cell has no pair any more; returns the bit set of them.
     #[inline(always)]
     pub(in crate::bpe) fn free_merged(&mut self) -> u32 {
@@ -275,7 +269,7 @@ impl MergeBatch {
     /// The same, but `lowest` stays as it was.
     ///
     /// First all lanes ask for what they have to look up, then they look it up, so that they wait for
-    /// the memory batch.
+    /// the memory together.
     #[inline(always)]
     pub(in crate::bpe) fn join_lanes(&mut self, vocabulary: &Vocabulary) {
         // Each lane joins its pair, and asks for the two that this makes.

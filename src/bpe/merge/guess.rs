@@ -53,7 +53,7 @@ impl Followers {
         }
     }
 
-    /// What may come after `tokens`, the likelier first.
+    /// The tokens that may come after `tokens`, the likelier first.
     fn of(&self, tokens: &[u32]) -> [Option<u32>; 2] {
         let Some(&last) = tokens.last() else {
             return [None; 2];

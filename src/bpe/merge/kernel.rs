@@ -24,7 +24,7 @@ pub(crate) trait MergeKernel: BatchKernel + LongCellKernel {
     fn count_long(vocabulary: &Vocabulary, cell: &[u8]) -> u64;
 }
 
-/// What needs no detection is compiled as the rest is.
+/// A level that needs no detection is compiled as the rest is.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 macro_rules! compiled_as_the_rest {
     ($name:ident) => {
@@ -77,8 +77,8 @@ impl LongCellKernel for Sse2 {
     }
 }
 
-// SAFETY of every block: functions of `Avx2` are reached only through `count_avx2` of `scan.rs` and
-// `encode_avx2` of `ids.rs`, after detection.
+// SAFETY of every block: functions of `Avx2` are reached only through `count_avx2` of `scan.rs`, after
+// detection.
 #[cfg(target_arch = "x86_64")]
 impl MergeKernel for Avx2 {
     #[inline(always)]

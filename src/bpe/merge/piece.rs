@@ -72,7 +72,7 @@ pub(in crate::bpe) fn encode(
 
 /// End of the cell at `start` of a piece that ends at `end`.
 ///
-/// What has at most `whole` bytes is one cell.
+/// A piece of at most `whole` bytes is one cell.
 #[inline(always)]
 pub(in crate::bpe) fn cell_end(
     vocabulary: &Vocabulary,

@@ -1,6 +1,6 @@
 //! Blocks by AVX-512: 64 bytes of text at once.
 //!
-//! What is computed is defined by [`block`](crate::bpe::split::block), whose portable code the tests compare with
+//! The results are defined by [`block`](crate::bpe::split::block), whose portable code the tests compare with
 //! this.
 #![allow(
     unsafe_code,
@@ -18,38 +18,24 @@
 
 use std::arch::x86_64::*;
 
-use crate::bpe::VectorLevel;
+use crate::bpe::level::SimdLevel;
 use crate::bpe::split::block::{BLOCK, Block, BlockBytes, Lanes};
 use crate::bpe::split::characters;
-use crate::bpe::split::simd::Avx2;
 
 /// Sixty-four bytes. Only to be used where [`is_detected`](Avx512::is_detected) says so.
 #[derive(Clone, Copy)]
 pub(in crate::bpe) struct Avx512(__m512i);
 
 impl Avx512 {
-    /// Whether texts are counted so: this machine can, and no lower level was chosen.
+    /// True if texts are counted so: this machine can, and no lower level was chosen.
     #[inline]
     pub(in crate::bpe) fn is_detected() -> bool {
-        VectorLevel::Avx512.is_admitted() && Self::is_available()
-    }
-
-    /// Whether this machine has all that is used here.
-    #[inline]
-    pub(in crate::bpe) fn is_available() -> bool {
-        Avx2::is_available()
-            && is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512cd")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vbmi")
-            && is_x86_feature_detected!("avx512vbmi2")
-            && is_x86_feature_detected!("avx512vl")
+        SimdLevel::Avx512.is_used()
     }
 }
 
 // SAFETY of every block: functions of this type are reached only through `count_avx512` of
-// `scan.rs` and `encode_avx512` of `ids.rs`, after detection.
+// `scan.rs`, after detection.
 impl Lanes for Avx512 {
     const WIDTH: usize = 64;
 

@@ -15,13 +15,13 @@ pub(crate) type BlockBytes = [u8; BLOCK];
 /// Members of each class among the bytes of a block: bit `n` stands for byte `n`, or for character `n` once
 /// [`Lanes::characters`] was asked.
 ///
-/// What is past the end of the text is in no class.
+/// Bytes past the end of the text are in no class.
 pub(crate) struct Block {
     /// Bytes of the text, or whole characters.
     pub(crate) text: u64,
     /// True if the text ends in this block.
     pub(crate) last: bool,
-    /// What is in no class below: bytes of characters that are not ASCII, or what is behind the last whole
+    /// Bytes in none of the classes below: bytes of characters that are not ASCII, or what is behind the last whole
     /// character.
     pub(crate) wide: u64,
     /// The bytes that the lowest bits stand for, one after the other.
@@ -150,7 +150,7 @@ impl Block {
         block
     }
 
-    /// What is in no class.
+    /// Characters in no class.
     #[inline(always)]
     pub(in crate::bpe) fn unnamed(&self) -> u64 {
         self.text & !(self.wide | self.letter() | self.digit | self.white)

@@ -63,7 +63,7 @@ impl Rule for DeepSeek {
     }
 }
 
-/// What the third expression tells apart.
+/// The kinds of characters that the third expression tells apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// The end of the stretch, but for a number.
@@ -80,7 +80,7 @@ enum Kind {
     Nothing,
 }
 
-/// What the third expression takes for a text: characters of the second, or none of them.
+/// The stretches that are texts to the third expression: characters of the second, or none of them.
 #[derive(Clone, Copy)]
 struct Stretch<'t> {
     text: &'t [u8],
@@ -160,7 +160,7 @@ impl Stretch<'_> {
     }
 }
 
-/// Whether the second expression takes that character: Chinese and Japanese.
+/// True if the second expression takes that character: Chinese and Japanese.
 #[inline(always)]
 fn is_east(code: u32) -> bool {
     matches!(code, 0x4E00..=0x9FA5 | 0x3040..=0x30FF)

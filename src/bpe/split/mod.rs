@@ -40,10 +40,10 @@ use crate::bpe::split::unicode::{
 
 /// A split rule.
 pub(in crate::bpe) trait Rule {
-    /// Whether [`Rule::starts`] tells anything.
+    /// True if [`Rule::starts`] finds any start.
     const KNOWS_BLOCKS: bool = true;
 
-    /// Whether [`Rule::starts`] may be asked about characters that are not ASCII, each with its class.
+    /// True if [`Rule::starts`] may be asked about characters that are not ASCII, each with its class.
     const KNOWS_CHARACTERS: bool = true;
 
     /// End of the piece that starts at `start`, which is a character of the UTF-8 `text`.
@@ -59,7 +59,7 @@ pub(in crate::bpe) trait Rule {
 /// Starts of pieces in a block.
 pub(in crate::bpe) struct Starts {
     bits: u64,
-    /// Bits that are known to be right: the first so many.
+    /// Number of the first bits that are known to be right.
     trusted: u32,
 }
 
@@ -80,7 +80,7 @@ impl Starts {
 
 /// Bits of a block whose starts depend on nothing that is `unknown` or behind the block.
 ///
-/// Whether white space is a start depends on what is next.
+/// The next byte decides if white space is a start.
 #[inline(always)]
 fn visible(block: &Block, unknown: u64) -> u32 {
     if unknown != 0 {
@@ -151,7 +151,7 @@ fn before_runs(runs: u64, firsts: u64, ends: u64) -> u32 {
     }
 }
 
-/// What may follow a word's or a number's own characters in a run of punctuation.
+/// Classes that may follow a word's or a number's own characters in a run of punctuation.
 const PUNCTUATION: u8 = OTHER | MARK;
 
 /// The rule of `o200k_base` and `o200k_harmony`.
@@ -186,7 +186,7 @@ pub(in crate::bpe) type Tekken = Cased<false, 1, true, false>;
 pub(in crate::bpe) type Kimi = Cased<true, 3, false, true>;
 
 /// A rule whose words are cut where upper case follows lower case: with contractions or without, numbers
-/// of so many digits, slashes behind punctuation or not, and Han characters in words or apart.
+/// of up to `DIGITS` digits, slashes behind punctuation or not, and Han characters in words or apart.
 pub(in crate::bpe) struct Cased<
     const CONTRACTIONS: bool,
     const DIGITS: usize,
@@ -200,6 +200,9 @@ impl<const CONTRACTIONS: bool, const DIGITS: usize, const SLASHES: bool, const H
     // A block does not tell Han characters from other letters without case.
     const KNOWS_CHARACTERS: bool = !HAN_APART;
 
+    // The classes of the first two characters say which alternative of the expression matches, and of what an
+    // alternative has taken it gives back nothing, except inside of `word`. So each alternative is one branch, where a
+    // regular expression would try one after the other.
     #[inline(always)]
     fn end(text: &[u8], start: usize) -> usize {
         let word_end = |end| match CONTRACTIONS {
@@ -301,7 +304,7 @@ pub(in crate::bpe) type Llama3 = Uncased<3, true>;
 /// The rule of Qwen: as [`Llama3`], but each digit is a piece.
 pub(in crate::bpe) type Qwen = Uncased<1, true>;
 
-/// A rule whose words are runs of letters: with numbers of so many digits, and line ends that end a
+/// A rule whose words are runs of letters: with numbers of up to `DIGITS` digits, and line ends that end a
 /// piece in the white space at the end of a text too, or not.
 pub(in crate::bpe) struct Uncased<const DIGITS: usize, const LINES: bool>;
 
@@ -415,7 +418,7 @@ pub(in crate::bpe) struct Gemma;
 const GEMMA_RUN: usize = 31;
 
 impl Gemma {
-    /// What has a piece of its own, beside white space.
+    /// Classes that have a piece of their own, beside white space.
     fn is_word(byte: u8) -> bool {
         !matches!(byte, b' ' | b'\n' | b'\t' | b'0'..=b'9')
     }
@@ -505,7 +508,7 @@ fn before_long_run(bits: u64) -> u32 {
     }
 }
 
-/// What the rules with a prefix have in common, by what they take for letters and for punctuation.
+/// The starts that the rules with a prefix have in common, by what they take for letters and for punctuation.
 #[inline(always)]
 fn prefixed_starts<const DIGITS: usize>(block: &Block, letters: u64, other: u64) -> u64 {
     let blank = block.blank();

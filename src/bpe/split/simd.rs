@@ -10,7 +10,7 @@ use std::arch::x86_64::{
     _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_set1_epi8,
 };
 
-use crate::bpe::VectorLevel;
+use crate::bpe::level::SimdLevel;
 use crate::bpe::split::block::{BlockBytes, Lanes};
 
 /// Sixteen bytes, by instructions that every x86-64 machine has.
@@ -22,20 +22,10 @@ pub(crate) struct Sse2(__m128i);
 pub(crate) struct Avx2(__m256i);
 
 impl Avx2 {
-    /// Whether texts are counted so: this machine can, and no lower level was chosen.
+    /// True if texts are counted so: this machine can, and no lower level was chosen.
     #[inline]
     pub(crate) fn is_detected() -> bool {
-        VectorLevel::Avx2.is_admitted() && Self::is_available()
-    }
-
-    /// Whether this machine has AVX2 and the bit instructions that came with it.
-    #[inline]
-    pub(in crate::bpe) fn is_available() -> bool {
-        is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("lzcnt")
-            && is_x86_feature_detected!("popcnt")
+        SimdLevel::Avx2.is_used()
     }
 }
 
@@ -96,7 +86,7 @@ lanes!(
     _mm256_movemask_epi8
 );
 
-/// What to add to a byte, so that `first..=last` and no other byte is then above the second result,
+/// The number to add to a byte, so that `first..=last` and no other byte is then above the second result,
 /// as a signed number: the instructions compare no others.
 #[inline(always)]
 fn range(first: u8, last: u8) -> (i8, i8) {

@@ -109,14 +109,14 @@ const FIRST_HAN: u32 = 0x2E80;
 /// The Han characters that most texts have.
 const COMMON_HAN: std::ops::RangeInclusive<u32> = 0x4E00..=0x9FFF;
 
-/// Whether the character at `at` is of the script Han: `\p{Han}`.
+/// True if the character at `at` is of the script Han: `\p{Han}`.
 #[inline(always)]
 pub(in crate::bpe) fn is_han_at(text: &[u8], at: usize) -> bool {
     let (code, _) = character_at(text, at);
     code >= FIRST_HAN && (COMMON_HAN.contains(&code) || is_in(HAN, code))
 }
 
-/// Whether `code` is punctuation or a symbol: `[\p{P}\p{S}]`.
+/// True if `code` is punctuation or a symbol: `[\p{P}\p{S}]`.
 #[inline(always)]
 pub(in crate::bpe) fn is_sign(code: u32) -> bool {
     match char::from_u32(code) {
@@ -125,7 +125,7 @@ pub(in crate::bpe) fn is_sign(code: u32) -> bool {
     }
 }
 
-/// Whether `code` is in one of `ranges`, which ascend.
+/// True if `code` is in one of `ranges`, which ascend.
 #[inline(never)]
 fn is_in(ranges: &[[u8; 8]], code: u32) -> bool {
     let bounds = |range: &[u8; 8]| {

@@ -16,10 +16,10 @@ const MAX_TEXT_BYTES: usize = 1 << 21;
 /// No place.
 const NONE: u32 = u32::MAX;
 
-/// What the vocabularies of the package do not have.
+/// Properties that the vocabularies of the package do not have.
 #[derive(Default)]
 pub(in crate::bpe) struct Exceptions {
-    /// Whether some tokens are not what their own text merges to.
+    /// True if some tokens are not what their own text merges to.
     pub(in crate::bpe) has_wholes: bool,
     /// Bit set of the tokens that are made by joins whose ranks do not ascend, and of those that are parts of
     /// a token of a lower rank.
@@ -93,7 +93,7 @@ struct TokenMerge {
     starts: Vec<usize>,
     /// Place of the join of each span and its next.
     places: Vec<u32>,
-    /// Whether no join of the last token had a lower place than one before it.
+    /// True if no join of the last token had a lower place than one before it.
     ascends: bool,
 }
 

@@ -31,7 +31,7 @@ pub(crate) const RANK_SHIFT: u32 = 44;
 
 pub(crate) const LENGTH_SHIFT: u32 = 40;
 
-/// What the halves of a key are mixed with.
+/// Factors that the halves of a key are mixed with.
 pub(crate) const LOW_SALT: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(crate) const HIGH_SALT: u64 = 0xD6E8_FEB8_6659_FD93;
 
@@ -125,7 +125,7 @@ pub(crate) fn slot(hash: u64, pilot: u16, slots: usize) -> usize {
     ((mixed >> 32).wrapping_mul(slots as u64) >> 32) as usize
 }
 
-/// What is known of a bucket: its pilot, and above it two bits for each of its keys. One in ten of
+/// A bucket in one word: its pilot, and above it two bits for each of its keys. One in ten of
 /// those that are not there has both.
 #[derive(Clone, Copy)]
 pub(crate) struct Bucket(pub(crate) u32);
@@ -154,7 +154,7 @@ pub(crate) const FIRST_BUCKET_BIT: u32 = 1 << u16::BITS;
 /// Bytes of the filter of the first bytes of long tokens.
 pub(crate) const LONG_FILTER_BYTES: usize = 1 << 14;
 
-/// Index of the bit of `hash` in a filter of so many bytes, a power of two.
+/// Index of the bit of `hash` in a filter of `bytes` bytes, a power of two.
 #[inline(always)]
 pub(crate) fn filter_bit(hash: u64, bytes: usize) -> usize {
     (hash >> 32) as usize & (bytes << 3).wrapping_sub(1)
@@ -162,6 +162,12 @@ pub(crate) fn filter_bit(hash: u64, bytes: usize) -> usize {
 
 /// Bits of a rank.
 pub(crate) const RANK_BITS: u32 = 18;
+
+/// Stands in a packed vocabulary for a part that a token has not.
+pub(crate) const NO_PART: u32 = (1 << RANK_BITS) - 1;
+
+/// Bytes of a part there.
+pub(crate) const PART_BYTES: usize = 3;
 
 /// Two tokens, [`RANK_BITS`] for each: those that are joined last to make a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -201,7 +207,7 @@ pub(crate) const JOIN_MARK_BITS: u32 = 2;
 /// Bits of the mark of a long token: there are few.
 pub(crate) const LONG_MARK_BITS: u32 = u32::BITS - RANK_BITS;
 
-/// A rank, and above it so many bits of the hash of what it belongs to, which tell most others. They
+/// A rank, and above it `bits` bits of the hash of what it belongs to, which tell most others. They
 /// are bits that neither bucket nor slot depends on.
 #[inline(always)]
 pub(crate) fn marked(hash: u64, rank: u32, bits: u32) -> u32 {
@@ -215,7 +221,7 @@ pub(crate) fn unmarked(marked: u32) -> u32 {
     marked % (1 << RANK_BITS)
 }
 
-/// What is known of a token, in one word: its join, its length and where its text is.
+/// A token in one word: its join, its length and where its text is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token(pub(crate) u64);
 
@@ -226,7 +232,7 @@ impl Token {
     /// A rank that is no token.
     pub(crate) const NONE: Token = Token(u64::MAX);
 
-    /// The token of so many bytes, one at least, from `start` on in the text of all.
+    /// The token of `length` bytes, one at least, from `start` on in the text of all.
     pub(crate) fn new(join: Join, length: usize, start: usize) -> Token {
         let code = match length {
             LONG_TOKEN_BYTES => COUNTED_BYTES,
@@ -272,4 +278,26 @@ pub(crate) fn neighbours(left: u32, right: u32) -> usize {
 pub(crate) fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left).wrapping_mul(u128::from(right));
     product as u64 ^ (product >> 64) as u64
+}
+
+/// Sixteen bytes from `start`, which is a byte of the text; zeros past the end.
+#[inline(always)]
+pub(crate) fn bytes_at(text: &[u8], start: usize) -> [u8; 16] {
+    let bytes = match text[start..].first_chunk() {
+        Some(chunk) => u128::from_le_bytes(*chunk),
+        None => last_bytes(text, start),
+    };
+    bytes.to_le_bytes()
+}
+
+/// As a number, which two registers hold.
+#[inline(never)]
+fn last_bytes(text: &[u8], start: usize) -> u128 {
+    if let Some(last) = text.last_chunk::<16>() {
+        let past = 16 - (text.len() - start);
+        return u128::from_le_bytes(*last) >> (8 * past % 128);
+    }
+    let mut chunk = [0; 16];
+    chunk[..text.len() - start].copy_from_slice(&text[start..]);
+    u128::from_le_bytes(chunk)
 }

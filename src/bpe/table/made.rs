@@ -40,7 +40,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// The tables of tokens in the order of their ranks, each with its last join; with so many slots for
+    /// The tables of tokens in the order of their ranks, each with its last join; with `slots_percent` slots for
     /// 100 keys. Nothing if two keys have one hash.
     pub(crate) fn new(
         ranked: &[(&[u8], u32)],
@@ -202,31 +202,34 @@ type Placed<T> = (Vec<Option<T>>, Vec<u16>);
 /// of its keys to free slots.
 fn place_by<T: Copy>(keyed: &[(u64, T)], pilots: usize, slots_percent: usize) -> Option<Placed<T>> {
     let mut slots = vec![None; keyed.len() * slots_percent / 100 + 1];
+    // A byte a slot stays near while pilots are searched; the slots themselves would not.
+    let mut taken = vec![false; slots.len()];
     let mut pilots = vec![0; pilots];
-    let mut ordered: Vec<(usize, usize)> = (0..)
+    let mut ordered: Vec<(u32, u32)> = (0..)
         .zip(keyed)
-        .map(|(at, it)| (key::bucket(it.0, pilots.len()), at))
+        .map(|(at, it)| (key::bucket(it.0, pilots.len()) as u32, at))
         .collect();
     ordered.sort_unstable();
-    let mut buckets: Vec<&[(usize, usize)]> =
+    let mut buckets: Vec<&[(u32, u32)]> =
         ordered.chunk_by(|left, right| left.0 == right.0).collect();
     buckets.sort_by_key(|bucket| std::cmp::Reverse(bucket.len()));
-    let mut targets = Vec::new();
+    let (mut hashes, mut targets) = (Vec::new(), Vec::new());
     for bucket in buckets {
-        let keys = bucket.iter().map(|(_, at)| keyed[*at]);
+        hashes.clear();
+        hashes.extend(bucket.iter().map(|(_, at)| keyed[*at as usize].0));
         let pilot = (0..=u16::MAX).find(|&pilot| {
             targets.clear();
-            keys.clone().all(|(hash, _)| {
+            hashes.iter().all(|&hash| {
                 let target = key::slot(hash, pilot, slots.len());
-                let free = slots[target].is_none() && !targets.contains(&target);
+                let free = !taken[target] && !targets.contains(&target);
                 targets.push(target);
                 free
             })
         })?;
-        pilots[bucket[0].0] = pilot;
-        for (hash, value) in keys {
-            let target = key::slot(hash, pilot, slots.len());
-            slots[target] = Some(value);
+        pilots[bucket[0].0 as usize] = pilot;
+        for (&target, (_, at)) in targets.iter().zip(bucket) {
+            taken[target] = true;
+            slots[target] = Some(keyed[*at as usize].1);
         }
     }
     Some((slots, pilots))

@@ -29,7 +29,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::bpe::prefetch::prefetch;
-use crate::bpe::table::bytes_at;
+use crate::bpe::table::key::bytes_at;
 use crate::bpe::table::key::low_bytes;
 
 /// Counts of pieces in one table.
@@ -44,7 +44,7 @@ const REMEMBERED_BYTES: usize = 64;
 /// Tables of pieces, for threads in turn: 2 MB of memory at most, of which a process has what it uses.
 const TABLES: usize = 4;
 
-/// Memory comes in pages of so many bytes, or more.
+/// Bytes of a page of memory, at least.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Longest piece that is hashed at once.
@@ -71,7 +71,7 @@ pub(in crate::bpe) fn fix_secret() {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoKey(pub [u64; 2]);
 
-/// What this thread remembers of one vocabulary under one key.
+/// The counts that this thread remembers of one vocabulary under one key.
 #[derive(Clone, Copy)]
 pub(crate) struct Memo {
     secret: [u64; 2],

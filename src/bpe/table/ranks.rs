@@ -1,7 +1,7 @@
 //! The ranks of a vocabulary that comes at run time.
 
-use crate::bpe::table::bytes_at;
 use crate::bpe::table::joins::{Exceptions, last_joins};
+use crate::bpe::table::key::bytes_at;
 use crate::bpe::table::key::{self, Key, SHORT_BYTES};
 use crate::bpe::table::made::{SLOTS_PERCENT, Tables};
 use crate::bpe::table::rank_file::RankFileError;
@@ -18,8 +18,8 @@ pub(in crate::bpe) struct Ranks {
     pub(in crate::bpe) max_token_bytes: usize,
 }
 
-/// What counts as the vocabularies of the package do.
-pub(in crate::bpe) type Made = (Tables, Exceptions);
+/// Tables like those of the package, and how the vocabulary differs from those.
+pub(in crate::bpe) type BuiltTables = (Tables, Exceptions);
 
 /// Takes line, bytes and rank of a token.
 pub(in crate::bpe) type Add<'a> = dyn FnMut(usize, &[u8], u32) -> Result<(), RankFileError> + 'a;
@@ -83,7 +83,7 @@ impl Ranks {
     }
 
     /// The tables, if they can hold the vocabulary.
-    pub(in crate::bpe) fn tables(&self) -> Option<Made> {
+    pub(in crate::bpe) fn tables(&self) -> Option<BuiltTables> {
         let ranked: Vec<(&[u8], u32)> = self.ranked().collect();
         let rank = |text: &[u8]| self.rank(text, 0, text.len());
         let (joins, exceptions) = last_joins(&ranked, rank, |text, _| rank(text))?;
@@ -188,12 +188,14 @@ fn probe<T>(hash: u64, slots: &[T]) -> impl Iterator<Item = usize> + use<T> {
 #[cfg(test)]
 pub(in crate::bpe) mod tests {
     use super::*;
-    use crate::bpe::table::{R50K, Vocabulary};
+    use crate::bpe::table::packaged::R50K;
+    use crate::bpe::table::vocabulary::Vocabulary;
     use std::sync::LazyLock;
 
     /// A vocabulary with exceptions of both kinds: every third token of `r50k_base`, in another order.
     pub(in crate::bpe) static ODD: LazyLock<Vocabulary<'static>> = LazyLock::new(|| {
         let chosen: Vec<&[u8]> = R50K
+            .get()
             .tokens()
             .filter(|(rank, token)| rank % 3 == 0 || token.len() < 3)
             .map(|(_, token)| token)

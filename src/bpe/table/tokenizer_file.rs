@@ -14,13 +14,13 @@ use crate::bpe::prepare::{Added, Preparation};
 use crate::bpe::split::rule::SplitRule;
 use crate::bpe::table::joins::last_joins;
 use crate::bpe::table::made::{SLOTS_PERCENT, Tables};
-use crate::bpe::table::ranks::{Made, Ranks};
+use crate::bpe::table::ranks::{BuiltTables, Ranks};
 use crate::json::{Anomalies, Document, Limits, Value};
 
-/// What is in the file.
+/// The content of a `tokenizer.json`.
 pub(in crate::bpe) struct TokenizerFile {
     pub(in crate::bpe) ranks: Ranks,
-    pub(in crate::bpe) made: Made,
+    pub(in crate::bpe) made: BuiltTables,
     pub(in crate::bpe) rule: SplitRule,
     pub(in crate::bpe) preparation: Preparation,
     /// Number and text of each token that no bytes of a text are, by number.
@@ -82,7 +82,7 @@ fn vocabulary(model: Value<'_>) -> Option<(Vec<(Vec<u8>, u32)>, Vec<(u32, String
 }
 
 /// The tables, if the merges are what the ranks of the tokens say.
-fn tables(model: Value<'_>, ranks: &Ranks) -> Option<Made> {
+fn tables(model: Value<'_>, ranks: &Ranks) -> Option<BuiltTables> {
     let rank = |text: &[u8]| ranks.rank(text, 0, text.len());
     let mut merges: HashMap<(u32, u32), u32> = HashMap::new();
     for (merge, place) in model.get("merges")?.items().zip(0..) {
@@ -164,7 +164,7 @@ fn added_tokens(root: Value<'_>) -> Option<Vec<Added>> {
     added.collect()
 }
 
-/// Whether the normal form is NFC, or none; nothing if it is another one.
+/// True if the normal form is NFC, false if there is none; nothing if it is another one.
 fn is_nfc(normalizer: Option<Value<'_>>) -> Option<bool> {
     let Some(normalizer) = normalizer.filter(|it| !it.is_null()) else {
         return Some(false);

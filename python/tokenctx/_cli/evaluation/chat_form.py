@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._core import _request_view, image_size
 from tokenctx._cli.evaluation.recordings import PNG_HEAD, PNG_TAIL
+from tokenctx._core import _request_view, image_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

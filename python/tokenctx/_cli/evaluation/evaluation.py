@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._results.errors import Error
-from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._cli.evaluation.chat_form import chat_form
 from tokenctx._cli.evaluation.recordings import API_DIALECTS, message_list, restored, truncated
 from tokenctx._cli.evaluation.replay import quantile
@@ -25,6 +23,8 @@ from tokenctx._cli.evaluation.strata import (
     stratum_of,
     vendor_of,
 )
+from tokenctx._estimate.estimator import HybridTokenEstimator
+from tokenctx._results.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +43,7 @@ SHARES: Final = (("exact", 0.0), ("within_2", 2.0), ("within_5", 5.0), ("within_
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """One recorded call as it is scored: the body, and what is known about it.
 
     Attributes:
@@ -68,7 +68,7 @@ class Call:
 
     @property
     def names(self) -> Json:
-        """What an estimate takes beside the body."""
+        """The arguments of an estimate beside the body."""
         return {
             "model": self.model or None,
             "dialect": self.dialect,
@@ -92,7 +92,7 @@ class Score:
 
     @property
     def is_covered(self) -> bool:
-        """Whether the billed total is within the bounds."""
+        """True if the billed total is within the bounds."""
         return self.low <= self.billed_tokens <= self.high
 
 
@@ -135,8 +135,8 @@ class Filter:
     model: str | None = None
     stratum: str | None = None
 
-    def holds(self, call: Call) -> bool:
-        """Whether `call` is one of them."""
+    def holds(self, call: RecordedCall) -> bool:
+        """True if `call` is one of them."""
         return (
             self.provider in {None, call.provider}
             and self.api in {None, call.api}
@@ -160,7 +160,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
                 yield number, line, raw.tell()
 
 
-def read_call(number: int, line: bytes) -> Call:
+def read_call(number: int, line: bytes) -> RecordedCall:
     """The recorded call in a line. Raises Unusable for one that cannot be scored."""
     try:
         record = json.loads(line)
@@ -179,11 +179,11 @@ def read_call(number: int, line: bytes) -> Call:
         raise Unusable("a request beyond a limit") from None
 
 
-def _call(number: int, record: Json, *, has_stand_ins: bool) -> Call:
+def _call(number: int, record: Json, *, has_stand_ins: bool) -> RecordedCall:
     body = restored(record["request"]) if has_stand_ins else record["request"]
     api, model = str(record.get("api") or ""), record.get("request_model") or record.get("model")
     model, dialect = str(model or ""), API_DIALECTS.get(api)
-    return Call(
+    return RecordedCall(
         number,
         str(record.get("id") or ""),
         str(record.get("group") or ""),
@@ -230,14 +230,14 @@ class Scorer:
 
     estimator: HybridTokenEstimator = field(default_factory=plain_estimator)
 
-    def estimate(self, call: Call) -> Estimate:
+    def estimate(self, call: RecordedCall) -> Estimate:
         """The estimate for `call` with nothing known. Raises Unusable beyond a limit."""
         try:
             return self.estimator.estimate(call.body, **call.names)
         except Error:
             raise Unusable("a request beyond a limit") from None
 
-    def delta(self, call: Call) -> Estimate | None:
+    def delta(self, call: RecordedCall) -> Estimate | None:
         """The estimate from the turn before, if that is known.
 
         Its reply is not in the recording: it is counted like all that is new.
@@ -251,12 +251,12 @@ class Scorer:
         return estimate
 
 
-def score_of(call: Call, estimate: Estimate) -> Score:
-    """What was billed for `call` beside its estimate."""
+def score_of(call: RecordedCall, estimate: Estimate) -> Score:
+    """The bill of `call` beside its estimate."""
     return Score(call.billed_tokens, estimate.tokens, estimate.low, estimate.high)
 
 
-def era_of(call: Call) -> str:
+def era_of(call: RecordedCall) -> str:
     """The quarter in which a call was answered."""
     if call.created is None:
         return "unknown"
@@ -264,14 +264,14 @@ def era_of(call: Call) -> str:
     return f"{day.year} Q{(day.month + 2) // 3}"
 
 
-ROWS: Final[dict[str, Callable[[Call, Estimate], str]]] = {
+ROWS: Final[dict[str, Callable[[RecordedCall, Estimate], str]]] = {
     "provider": lambda call, _: f"{call.provider} {call.api}".strip(),
     "model": lambda call, _: call.model,
     "family": lambda _, estimate: estimate.profile,
     "group": lambda call, _: call.group,
     "era": lambda call, _: era_of(call),
 }
-"""What the calls of a row have in common, beside their stratum."""
+"""The key that the calls of a row share, beside their stratum."""
 
 
 @dataclass(slots=True)
@@ -289,7 +289,7 @@ class Tally:
     )
     failed_count: int = 0
 
-    def add(self, rows: Mapping[str, str], call: Call, score: Score) -> None:
+    def add(self, rows: Mapping[str, str], call: RecordedCall, score: Score) -> None:
         """Count the score of `call` in."""
         for by, row in rows.items():
             self.rows[by, row, call.stratum].append(score)
@@ -311,7 +311,7 @@ class Tally:
 
 @dataclass(slots=True)
 class Evaluation:
-    """What came out: our scores, those of other counters, and the largest misses.
+    """The outcome: our scores, those of other counters, and the largest misses.
 
     Attributes:
         by: What the calls of a row share; keys of `ROWS`.
@@ -327,12 +327,12 @@ class Evaluation:
     peers: list[Peer] = field(default_factory=list)
     own: Tally = field(default_factory=Tally)
     of_peers: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
-    worst: list[tuple[float, int, Call, Estimate]] = field(default_factory=list)
+    worst: list[tuple[float, int, RecordedCall, Estimate]] = field(default_factory=list)
     skipped: dict[str, list[int]] = field(default_factory=dict)
     record_count: int = 0
     seconds: float = 0.0
 
-    def add(self, call: Call, estimate: Estimate, delta: Estimate | None) -> None:
+    def add(self, call: RecordedCall, estimate: Estimate, delta: Estimate | None) -> None:
         """Count the estimates for `call` in."""
         score, rows = score_of(call, estimate), {by: ROWS[by](call, estimate) for by in self.by}
         self.record_count += 1
@@ -344,12 +344,12 @@ class Evaluation:
         if self.peers:
             self._compare(rows, call)
 
-    def _keep_if_worst(self, percent: float, call: Call, estimate: Estimate) -> None:
+    def _keep_if_worst(self, percent: float, call: RecordedCall, estimate: Estimate) -> None:
         heapq.heappush(self.worst, (percent, call.line, call, estimate))
         if len(self.worst) > self.worst_count:
             heapq.heappop(self.worst)
 
-    def _compare(self, rows: Mapping[str, str], call: Call) -> None:
+    def _compare(self, rows: Mapping[str, str], call: RecordedCall) -> None:
         form = chat_form(call.body, call.model, call.dialect)
         for peer in self.peers:
             tally = self.of_peers[peer.title]

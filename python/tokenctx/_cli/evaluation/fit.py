@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._cli.evaluation.evaluation import Scorer
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._estimate.profiles import profile_table
-from tokenctx._cli.evaluation.evaluation import Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import RecordedCall
     from tokenctx._results.estimates import Estimate
 
 Row = dict[str, Any]
@@ -67,7 +67,7 @@ PAIRS: Final = (
 """Constants that stand in for each other: the first is moved, and the second follows."""
 STEP: Final = 1000
 PRIOR: Final = 0.02
-"""What each binary digit of the distance from the parent's constant costs; a project weighs 1."""
+"""The cost of each binary digit of the distance from the parent's constant; a project weighs 1."""
 HALF_CALLS: Final = 4
 """A project of so many calls weighs half of one with very many."""
 SHARE: Final = 0.005
@@ -115,7 +115,7 @@ class Rows:
         return profile_table(json.dumps([row for row in self.rows.values() if "like" in row]))
 
     def is_fitted(self, name: str) -> bool:
-        """Whether the constants of this row come from recordings, in the layout `linear`."""
+        """True if the constants of this row come from recordings, in the layout `linear`."""
         row = self.rows[name]
         is_own = "like" in row and name != "unknown" and row["confidence"] != "verified"
         return is_own and self.full[name]["layout"] == "linear"
@@ -178,7 +178,7 @@ class Reader:
                 changed[name] = {constant: value + STEP}
         return self.rows.with_constants(changed)
 
-    def sample(self, call: Call, estimate: Estimate) -> Sample | None:
+    def sample(self, call: RecordedCall, estimate: Estimate) -> Sample | None:
         """The equation of `call`, estimated with the rows; None if its layout is another."""
         if estimate.profile not in self.linear:
             return None
@@ -200,7 +200,7 @@ class Reader:
 
 
 def weights(samples: Sequence[Sample]) -> list[float]:
-    """What each sample weighs: a project at most 1, shared by its models, then by their calls."""
+    """The weight of each sample: a project at most 1, shared by its models, then by their calls."""
     calls = Counter(sample.project for sample in samples)
     models = Counter((sample.project, sample.model) for sample in samples)
     model_counts = Counter(project for project, _ in models)
@@ -214,7 +214,7 @@ def weights(samples: Sequence[Sample]) -> list[float]:
 
 
 class _Equations:
-    """What one row is fitted to: its constants, what calls count of them, and what is left.
+    """The data that one row is fitted to: its constants, the calls' counts of them, and the rest.
 
     `counts[i][k]` is how often call i counts constant k, `rests[i]` what its bill leaves for them.
     Calls that say the same are one.
@@ -240,7 +240,7 @@ class _Equations:
         ]
 
     def loss(self, values: Sequence[int]) -> float:
-        """What these values cost."""
+        """The cost of these values."""
         costs = sum(map(_cost, self.errors(values), self.bills, self.weights))
         return costs + sum(map(_distance, values, self.parents))
 

@@ -12,9 +12,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.money.prices import default_prices
-from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._cli.evaluation.replay import quantile
+from tokenctx._estimate.estimator import HybridTokenEstimator
+from tokenctx.money.prices import default_prices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,12 +105,12 @@ class ForecastFigures:
 
 
 def is_undetermined(estimate: Estimate) -> bool:
-    """Whether the request does not tell what is billed: vendors' own tools, remote files."""
+    """True if the request does not tell what is billed: vendors' own tools, remote files."""
     return any(name.startswith(UNDETERMINED) for name in estimate.assumptions)
 
 
 def is_too_short(estimate: Estimate) -> bool:
-    """Whether nothing of a call can be cached, so that a forecast of nothing is no merit."""
+    """True if nothing of a call can be cached, so that a forecast of nothing is no merit."""
     return estimate.cache is not None and estimate.cache.high == 0
 
 

@@ -17,7 +17,13 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._cli.evaluation.evaluation import Scorer, Unusable, numbered_lines, read_call, score_of
+from tokenctx._cli.evaluation.evaluation import (
+    Scorer,
+    Unusable,
+    numbered_lines,
+    read_call,
+    score_of,
+)
 from tokenctx._cli.evaluation.fit import Reader, Rows, Sample, fitted
 from tokenctx._cli.evaluation.strata import POOLS, vendor_of
 
@@ -134,7 +140,7 @@ def weighed(held: Sequence[Held]) -> list[Held]:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What the others tell about the calls of one project.
+    """The evidence of the others about the calls of one project.
 
     Attributes:
         rows: The rows as JSON by name, their constants fitted to the others.
@@ -145,7 +151,7 @@ class Fold:
     supported: frozenset[tuple[str, Stratum]]
 
     def has_support(self, call: Held) -> bool:
-        """Whether the rows stand for `call`, or another project has sent such a request."""
+        """True if the rows stand for `call`, or another project has sent such a request."""
         return call.sample is not None or (call.profile, call.stratum) in self.supported
 
     def score(self, call: Held) -> Held:
@@ -176,7 +182,7 @@ def lone_rows(rows: Rows, samples: Sequence[Sample], project: str) -> set[str]:
 
 
 def fold(rows: Rows, samples: Sequence[Sample], supported: Support, project: str) -> Fold:
-    """What all projects but `project` tell."""
+    """The evidence of all projects but `project`."""
     others = [sample for sample in samples if sample.project != project]
     left = rows.without(lone_rows(rows, samples, project))
     own = {sample.profile for sample in samples if sample.project == project}

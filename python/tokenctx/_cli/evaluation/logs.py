@@ -43,7 +43,7 @@ APIS: Final = {dialect: api for api, dialect in API_DIALECTS.items()}
 CONVERSATIONS: Final = 1000
 """Conversations whose last request is kept while a log is read, to tell what continues it."""
 TRUNCATED: Final = ("litellm_truncated", "[TRUNCATED]", "...truncated")
-"""What loggers put in the place of text that was too long for them."""
+"""The marks that loggers leave in the place of text that was too long for them."""
 OPTIONS: Final = (
     *("tools", "tool_choice", "response_format", "functions", "function_call", "thinking"),
     *("system", "instructions", "output_config", "reasoning", "parallel_tool_calls"),

@@ -12,8 +12,8 @@ from tokenctx.data.parts import MEDIA, kinds_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tokenctx._cli.evaluation.evaluation import RecordedCall
     from tokenctx._estimate.estimator import HybridTokenEstimator
-    from tokenctx._cli.evaluation.evaluation import Call
     from tokenctx._results.estimates import Estimate
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ class Miss:
             estimated too much than it has.
     """
 
-    call: Call
+    call: RecordedCall
     estimate: Estimate
     parts: dict[str, int]
 
@@ -88,12 +88,14 @@ class Miss:
         }
 
 
-def misses(estimator: HybridTokenEstimator, worst: Iterable[tuple[Call, Estimate]]) -> list[Miss]:
+def misses(
+    estimator: HybridTokenEstimator, worst: Iterable[tuple[RecordedCall, Estimate]]
+) -> list[Miss]:
     """Each call with the parts of its estimate, counted again without each of them."""
     return [Miss(call, estimate, _parts(estimator, call)) for call, estimate in worst]
 
 
-def _parts(estimator: HybridTokenEstimator, call: Call) -> dict[str, int]:
+def _parts(estimator: HybridTokenEstimator, call: RecordedCall) -> dict[str, int]:
     def tokens(body: Json) -> int:
         return estimator.count_request(body, **call.names).tokens
 

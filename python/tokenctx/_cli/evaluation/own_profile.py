@@ -16,31 +16,31 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._cli.evaluation.evaluation import Scorer, Scores, Unusable, read_call, score_of
 from tokenctx._cli.evaluation.fit import CONSTANTS, Reader, Rows, Sample, fitted
 from tokenctx._cli.evaluation.logs import LogReader
+from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx.data.tables import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from tokenctx._cli.evaluation.evaluation import Call
+    from tokenctx._cli.evaluation.evaluation import RecordedCall
 
 Json = dict[str, Any]
 
 LEAST_CALLS: Final = 20
 """Fewer calls of a profile change nothing."""
 GAIN: Final = 0.95
-"""What the mean error must fall to, so that chance changes nothing."""
+"""The share that the mean error must fall to, so that chance changes nothing."""
 OWN: Final = "own "
 """Before the name of a profile whose constants are being fitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the calls of one profile say.
+    """The evidence of the calls of one profile.
 
     Attributes:
         now: Scores with the profile of the package.
@@ -55,7 +55,7 @@ class Finding:
 
     @property
     def is_better(self) -> bool:
-        """Whether the fit is nearer to bills that it has not seen."""
+        """True if the fit is nearer to bills that it has not seen."""
         return bool(self.changes) and _distance(self.own) < GAIN * _distance(self.now)
 
     def row(self) -> Json:
@@ -71,21 +71,21 @@ class Finding:
 
 @dataclass(slots=True)
 class Logged:
-    """What was read from logs: calls with their estimates, and what was left out."""
+    """The calls read from logs: calls with their estimates, and what was left out."""
 
-    calls: list[tuple[Call, Sample | None, str]]
+    calls: list[tuple[RecordedCall, Sample | None, str]]
     skipped: Counter[str]
 
     def findings(self) -> list[Finding]:
         """By profile, the most frequent first."""
-        by_profile: dict[str, list[tuple[Call, Sample | None]]] = defaultdict(list)
+        by_profile: dict[str, list[tuple[RecordedCall, Sample | None]]] = defaultdict(list)
         for call, sample, profile in self.calls:
             by_profile[profile].append((call, sample))
         ordered = sorted(by_profile.items(), key=lambda item: -len(item[1]))
         return [_finding(profile, calls) for profile, calls in ordered]
 
     def learned(self, rows: Iterable[Json]) -> Json:
-        """What an estimator with these profiles learns of the calls, for `learn`."""
+        """The corrections that an estimator with these profiles learns from the calls."""
         estimator = HybridTokenEstimator(profiles=list(rows) or None)
         for call, _, _ in self.calls:
             estimator.record(call.body, call.billed_tokens, **call.names)
@@ -115,7 +115,7 @@ def read_logs(paths: Iterable[Path], advance: Callable[[int], None] = lambda _: 
     return logged
 
 
-def _finding(profile: str, calls: list[tuple[Call, Sample | None]]) -> Finding:
+def _finding(profile: str, calls: list[tuple[RecordedCall, Sample | None]]) -> Finding:
     estimator = Scorer()
     now = Scores()
     for call, _ in calls:
@@ -140,7 +140,7 @@ def _bundled() -> Rows:
     return Rows({row["name"]: row for row in read_table("profiles")["profiles"]})
 
 
-def _half(call: Call) -> int:
+def _half(call: RecordedCall) -> int:
     """Calls of one conversation are in one half: they say nearly the same."""
     known = json.dumps(call.known[0] if call.known else call.body, sort_keys=True)[:4000]
     return hashlib.blake2b(known.encode(errors="surrogatepass"), digest_size=1).digest()[0] % 2

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tokenctx._results.estimates import Dialect
 
 Relation = Literal["extends", "first", "context", "messages", "model", "compacted"]
-"""What a turn is to the recorded calls before it: it extends one, or the reason why it does not."""
+"""The relation of a turn to the recorded calls before it: it extends one, or a reason why not."""
 
 Json = dict[str, Any]
 
@@ -117,7 +117,7 @@ class Conversation:
 
 @dataclass(slots=True)
 class Recording:
-    """What a file holds: `conversations`, read once, and what was left out and why."""
+    """The content of a file: `conversations`, read once, and what was left out and why."""
 
     conversations: Iterator[Conversation]
     conversation_count: int
@@ -204,7 +204,7 @@ def _session_turns(session: Json) -> Iterator[Turn]:
 
 
 def relation(before: Json, body: Json) -> Relation:
-    """Whether `body` extends `before`, and if not, what differs; unbilled fields do not."""
+    """`extends` if `body` goes on from `before`, else what differs; unbilled fields may differ."""
     old, new = message_list(before), message_list(body)
     if _billed_part(old) != _billed_part(new[: len(old)]):
         return "messages"
@@ -265,7 +265,7 @@ def _call_turns(calls: list[Json]) -> Iterator[Turn]:
 
 
 def _predecessor(call: Json, before: list[Json]) -> tuple[Relation, tuple[bytes, int] | None]:
-    """What `call` is to the calls before it, and what of its predecessor must be recorded first.
+    """The relation of `call` to the calls before it, and what of its predecessor is recorded first.
 
     The predecessor is a call before it with as many messages and billed tokens as `prev` says. If
     none is in the file, it was the first messages of this very request.
@@ -296,7 +296,7 @@ def truncated(body: Json, messages: list[Json]) -> Json:
 
 
 def _billed(call: Json) -> Usage:
-    """What was billed: of the raw usage, or the recorder's own total where we cannot read that."""
+    """The billed tokens: of the raw usage, or the recorder's own total without one."""
     billed = normalize_usage(call.get("usage")) or Usage()
     total = call.get("input_tokens")
     if not isinstance(total, int) or total == billed.input_tokens:

@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._cli.evaluation.four_characters import four_character_tokens
+from tokenctx._estimate.estimator import HybridTokenEstimator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -16,7 +16,7 @@ USAGE: Final = (
     ("completion_tokens", ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")),
 )
 NUMBERED: Final = re.compile(r"gen_ai\.prompt\.(\d{1,6})\.(.+)")
-"""What instrumentations wrote before the conventions had messages."""
+"""The attributes that instrumentations wrote before the conventions had messages."""
 VALUES: Final = ("stringValue", "intValue", "doubleValue", "boolValue")
 
 
@@ -68,7 +68,7 @@ def _attributes(given: object) -> Json:
 
 
 def _value(value: object) -> Any:
-    """What one of OTLP's values holds."""
+    """The value in one of OTLP's."""
     if not isinstance(value, dict):
         return value
     if "arrayValue" in value:

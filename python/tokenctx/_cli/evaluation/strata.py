@@ -23,7 +23,7 @@ Stratum = Literal[
     "tools",
     "text",
 ]
-"""What a request has that text has not; the first that fits."""
+"""The kind of a request by what it has beside text; the first that fits."""
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._results.errors import RequestError
-from tokenctx.gateway.server.call import Call
+from tokenctx.gateway.server.call import ServedRequest
 from tokenctx.gateway.server.deadline import Deadline
 from tokenctx.gateway.server.refused import Refused
 from tokenctx.gateway.server.routes import Route, route_of
@@ -158,7 +158,7 @@ class CountServer:
         route, named = found
         try:
             async with Deadline(self._max_seconds):
-                call = Call(self._estimator, headers, named, await body.read(headers))
+                call = ServedRequest(self._estimator, headers, named, await body.read(headers))
                 answer, more = await route.answer(call)
         except TimeoutError:
             raise self._late(body) from None

@@ -71,7 +71,7 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ServedRequest:
     """A request: the estimator that answers it, headers, what its path names, and its body."""
 
     estimator: HybridTokenEstimator

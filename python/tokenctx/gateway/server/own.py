@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tokenctx.gateway.server.call import Call, Members, estimate_headers
+from tokenctx.gateway.server.call import Members, ServedRequest, estimate_headers
 from tokenctx.gateway.server.refused import Refused
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ REQUEST_BYTES = "x-tokenctx-request-bytes"
 NAMES = ("model", "dialect", "provider", "tenant")
 
 
-async def estimate(call: Call) -> Answer:
+async def estimate(call: ServedRequest) -> Answer:
     """`POST /v1/estimate`: `{"request": ..., "model": ...}`, or the request itself and headers.
 
     A body is an envelope if it is an object with a member `request`, which no vendor's request has.
@@ -34,7 +34,7 @@ async def estimate(call: Call) -> Answer:
     return {**found.as_dict(), "fits": found.fits()}, estimate_headers(found)
 
 
-async def record(call: Call) -> Answer:
+async def record(call: ServedRequest) -> Answer:
     """`POST /v1/record`: an envelope; or a request and its answer one behind the other.
 
     The envelope has `request`, `usage` (an object, a number, or an answer as text) and perhaps
@@ -58,7 +58,11 @@ async def record(call: Call) -> Answer:
 
 
 async def _recorded(
-    call: Call, request: bytes, usage: object, reply: bytes | None, given: dict[str, str | None]
+    call: ServedRequest,
+    request: bytes,
+    usage: object,
+    reply: bytes | None,
+    given: dict[str, str | None],
 ) -> Answer:
     names = call.names(**given)
     event = await call.estimator.arecord_event(request, usage, reply=reply, **names)

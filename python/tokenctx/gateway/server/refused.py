@@ -1,4 +1,4 @@
-"""What is answered in place of a count: the vendors' own forms of an error."""
+"""Answers in place of a count: the vendors' own forms of an error."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tokenctx.gateway.server import own, vendors
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tokenctx.gateway.server.call import Call
+    from tokenctx.gateway.server.call import ServedRequest
     from tokenctx.gateway.server.refused import Vendor
     from tokenctx.gateway.server.vendors import Answer
 
@@ -22,7 +22,7 @@ class Route:
 
     pattern: str
     vendor: Vendor
-    answer: Callable[[Call], Awaitable[Answer]]
+    answer: Callable[[ServedRequest], Awaitable[Answer]]
 
 
 _MODELS: Final = "(?:models|tunedModels)/(?P<model>[^/]+):countTokens"

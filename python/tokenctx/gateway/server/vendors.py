@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import encoding_for_model
-from tokenctx.gateway.server.call import Call, Members, estimate_headers
+from tokenctx.gateway.server.call import Members, ServedRequest, estimate_headers
 from tokenctx.gateway.server.refused import Refused
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Answer = tuple[dict[str, Any], dict[str, str]]
 MEDIA: Final = (b'"inlineData"', b'"inline_data"', b'"fileData"', b'"file_data"')
 
 
-async def anthropic(call: Call) -> Answer:
+async def anthropic(call: ServedRequest) -> Answer:
     """`POST /v1/messages/count_tokens`; with context management also the count before it."""
     members = await call.members()
     for name in ("model", "messages"):
@@ -37,7 +37,7 @@ async def anthropic(call: Call) -> Answer:
     return answer, estimate_headers(estimate)
 
 
-async def openai(call: Call) -> Answer:
+async def openai(call: ServedRequest) -> Answer:
     """`POST /v1/responses/input_tokens`; every field is optional."""
     await call.members()
     estimate = await call.estimate(call.body, dialect="openai-responses")
@@ -45,7 +45,7 @@ async def openai(call: Call) -> Answer:
     return answer, estimate_headers(estimate)
 
 
-async def gemini(call: Call) -> Answer:
+async def gemini(call: ServedRequest) -> Answer:
     """`POST /v1beta/models/{model}:countTokens`, also as Vertex has it."""
     members = await call.members()
     whole = members.raw("generateContentRequest", "generate_content_request")
@@ -61,7 +61,7 @@ async def gemini(call: Call) -> Answer:
     return answer, estimate_headers(estimate)
 
 
-async def bedrock(call: Call) -> Answer:
+async def bedrock(call: ServedRequest) -> Answer:
     """`POST /model/{modelId}/count-tokens`, of `converse` or of `invokeModel`."""
     given = (await call.members()).raw("input")
     if given is None:
@@ -79,7 +79,7 @@ async def bedrock(call: Call) -> Answer:
     return {"inputTokens": estimate.tokens}, estimate_headers(estimate)
 
 
-async def vllm(call: Call) -> Answer:
+async def vllm(call: ServedRequest) -> Answer:
     """`POST /tokenize`: the count of a prompt or of messages; ids where the vocabulary is exact."""
     members = await call.members()
     answer: dict[str, Any] = {"count": 0, "max_model_len": None, "tokens": [], "token_strs": None}
@@ -103,7 +103,7 @@ async def vllm(call: Call) -> Answer:
     return answer, headers
 
 
-async def litellm(call: Call) -> Answer:
+async def litellm(call: ServedRequest) -> Answer:
     """`POST /utils/token_counter` of litellm's proxy."""
     members = await call.members()
     model = members.text("model")
@@ -125,7 +125,7 @@ async def litellm(call: Call) -> Answer:
     return answer, estimate_headers(estimate)
 
 
-async def text_tokens(call: Call, text: str, model: str | None) -> tuple[int, Estimate]:
+async def text_tokens(call: ServedRequest, text: str, model: str | None) -> tuple[int, Estimate]:
     """Tokens of a text alone: of a message with it, less those of one without."""
     bodies = [
         json.dumps({"messages": [{"role": "user", "content": it}]}).encode() for it in (text, "")

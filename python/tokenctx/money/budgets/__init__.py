@@ -5,18 +5,6 @@ the `high` of its estimate and the output that its tenant and model usually give
 true number in its place; a failure gives it back, and a caller that dies loses its lease.
 """
 
-from tokenctx.money.budgets.budget import Budget
-from tokenctx.money.budgets.budgets import Budgets
-from tokenctx.money.budgets.memory import MemoryBudgetStore
-from tokenctx.money.budgets.redis import RedisBudgetStore
-from tokenctx.money.budgets.refusal import BudgetRefusal
-from tokenctx.money.budgets.reservation import Reservation
+from tokenctx._results.front import front
 
-__all__ = [
-    "Budget",
-    "BudgetRefusal",
-    "Budgets",
-    "MemoryBudgetStore",
-    "RedisBudgetStore",
-    "Reservation",
-]
+__getattr__, __dir__ = front(__name__, __file__)

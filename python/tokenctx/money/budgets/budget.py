@@ -1,4 +1,4 @@
-"""What is limited, for whom and for how long."""
+"""A limit: of which amount, for whom and for how long."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Budget:
 
     @property
     def is_money(self) -> bool:
-        """Whether it limits money."""
+        """True if it limits money."""
         return self.tokens is None
 
 

@@ -9,28 +9,25 @@ import inspect
 import os
 from collections import Counter
 from decimal import ROUND_CEILING, Decimal
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from tokenctx.money.prices import default_prices
 from tokenctx.money.budgets.budget import NANO, Budget
 from tokenctx.money.budgets.memory import MemoryBudgetStore
 from tokenctx.money.budgets.outputs import Outputs
 from tokenctx.money.budgets.refusal import limit_headers, refusal_of
 from tokenctx.money.budgets.reservation import Reservation
 from tokenctx.money.budgets.store import LEASE_SECONDS, Claim, Step
+from tokenctx.money.prices import default_prices
 from tokenctx.stores.breaker import Breaker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tokenctx.money.prices import Prices
     from tokenctx._results.estimates import Estimate
-    from tokenctx.usage.normal import Usage
     from tokenctx.money.budgets.reservation import Closing
     from tokenctx.money.budgets.store import BudgetStore, Outcome
-
-DEFAULT_OUTPUT_TOKENS: Final = 1024
-DEFAULT_OUTPUT_SHARE: Final = 0.9
+    from tokenctx.money.prices import Prices
+    from tokenctx.usage.normal import Usage
 
 
 class Budgets:
@@ -39,8 +36,9 @@ class Budgets:
     A call falls under all of `budgets`; it is reserved in all of them or in none. `store` is where
     they are kept: in this process (`MemoryBudgetStore()`, the default) or in Redis or Valkey
     (`RedisBudgetStore(client)`). `lease_seconds` is how long a reservation lives that nobody
-    settles: longer than the longest answer. `output_share` is the quantile of learned outputs that
-    is reserved; `default_output_tokens` what is where neither request, model nor experience says.
+    settles: longer than the longest answer. The output that is
+    reserved is the quantile 0.9 of learned outputs, and 1,024 tokens where neither request, model
+    nor experience says it.
     `prices` are those of `Prices()` unless you have others. `refuses_unpriced` refuses calls under
     a budget of money whose price nobody knows, in place of letting them go for nothing;
     `refuses_unreachable` those that cannot be reserved since the store has failed.
@@ -55,8 +53,6 @@ class Budgets:
         *,
         store: BudgetStore | None = None,
         lease_seconds: float = LEASE_SECONDS,
-        output_share: float = DEFAULT_OUTPUT_SHARE,
-        default_output_tokens: int = DEFAULT_OUTPUT_TOKENS,
         prices: Prices | None = None,
         refuses_unpriced: bool = False,
         refuses_unreachable: bool = False,
@@ -68,11 +64,9 @@ class Budgets:
             raise ValueError("two budgets have the same name; each needs one of its own")
         if not 0 < lease_seconds <= 86_400:
             raise ValueError(f"lease_seconds is {lease_seconds}; it must be above 0, a day at most")
-        if not 0 < output_share < 1:
-            raise ValueError(f"output_share is {output_share}; it must be between 0 and 1")
         self._store: BudgetStore = MemoryBudgetStore() if store is None else store
         self._lease_seconds = float(lease_seconds)
-        self._outputs = Outputs(output_share, default_output_tokens)
+        self._outputs = Outputs()
         self._prices = prices
         self._refuses_unpriced = refuses_unpriced
         self._refuses_unreachable = refuses_unreachable
@@ -84,7 +78,7 @@ class Budgets:
         return f"<Budgets {', '.join(it.name for it in self._budgets)}>"
 
     def stats(self) -> dict[str, int]:
-        """What became of calls, by name: `granted`, `refused`, `settled`, and so on."""
+        """Numbers of calls by their outcome: `granted`, `refused`, `settled`, and so on."""
         return dict(self._counts)
 
     def reserve(
@@ -120,7 +114,7 @@ class Budgets:
         )
 
     def close(self, reservation: Reservation, usage: Usage | None, kind: Closing) -> None:
-        """What `Reservation.settle`, `keep` and `release` do."""
+        """Does what `Reservation.settle`, `keep` and `release` ask for."""
         step = self._closed(reservation, usage, kind)
         if step is None:
             return
@@ -230,7 +224,7 @@ class Budgets:
         return Step("settle", name, claims, self._lease_seconds)
 
     def _used(self, reservation: Reservation, usage: Usage | None) -> list[int]:
-        """What a bill takes of each budget; nothing without one."""
+        """The share of a bill in each budget; empty without one."""
         if usage is None:
             return [0] * len(reservation.claims)
         cost = self._cost(usage, reservation)
@@ -259,7 +253,7 @@ class Budgets:
         return None if cost is None else cost.total
 
     def _applied(self, step: Step) -> Outcome | None:
-        """What became of a step; None if the store has failed, or is left alone for a while."""
+        """The outcome of a step; None if the store has failed, or is left alone for a while."""
         if self._store.is_async:
             raise TypeError("the store is asynchronous: use areserve, asettle and arelease")
         if not self._is_tried():

@@ -13,14 +13,16 @@ RECENT: Final = 64
 LEAST: Final = 8
 """Fewer calls tell nothing."""
 MAX_KEYS: Final = 4096
+SHARE: Final = 0.9
+"""The quantile of learned outputs that is expected."""
+DEFAULT_TOKENS: Final = 1024
+"""Expected where neither request, model nor experience says anything."""
 
 
 class Outputs:
     """Outputs of the newest calls by tenant and model; numbers only."""
 
-    def __init__(self, share: float, default_tokens: int) -> None:
-        self._share = share
-        self._default = default_tokens
+    def __init__(self) -> None:
         self._by_key: OrderedDict[tuple[str, str], deque[int]] = OrderedDict()
 
     def add(self, tenant: str, model: str, output_tokens: int) -> None:
@@ -41,9 +43,9 @@ class Outputs:
         seen = self._by_key.get((tenant, estimate.model))
         if seen is not None and len(seen) >= LEAST:
             outputs = sorted(seen.copy())
-            learned = outputs[min(len(outputs) - 1, int(self._share * len(outputs)))]
+            learned = outputs[min(len(outputs) - 1, int(SHARE * len(outputs)))]
             return learned if most is None else min(learned, most)
         asked = estimate.requested_output_tokens
         if asked is None:
-            return self._default if most is None else min(self._default, most)
+            return DEFAULT_TOKENS if most is None else min(DEFAULT_TOKENS, most)
         return asked if most is None else most

@@ -113,7 +113,7 @@ class RedisBudgetStore:
 
     @property
     def is_async(self) -> bool:
-        """Whether the client is asynchronous."""
+        """True if the client is asynchronous."""
         return self._is_async
 
     def apply(self, step: Step) -> Outcome | Awaitable[Outcome]:
@@ -146,7 +146,7 @@ class RedisBudgetStore:
 
 
 def _is_unknown(error: Exception) -> bool:
-    """Whether the server does not know the script."""
+    """True if the server does not know the script."""
     return type(error).__name__ == "NoScriptError" or "NOSCRIPT" in str(error)
 
 

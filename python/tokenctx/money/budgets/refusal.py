@@ -1,4 +1,4 @@
-"""What to answer when a budget has no room: as the vendors word their own limits."""
+"""The answer when a budget has no room: as the vendors word their own limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call has reserved, until its bill comes."""
+"""The amounts that a call has reserved, until its bill comes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from tokenctx._results.estimates import Estimate
-    from tokenctx.usage.normal import Usage
     from tokenctx.money.budgets.budget import Budget
     from tokenctx.money.budgets.refusal import BudgetRefusal
     from tokenctx.money.budgets.store import Claim
+    from tokenctx.usage.normal import Usage
 
 ReservationLabel = Literal["granted", "refused", "unlimited"]
 Closing = Literal["settled", "kept", "released"]
@@ -33,7 +33,7 @@ class Settler(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """What a call may take, reserved in all of its budgets; settled once, by whoever comes first.
+    """The most a call may take, reserved in all its budgets; settled once, by whoever is first.
 
     Attributes:
         label: `granted`; `refused`, and `refusal` says by what; `unlimited` if no budget applies or

@@ -1,4 +1,4 @@
-"""What a store of budgets does, in one step for all budgets of a call."""
+"""The steps of a store of budgets, each for all budgets of a call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RETRY_SECONDS: Final = 30.0
 
 
 class Claim(NamedTuple):
-    """What a call takes of one budget.
+    """The amount that a call takes of one budget.
 
     Attributes:
         key: The budget and whose it is.
@@ -54,7 +54,7 @@ class Balance(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a step; `refused` is the first budget in which there was no room."""
+    """The outcome of a step; `refused` is the first budget in which there was no room."""
 
     refused: int | None
     balances: Sequence[Balance]
@@ -65,7 +65,7 @@ class BudgetStore(Protocol):
 
     @property
     def is_async(self) -> bool:
-        """Whether `apply` is awaited."""
+        """True if `apply` is awaited."""
         ...
 
     def apply(self, step: Step) -> Outcome | Awaitable[Outcome]:

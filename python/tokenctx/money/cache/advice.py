@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tokenctx.money.cache.rules import minimum_tokens
 from tokenctx._results.result import Result
+from tokenctx.money.cache.rules import minimum_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ def findings(
     context_tokens: int,
     message_tokens: Sequence[int],
 ) -> tuple[CacheFinding, ...]:
-    """What can be said of a body, and of the one that was sent before it."""
+    """Findings about a body, and about the one that was sent before it."""
     if rule is None:
         message = "Nothing is known of the cache of this provider."
         return (CacheFinding("unknown_provider", "", None, 0, message),)

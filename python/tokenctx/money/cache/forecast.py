@@ -1,4 +1,4 @@
-"""What a call is expected to read from the provider's cache, and to write to it.
+"""The tokens that a call is expected to read from the provider's cache and to write to it.
 
 Nothing of a request is kept but keyed digests of its prefixes, numbers of tokens and times. A
 prefix is warm when a call that ended there was recorded and its lifetime has not passed; how many
@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tokenctx.money.cache.rules import minimum_tokens, rule_of
 from tokenctx._results.result import CacheForecast
+from tokenctx.money.cache.rules import minimum_tokens, rule_of
 
 if TYPE_CHECKING:
     from tokenctx._core import CachePoints
-    from tokenctx.money.cache.rules import Rule
     from tokenctx._results.estimates import Estimate
     from tokenctx._results.result import CacheLabel, CacheReason
+    from tokenctx.money.cache.rules import Rule
     from tokenctx.usage.normal import Usage
 
 CACHED_BYTES: Final = 384
-"""What one known prefix of a provider's cache is charged with, its digest and place included."""
+"""Bytes that one known prefix of a provider's cache is charged with, its digest included."""
 SLACK_TOKENS: Final = 64
 SLACK_PERCENT: Final = 2
 """The lower bound of the tokens that are read leaves this and a few tokens."""
@@ -45,7 +45,7 @@ class Cached(NamedTuple):
 
 
 class CacheKnowledge:
-    """What is known of the providers' caches: warm prefixes, and how often they were read.
+    """Knowledge of the providers' caches: warm prefixes, and how often they were read.
 
     It needs no lock, which a fork could copy locked: each step is one of an `OrderedDict`.
     """
@@ -80,7 +80,7 @@ class CacheKnowledge:
             self.put(digest, cached)
 
     def forecast(self, points: CachePoints, estimate: Estimate, now: float) -> CacheForecast:
-        """What a call of this estimate will read and write, seen at `now`."""
+        """The forecast for a call of this estimate, seen at `now`."""
         tokens, most = estimate.tokens, max(estimate.tokens, estimate.high)
         rule = rule_of(points.model, points.vendor, points.provider)
         if rule is None:

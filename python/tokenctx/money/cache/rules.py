@@ -1,4 +1,4 @@
-"""What each provider caches, from `data/caching.json`."""
+"""The caching rules of each provider, from `data/caching.json`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Rule:
     is_write_billed: bool
 
     def applies(self, model: str, vendor: str, provider: str) -> bool:
-        """Whether a call of this model is cached so."""
+        """True if a call of this model is cached so."""
         if vendor not in self.vendors and provider not in self.providers:
             return False
         if provider in self.other_providers or (

@@ -6,18 +6,18 @@
 //! A rank file that the tables cannot hold, as one of 300,000 tokens or with a token of 1 KB, is counted by the
 //! definition: a piece that is a token is one token; any other is merged, lowest rank first, by a heap: n log n.
 //! Texts are remembered as those of every vocabulary; where a request is counted, of a long stretch only samples
-//! are merged ([`sampled`]).
+//! are merged ([`sampling`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::bpe::prepare::{Part, Preparation};
-use crate::bpe::sampled;
+use crate::bpe::sampling;
 use crate::bpe::split::rule::SplitRule;
 use crate::bpe::table::Vocabulary;
 use crate::bpe::table::memo::{self, MemoKey};
 use crate::bpe::table::rank_file::{self, RankFileError};
-use crate::bpe::table::ranks::{Made, Ranks};
+use crate::bpe::table::ranks::{BuiltTables, Ranks};
 use crate::bpe::table::tokenizer_file::TokenizerFile;
 use crate::interrupt::Steps;
 
@@ -27,33 +27,37 @@ const MAX_PIECE_BYTES: usize = 1 << 30;
 /// An encoding that was read from a rank file or a `tokenizer.json`.
 ///
 /// ```
-/// use tokenctx::{Ranked, SplitRule};
+/// use tokenctx::{RankEncoding, SplitRule};
 ///
 /// // A file with the 256 bytes and nothing to merge: in each line a token in base64, and its rank.
 /// let letters: Vec<char> = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['+', '/']).collect();
 /// let line = |byte: usize| format!("{}{}== {byte}\n", letters[byte >> 2], letters[(byte & 3) << 4]);
 /// let content: String = (0..256).map(line).collect();
-/// let bytes = Ranked::read("bytes".to_owned(), SplitRule::O200k, content.as_bytes()).expect("ranks");
+/// let bytes = RankEncoding::read("bytes".to_owned(), SplitRule::O200k, content.as_bytes()).expect("ranks");
 /// assert_eq!(bytes.count("hello"), 5);
 /// ```
-pub struct Ranked {
+pub struct RankEncoding {
     name: String,
     number: u64,
     rule: SplitRule,
     ranks: Ranks,
-    /// What the encodings of the package have, if it can hold these ranks.
-    made: Option<Made>,
-    /// What is done to a text before, if anything.
+    /// The tables that the encodings of the package have, if they can hold these ranks.
+    made: Option<BuiltTables>,
+    /// The changes that are made to a text first, if any.
     preparation: Option<Preparation>,
     /// Number and text of tokens that no ranks have, by number.
     named: Vec<(u32, String)>,
 }
 
-impl Ranked {
+impl RankEncoding {
     /// The encoding of a `.tiktoken` file. Linear in its content.
-    pub fn read(name: String, rule: SplitRule, content: &[u8]) -> Result<Ranked, RankFileError> {
+    pub fn read(
+        name: String,
+        rule: SplitRule,
+        content: &[u8],
+    ) -> Result<RankEncoding, RankFileError> {
         let ranks = Ranks::new(|add| rank_file::read(content, add))?;
-        Ok(Ranked {
+        Ok(RankEncoding {
             name,
             number: memo::new_number(),
             rule,
@@ -67,9 +71,9 @@ impl Ranked {
     /// The encoding of a Hugging Face `tokenizer.json`; nothing if it is no byte-level BPE with a split rule of
     /// [`SplitRule`], and normal form C or none. Special tokens are text, other added tokens are one token.
     /// Linear in its content.
-    pub fn read_tokenizer(name: String, content: &[u8]) -> Option<Ranked> {
+    pub fn read_tokenizer(name: String, content: &[u8]) -> Option<RankEncoding> {
         let file = TokenizerFile::read(content)?;
-        Some(Ranked {
+        Some(RankEncoding {
             name,
             number: memo::new_number(),
             rule: file.rule,
@@ -97,20 +101,20 @@ impl Ranked {
     }
 
     /// About the same, remembered under `key`: if it has no tables, of a stretch above 64 KiB eight samples are counted
-    /// ([`Ranked::has_sampled`]). Linear.
+    /// ([`RankEncoding::has_sampled`]). Linear.
     pub fn count_in(&self, key: MemoKey, text: &str) -> u64 {
         if self.made.is_some() {
             return self.count_until(key, text, u64::MAX);
         }
         memo::remembered(self.number, key, text.as_bytes(), u64::MAX, || {
             let whole = |part: &str| Some(self.count_merged(part.as_bytes(), u64::MAX));
-            sampled::count(text, whole).unwrap_or_default()
+            sampling::count(text, whole).unwrap_or_default()
         })
     }
 
-    /// Whether [`Ranked::count_in`] takes samples of `text`.
+    /// True if [`RankEncoding::count_in`] takes samples of `text`.
     pub fn has_sampled(&self, text: &str) -> bool {
-        self.made.is_none() && sampled::has_long_stretch(text)
+        self.made.is_none() && sampling::has_long_stretch(text)
     }
 
     /// Number of tokens in `text` if it is at most `limit`, else `limit + 1`; stops early.
@@ -238,9 +242,9 @@ impl Ranked {
     }
 }
 
-impl std::fmt::Debug for Ranked {
+impl std::fmt::Debug for RankEncoding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ranked")
+        f.debug_struct("RankEncoding")
             .field("name", &self.name)
             .field("rule", &self.rule)
             .finish_non_exhaustive()

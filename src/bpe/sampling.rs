@@ -16,14 +16,14 @@ pub(crate) fn count(text: &str, mut count: impl FnMut(&str) -> Option<u64>) -> O
         let start = at;
         at += stretch.len();
         if stretch.len() > SAMPLED_BYTES {
-            tokens += count(&text[done..start])? + sampled(stretch, &mut count)?;
+            tokens += count(&text[done..start])? + sampled_count(stretch, &mut count)?;
             done = at;
         }
     }
     Some(tokens + count(&text[done..])?)
 }
 
-/// Whether [`count`] takes samples of `text`.
+/// True if [`count`] takes samples of `text`.
 pub(crate) fn has_long_stretch(text: &str) -> bool {
     text.len() > SAMPLED_BYTES && stretches(text).any(|it| it.len() > SAMPLED_BYTES)
 }
@@ -40,8 +40,8 @@ fn stretches(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What samples of `stretch`, evenly apart, tell of the whole, rounded up.
-fn sampled(stretch: &str, count: &mut impl FnMut(&str) -> Option<u64>) -> Option<u64> {
+/// The tokens of `stretch` by samples that are evenly apart, rounded up.
+fn sampled_count(stretch: &str, count: &mut impl FnMut(&str) -> Option<u64>) -> Option<u64> {
     let step = (stretch.len() - SAMPLE_BYTES) / (SAMPLES - 1);
     let (mut tokens, mut bytes) = (0, 0);
     for start in (0..SAMPLES).map(|nth| nth * step) {

@@ -1,8 +1,7 @@
 """The outline of a request of any dialect: who says what, and which result answers which call.
 
 It is read by the shape of a part, not by dialect, since gateways mix them. Nothing is converted and
-nothing is lost: every message of the caller has one outline, at its own place. Here it is for who
-changes messages; the core counts by the same outline, `src/request/outline.rs`.
+nothing is lost: every message of the caller has one outline, at its own place.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from tokenctx._core import _json_compact
+from tokenctx.convert.source import fields_of
 from tokenctx.data.parts import ID_FIELDS, MEDIA, kinds_of, types_of
-from tokenctx.convert.source import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,15 +138,6 @@ def outline(body: object) -> Outline:
         messages = [messages]
     raw = messages if isinstance(messages, list) else []
     return Outline(fields, raw, tuple(_message(message) for message in raw))
-
-
-def fields_of(body: object) -> dict[str, Any]:
-    """The fields of `body` as JSON values; of a list, `messages` alone. Raises as `outline`."""
-    is_text = isinstance(body, str | bytes | bytearray | memoryview)
-    value = plain(_json_compact(body) if is_text else body)  # what the core repairs is repaired
-    fields = value if isinstance(value, dict) else {"messages": value}
-    inner = fields.get("generateContentRequest")
-    return inner if isinstance(inner, dict) else fields
 
 
 def _message(message: Any) -> MessageOutline:

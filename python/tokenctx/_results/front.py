@@ -1,0 +1,78 @@
+"""The front of a public module: which names it shows, and where they are loaded from.
+
+A public name is written once. A package has it in the stub beside its `__init__.py`:
+
+    from tokenctx.context.window import ContextWindow as ContextWindow
+
+Type checkers read the stub, and so does `front` here, at the first name that is asked for. A
+module that defines its public names itself shows those: `own_names`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_FRONTS: Final[set[str]] = set()
+
+
+def front(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of the package `module`, whose `__init__.py` is `file`.
+
+    The first also has `__all__`. What is imported from another front keeps the name of that one as
+    its `__module__`; all else gets the name of this.
+    """
+    _FRONTS.add(module)
+
+    @cache
+    def homes() -> dict[str, str]:
+        # Not by pathlib, whose import takes longer than all of this.
+        with open(f"{file.removesuffix('.py')}.pyi", encoding="utf-8") as stub:  # noqa: PTH123
+            lines = [line.split() for line in stub]
+        found: dict[str, str] = {}
+        home = ""
+        for words in lines:
+            if words[:1] == ["from"]:
+                home = words[1]
+            if "as" in words:  # in the same line, or in one of its own between parentheses
+                found[words[-1].rstrip(",")] = home
+        found.pop("__version__", None)
+        return found
+
+    def load(name: str) -> Any:
+        if name == "__all__":
+            return list(homes())
+        # Python itself asks for many names with underscores, which no stub has.
+        home = None if name.startswith("_") else homes().get(name)
+        if home is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if home == module:
+            return import_module(f"{module}.{name}")
+        value = getattr(import_module(home), name)
+        if home not in _FRONTS and hasattr(value, "__module__"):
+            value.__module__ = module
+        vars(import_module(module))[name] = value
+        return value
+
+    def names() -> list[str]:
+        shown = {name for name in vars(import_module(module)) if name.startswith("__")}
+        return sorted({*shown, "__all__", *homes()})
+
+    return load, names
+
+
+def own_names(scope: Mapping[str, Any]) -> tuple[list[str], Callable[[], list[str]]]:
+    """`__all__` and `__dir__` of a module with these names: what it defines and does not hide."""
+    module = scope["__name__"]
+    own = [
+        name
+        for name, value in scope.items()
+        if name[0] != "_"
+        and hasattr(value, "__name__")
+        and getattr(value, "__module__", "") == module
+    ]
+    return own, lambda: sorted({*own, *(name for name in scope if name.startswith("__"))})

@@ -1,0 +1,16 @@
+from tokenctx._results.estimates import ModelLimits as ModelLimits
+from tokenctx.context.compaction import Compaction as Compaction
+from tokenctx.context.limits import model_limits as model_limits
+from tokenctx.context.overflow import ContextOverflow as ContextOverflow
+from tokenctx.context.overflow import parse_overflow as parse_overflow
+from tokenctx.context.plans import PrunePlan as PrunePlan
+from tokenctx.context.plans import RetentionPlan as RetentionPlan
+from tokenctx.context.plans import TrimPlan as TrimPlan
+from tokenctx.context.thresholds import Threshold as Threshold
+from tokenctx.context.usage import CalculationBasis as CalculationBasis
+from tokenctx.context.usage import ContextCategory as ContextCategory
+from tokenctx.context.usage import ContextCounts as ContextCounts
+from tokenctx.context.usage import ContextItem as ContextItem
+from tokenctx.context.usage import ContextUsage as ContextUsage
+from tokenctx.context.window import ContextWindow as ContextWindow
+from tokenctx.context.window import ModelFit as ModelFit

@@ -1,0 +1,10 @@
+from tokenctx._core import Encoding as Encoding
+from tokenctx._core import count_tokens_batch as count_tokens_batch
+from tokenctx._core import encode as encode
+from tokenctx._core import encoding_for_model as encoding_for_model
+from tokenctx._core import encoding_name_for_model as encoding_name_for_model
+from tokenctx._core import get_encoding as get_encoding
+from tokenctx._core import list_encodings as list_encodings
+from tokenctx._core import preload_encodings as preload_encodings
+from tokenctx._core import simd_level as simd_level
+from tokenctx._core import simd_levels as simd_levels
