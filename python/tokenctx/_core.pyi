@@ -41,6 +41,7 @@ __all__ = [
     "_panic",
     "_reply_view",
     "_request_view",
+    "_set_framework_reader",
     "_text_lengths",
     "count_tokens",
     "count_tokens_batch",
