@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 import reference
 import tokenctx
 
-IMPLEMENTATIONS: dict[str, Any] = {"rust": tokenctx, "reference": reference}
+IMPLEMENTATIONS: dict[str, Any] = {"rust": tokenctx._core, "reference": reference}
 SHARED_DATA = Path(
     os.environ.get("TOKENCTX_SHARED") or Path(__file__).parents[2] / "shared" / "data"
 )

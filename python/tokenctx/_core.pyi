@@ -52,6 +52,7 @@ __all__ = [
     "_read_files_by",
     "_reply_view",
     "_request_view",
+    "_set_framework_reader",
     "_text_lengths",
     "count_tokens",
     "count_tokens_batch",

@@ -273,7 +273,7 @@ def test_a_secret_is_demanded(secret: bytes | None) -> None:
 
 def test_other_clients_and_deadlines_are_refused() -> None:
     redis = pytest.importorskip("redis")
-    with pytest.raises(TypeError, match=r"implement tokenctx\.PrefixStore"):
+    with pytest.raises(TypeError, match=r"implement tokenctx\.stores\.PrefixStore"):
         tokenctx.RedisPrefixStore(object())
     with redis.Redis() as client, pytest.raises(ValueError, match="deadline_seconds is 0"):
         tokenctx.RedisPrefixStore(client, deadline_seconds=0)

@@ -6,8 +6,7 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, get_args
 from weakref import WeakValueDictionary
 
 from tokenctx._core import CallContext, Engine, _count_lines
@@ -24,12 +23,14 @@ from tokenctx._estimate.arguments import (
     tenant_bytes,
 )
 from tokenctx._estimate.calibration import Calibration
+from tokenctx._estimate.learned import LEARNED_VERSION, learned_models
+from tokenctx._estimate.loops import here, in_thread
 from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 from tokenctx._results.estimates import Estimate
 from tokenctx._results.result import maker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tokenctx._core import CachePoints, CountedLines, PartCounts
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
@@ -41,11 +42,9 @@ if TYPE_CHECKING:
     from tokenctx.stores.shared import Question
     from tokenctx.usage.normal import Usage
 
-T = TypeVar("T")
 Method = Literal["profile", "universal", "characters"]
 
 RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
-LEARNED_VERSION: Final = 1
 WANTED_PREFIXES: Final = 16
 """Asked of a shared store at once: the borders of the last eight answers."""
 
@@ -241,7 +240,7 @@ class HybridTokenEstimator:
         Under another loop than asyncio's it counts where it is, and asks no shared store.
         """
         call = self._call(model, dialect, provider, tenant)
-        run = _in_thread if self._is_large(body, call) else _here
+        run = in_thread if self._is_large(body, call) else here
         began = 0.0 if self.metrics is None else time.perf_counter()
         if self._shared is not None and self._shared.is_asked():
             found = await run(self._estimate_or_question, body, call)
@@ -398,7 +397,7 @@ class HybridTokenEstimator:
         """
         call = self._call(model, dialect, provider, tenant)
         is_long = self._is_large(body, call) or is_large(usage) or is_large(reply)
-        run = _in_thread if is_long else _here
+        run = in_thread if is_long else here
         event, entries = await run(self._recorded, body, usage, reply, call, tenant)
         if entries:
             self._put(entries)
@@ -619,18 +618,7 @@ class HybridTokenEstimator:
 
         Raises ValueError for anything else, and then takes over nothing beyond it.
         """
-        version = learned.get("version") if isinstance(learned, Mapping) else None
-        if version != LEARNED_VERSION:
-            raise ValueError(
-                f"version is {version!r}; it must be {LEARNED_VERSION}: "
-                "export again with the release that runs here"
-            )
-        models = learned.get("models")
-        if not isinstance(models, Mapping):
-            raise ValueError(  # noqa: TRY004  # as for all else that is not learned() of ours
-                f"models is of type {type(models).__name__}; it must be a mapping, as in learned()"
-            )
-        for model, row in models.items():
+        for model, row in learned_models(learned).items():
             try:
                 lead = row.get("calls", 1), row["wins"]
                 is_taken = self._engine.set_learned(model, *lead, row["numbers"])
@@ -757,20 +745,6 @@ def _answers() -> tuple[Any, ...]:
     from tokenctx.usage.answers import answered
 
     return answered, maker(AccuracyEvent), Drift, NotRecorded
-
-
-async def _here(work: Callable[..., T], *arguments: Any) -> T:
-    return work(*arguments)
-
-
-async def _in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    import asyncio
-
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:  # another library's loop
-        return work(*arguments)
-    return await loop.run_in_executor(None, functools.partial(work, *arguments))
 
 
 _ALIVE: Final[WeakValueDictionary[int, HybridTokenEstimator]] = WeakValueDictionary()
