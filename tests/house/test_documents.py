@@ -22,6 +22,7 @@ import pytest
 from pages import (
     ROOT,
     blocks,
+    broken_links,
     each_document,
     each_page,
     prose,
@@ -249,26 +250,6 @@ def missing_paths(page: str) -> list[str]:
 @each_document
 def test_every_path_that_a_document_names_is_there(path: Path) -> None:
     assert missing_paths(path.read_text("utf-8")) == []
-
-
-def anchors(page: str) -> set[str]:
-    """The anchors of the headings of a page, as the host of the repository makes them."""
-    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
-
-
-def broken_links(page: str, folder: Path) -> list[str]:
-    """Relative links to files or headings that are not there."""
-    broken = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
-        name, _, anchor = link.partition("#")
-        target = folder / name
-        if "://" in link:
-            continue
-        text = target.read_text("utf-8") if name and target.is_file() else page
-        if not target.exists() or (anchor and anchor not in anchors(text)):
-            broken.append(link)
-    return broken
 
 
 @each_document

@@ -57,3 +57,23 @@ each_page = pytest.mark.parametrize("path", by_name(PAGES))
 
 
 each_document = pytest.mark.parametrize("path", by_name(NAMING))
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of the headings of a page, as the host of the repository makes them."""
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: str, folder: Path) -> list[str]:
+    """Relative links to files or headings that are not there."""
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        name, _, anchor = link.partition("#")
+        target = folder / name
+        if "://" in link:
+            continue
+        text = target.read_text("utf-8") if name and target.is_file() else page
+        if not target.exists() or (anchor and anchor not in anchors(text)):
+            broken.append(link)
+    return broken

@@ -214,6 +214,6 @@ class Notes:
         """Tell the logger of the warnings."""
         if self.warnings:
             logger = self.options.logger
-            logger = logging.getLogger("tokenctx.convert") if logger is None else logger
+            logger = logging.getLogger(__package__) if logger is None else logger
             for note in self.warnings:
                 logger.warning(f"{title}: {note}")
