@@ -495,8 +495,8 @@ mod tests {
     #[test]
     fn a_field_of_another_layout_is_refused() {
         assert_eq!(
-            refusal(r#"[{"name": "a", "layout": "openai", "opening_tokens": 1}]"#),
-            "profile 'a': opening_tokens is a field of the layout anthropic, and the layout is openai"
+            refusal(r#"[{"name": "a", "layout": "openai", "turns": {}}]"#),
+            "profile 'a': turns is a field of the layout anthropic, and the layout is openai"
         );
         let typo = refusal(r#"[{"name": "a", "openning_tokens": 1}]"#);
         assert!(typo.starts_with("profile 'a': openning_tokens is no field of a profile; "));

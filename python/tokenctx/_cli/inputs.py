@@ -61,7 +61,7 @@ class Count:
         context_tokens: System prompt, tools and framing.
         message_tokens: Tokens of each message.
         note: What should be known of the way it was read; empty if nothing.
-        cost: What the call costs, if that is asked; None if nobody knows.
+        cost: What the call costs, if that is asked; None if its prices are unknown.
         cache: What of it is cached, if that is asked.
     """
 

@@ -24,7 +24,7 @@ WARNING_PERCENT: Final = 20.0
 _logger = logging.getLogger("tokenctx")
 
 RECENT: Final = 1000
-"""Figures are of so many newest calls of a profile."""
+"""Figures are of this many newest calls of a profile."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,7 +259,7 @@ GENAI_DIALECTS: Final = {
     "gemini": "gcp.gemini",
     "bedrock-converse": "aws.bedrock",
 }
-"""Whose telemetry it is where nobody says who answers; else OpenAI's."""
+"""The vendor whose telemetry it is where no provider is named; else OpenAI."""
 
 INSTRUMENTS: Final = (
     *(ESTIMATES, ESTIMATE_SECONDS, RECORD_SECONDS, REQUEST_TOKENS, KNOWN_SHARE),

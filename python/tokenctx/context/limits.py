@@ -23,7 +23,7 @@ UNKNOWN_LIMITS: Final = ModelLimits(source="unknown")
 
 
 def model_limits(model: str, overrides: Overrides | None = None) -> ModelLimits:
-    """The limits of `model`, by its own name; all None if nobody knows it.
+    """The limits of `model`, by its own name; all None if it is unknown.
 
     Names are read as clouds and gateways write them. `overrides` are yours: beginnings of names and
     what is true of them, a number (the window) or a mapping with fields of `ModelLimits`; or the

@@ -1,4 +1,4 @@
-"""A request counted part by part: every message once, and what stands around them."""
+"""A request counted part by part: every message once, and all around them."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class ContextUsage(Result):
         output_reserve_tokens: Kept free for the answer.
         is_stalled: The last compaction saved next to nothing, and not much has changed since.
         warnings: Names of what does not look right: `counts_above_total`.
-        model: As the caller names it; empty if nobody does.
+        model: As the caller names it; empty if it is not named.
     """
 
     total_tokens: int

@@ -156,7 +156,7 @@ def _provider(item: Json, maker: str) -> Json:
 
 
 def _read_provider(item: Json, *known: tuple[str, str]) -> tuple[Json | None, Json]:
-    """The cache marker, and the options of providers that nobody else has read."""
+    """The cache marker, and the options of providers that were not read elsewhere."""
     cache = _provider(item, "anthropic").get("cacheControl")
     cache = cache if isinstance(cache, dict) else None
     seen = {("anthropic", "cacheControl"), *known} if cache else set(known)

@@ -72,7 +72,7 @@ class Media:
         url: Where it can be fetched.
         file_id: The id of an upload, known to `owner` only.
         text: A document that is plain text.
-        mime: Normalised; None if nobody said.
+        mime: Normalised; None if it is not said.
     """
 
     data: str | None = None

@@ -243,7 +243,7 @@ def read_message(value: Any, path: Path, notes: Notes) -> Message:
 
 
 def _read_reasoning(extra: Any, path: Path) -> list[Part]:
-    """The thoughts as vendors return them; without a proof nobody takes it back.
+    """The thoughts as vendors return them; without a proof no vendor takes it back.
 
     `thinking_blocks` are Claude's own blocks, as litellm keeps them, beside the same text.
     """

@@ -2,7 +2,7 @@
 
 A first pass pairs every result with the nearest call that waits for it, so ids may repeat. A second
 one brings the results behind their calls, gives an error result to each call that has none, drops
-results that nobody asked for, and makes ids unique.
+results that answer no call, and makes ids unique.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Tenant = Callable[[Scope], str | bytes | None]
 Pairs = list[tuple[bytes, bytes]]
 
 MAX_BODY_BYTES: Final = 32 << 20
-"""Anthropic refuses longer bodies; nobody takes much longer ones."""
+"""Anthropic refuses longer bodies; no vendor takes much longer ones."""
 
 
 class TokenctxMiddleware:

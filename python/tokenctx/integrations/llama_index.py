@@ -28,7 +28,7 @@ def tokenizer(model: str) -> Callable[[str], Any]:
     """A tokenizer for `Settings.tokenizer`, TokenCountingHandler and splitters.
 
     llama-index asks for the length of what it gives only, so that is all there is: the tokens have
-    no ids. Raises ValueError for a model that nobody knows.
+    no ids. Raises ValueError for an unknown model.
     """
     count = encoding_for_model(model).count
     return lambda text: range(count(text))

@@ -65,7 +65,7 @@ class Prices:
     def find(
         self, model: str, provider: str | None = None, at: dt.datetime | None = None
     ) -> Priced | None:
-        """The rates of `model` at a moment, by default now; None if nobody knows them."""
+        """The rates of `model` at a moment, by default now; None if they are unknown."""
         moment = _utc(at)
         hint = (provider or "").strip().lower()
         own = None if self._own is None else self._own.find(model, hint, moment)

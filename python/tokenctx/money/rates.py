@@ -36,7 +36,7 @@ class Rates:
     request: tuple[Tier, ...] = ()
 
     def price(self, part: str, input_tokens: int) -> Decimal | None:
-        """Price of a million tokens of `part` in a call of so many input tokens."""
+        """Price of a million tokens of `part` in a call of this many input tokens."""
         tiers = self._tiers(part)
         found = next((it for it in reversed(tiers) if input_tokens > it.above), None)
         found = found or next(iter(tiers), None)

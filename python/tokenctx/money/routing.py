@@ -28,7 +28,7 @@ class ModelChoice(Result):
         model: As it was named.
         estimate: What the request takes with it.
         fits: Whether input and wanted output fit its window; None if no window is known.
-        cost: What the call would cost; None if nobody knows its prices.
+        cost: What the call would cost; None if its prices are unknown.
     """
 
     model: str

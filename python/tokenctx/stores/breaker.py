@@ -9,7 +9,7 @@ import time
 from typing import Final
 
 FAILURES: Final = 5
-"""It opens when so many more calls have failed than succeeded."""
+"""It opens when failed calls outnumber the others by this many."""
 PROBE_SECONDS: Final = 0.5
 """Between two probes; up to a fifth less, so that workers do not come all at once."""
 _chance = random.Random()  # noqa: S311  # not that of the program, which may be seeded

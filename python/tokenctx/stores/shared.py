@@ -37,9 +37,9 @@ PROBE_CALLS: Final = 3
 """A probe opens a connection first, so its first call may be slow."""
 PROBE_TICK_SECONDS: Final = 0.1
 LATE_SECONDS: Final = 0.5
-"""How long a call may take that nobody waits for any more."""
+"""The longest that a call may take after its caller has stopped waiting."""
 WAITS: Final = 3
-"""A deadline on the loop is waited for in so many parts, to see how late the loop is."""
+"""A deadline on the loop is waited for in this many parts, to see how late the loop is."""
 TIMER_SECONDS: Final = 0.001
 """How exact the loop's timers are."""
 LOOKS: Final = 8
@@ -352,7 +352,7 @@ class SharedPrefixes:
         _take(state, question, values)
 
     def _begin_write(self) -> None:
-        """Start a writer, if there is something to write and nobody does."""
+        """Start a writer, if there is something to write and none is running."""
         state, loop = self._state, None
         if self._is_async:
             try:
@@ -400,7 +400,7 @@ class SharedPrefixes:
         return True
 
     def _task(self, work: Any) -> asyncio.Task[Any]:
-        """`work` as a task that is kept alive and whose failure nobody else asks for."""
+        """`work` as a task that is kept alive and whose failure is asked for nowhere else."""
         task = asyncio.get_running_loop().create_task(work)
         tasks = self._state.tasks
         tasks.add(task)
@@ -494,7 +494,7 @@ def _count_done(reads: Breaker, began: float, call: asyncio.Future[None]) -> Non
 
 
 def _looked_at(call: asyncio.Future[Any]) -> None:
-    """Keep the loop from reporting a failure that nobody waited for."""
+    """Keep the loop from reporting a failure that no caller waits for."""
     if not call.cancelled():
         call.exception()
 

@@ -29,7 +29,7 @@ class Answer:
     Attributes:
         usage: What may be recorded; None if nothing may, for `reason`.
         reply: As the core reads it: JSON text or objects.
-        is_reply_given: By the caller, or by a stream; not only what stands around the usage.
+        is_reply_given: By the caller, or by a stream; not only the object around the usage.
     """
 
     usage: Usage | None = None

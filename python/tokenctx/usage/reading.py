@@ -1,4 +1,4 @@
-"""Which numbers a usage object has, and what stands inside of what."""
+"""The numbers of a usage object, and which of them are part of others."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _place(obj: object) -> object:
 
 
 class Reading:
-    """A usage object with the question answered what stands inside of what."""
+    """A usage object whose numbers are told apart: which are part of others."""
 
     def __init__(self, numbers: Numbers) -> None:
         self.counts, self.lists = numbers.counts, numbers.lists

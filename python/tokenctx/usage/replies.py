@@ -27,7 +27,7 @@ class Reply(ABC):
         has_several: There are several answers, so none that must come back.
         has_usage_deltas: Each event has the usage that it adds.
         alike: What may differ between events that are read as one: texts that are joined, what
-            nobody reads, and usage that replaces the one before. Reading all else of such an event
+            no one reads, and usage that replaces the one before. Reading all else of such an event
             a second time must change nothing; what is `absent` would.
     """
 
@@ -527,7 +527,7 @@ NO_REPLY: Final = Alike(
     ignored=["message.content", "message.thinking", "response", "thinking", "created_at"],
     absent=["data"],
 )
-"""Of a stream whose format is not known, as that of Ollama: its text is read by nobody."""
+"""Of a stream whose format is not known, as that of Ollama: its text is not read."""
 FORMAT_NAMES: Final = frozenset(
     {"choices", "type", "event_type", "object", "output", "response", "candidates", "message"}
     | {"usageMetadata", *ConverseReply.EVENTS}

@@ -69,7 +69,7 @@ STEP: Final = 1000
 PRIOR: Final = 0.02
 """The cost of each binary digit of the distance from the parent's constant; a project weighs 1."""
 HALF_CALLS: Final = 4
-"""A project of so many calls weighs half of one with very many."""
+"""A project of this many calls weighs half of one with very many."""
 SHARE: Final = 0.005
 """An error of this share of a bill costs like half a token; ten times that, little more."""
 MOST_TOKENS: Final = 10**9

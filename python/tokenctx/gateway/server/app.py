@@ -37,7 +37,7 @@ _logger = logging.getLogger("tokenctx")
 
 
 class _GoneError(Exception):
-    """The client has hung up: nobody waits for an answer."""
+    """The client has hung up: an answer would reach no one."""
 
 
 def count_server(

@@ -41,7 +41,7 @@ _PATTERNS: Final = tuple((re.compile(route.pattern), route) for route in ROUTES)
 
 
 def route_of(path: str) -> tuple[Route, dict[str, str]] | None:
-    """The route of a path, without its query, and what the path names; None if nobody answers."""
+    """The route of a path, without its query, and what the path names; None otherwise."""
     for pattern, route in _PATTERNS:
         if found := pattern.fullmatch(path):
             return route, {name: text for name, text in found.groupdict().items() if text}

@@ -40,7 +40,7 @@ class Budgets:
     reserved is the quantile 0.9 of learned outputs, and 1,024 tokens where neither request, model
     nor experience says it.
     `prices` are those of `Prices()` unless you have others. `refuses_unpriced` refuses calls under
-    a budget of money whose price nobody knows, in place of letting them go for nothing;
+    a budget of money whose price is unknown, in place of letting them go for nothing;
     `refuses_unreachable` those that cannot be reserved since the store has failed.
 
     One serves all threads and loops of a process. Raises TypeError or ValueError for settings that

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tokenctx.money.budgets.store import Claim, Step
 
 LOOKED_THROUGH: Final = 100_000
-"""From so many keys on, those whose window is over are forgotten now and then."""
+"""From this many keys on, those whose window is over are forgotten now and then."""
 
 
 @dataclass(slots=True)

@@ -39,8 +39,8 @@ class Reservation:
         label: `granted`; `refused`, and `refusal` says by what; `unlimited` if no budget applies or
             the store has failed: then nothing is reserved, and the statistics count it.
         tokens: Tokens that are reserved in each budget of tokens.
-        money: Dollars that are reserved in each budget of money; None if there is none, or if
-            nobody knows the price.
+        money: Dollars that are reserved in each budget of money; None if there is none, or
+            if the price is unknown.
         output_tokens: The output in it.
         refusal: What to answer in place of the provider; None if the call should go on.
         headers: The vendor's rate-limit headers, of the budget of tokens that has the least left.

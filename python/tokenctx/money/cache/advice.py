@@ -136,7 +136,7 @@ def _behind(
     context_tokens: int,
     message_tokens: Sequence[int],
 ) -> Iterator[CacheFinding]:
-    """Marks that are written and never read, since what stands before them changes."""
+    """Marks that are written and never read, since the text before them changes."""
     for mark in points.marks:
         message_count = mark.message_count
         tokens = context_tokens + sum(message_tokens[:message_count])
@@ -157,7 +157,7 @@ def _place(message_count: int) -> str:
 
 
 def _tokens_before(place: str, context_tokens: int, message_tokens: Sequence[int]) -> int:
-    """Counted before the part of the body that changes; 0 in what stands before the messages."""
+    """Counted before the part of the body that changes; 0 before the messages."""
     name, _, rest = place.partition("[")
     if name not in LISTS:
         return 0
