@@ -47,7 +47,6 @@ pub mod bpe;
 pub mod claude;
 #[doc(hidden)]
 pub mod count;
-mod data;
 #[doc(hidden)]
 pub mod encoding;
 #[doc(hidden)]

@@ -17,7 +17,7 @@ from pathlib import Path
 import model_limits
 import model_prices
 from tokenctx._estimate.data import bundle_of, differences
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 MOST_LINES = 60
 

@@ -4,9 +4,9 @@
 //! by `benches/studies/bounds.py` so that the parts added up hold nine of ten recorded calls. It is
 //! read on first use.
 use crate::count::Tally;
-use crate::data::DataTable;
 use crate::json::{Document, Limits, Value};
 use crate::profile::Profile;
+use crate::profile::newer::DataTable;
 use crate::request::{Assumptions, MediaKind, Message, Part, Request};
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -1,9 +1,9 @@
 //! Limits of models: how long a context, an input and an output may be.
 //!
 //! The table is `limits.json`, made by `benches/studies/model_limits.py`; it is read on first use.
-use crate::data::DataTable;
 use crate::json::{Document, Limits, Value};
 use crate::profile::model_name::ModelName;
+use crate::profile::newer::DataTable;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 

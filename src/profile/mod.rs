@@ -7,6 +7,7 @@ mod field;
 mod layout;
 pub(crate) mod limits;
 pub mod model_name;
+pub(crate) mod newer;
 mod prices;
 pub mod table;
 

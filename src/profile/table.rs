@@ -3,12 +3,12 @@
 //! The longest known beginning of the name wins; among equal ones the profile that is made for the
 //! provider of the request. A name that nothing is known of falls to the nearest family: the
 //! longest known name that stands inside it, what the provider serves, what the dialect means.
-use crate::data::DataTable;
 use crate::json::{Document, Kind, Limits, Value, write_string};
 use crate::profile::Profile;
 use crate::profile::field::{Fault, none_of, text, texts, write_list, write_member};
 use crate::profile::limits::ModelLimits;
 use crate::profile::model_name::{ModelName, NameParts, begins};
+use crate::profile::newer::DataTable;
 use crate::request::Dialect;
 use std::sync::OnceLock;
 

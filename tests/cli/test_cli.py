@@ -19,7 +19,7 @@ from tokenctx._cli.main import INSTALL
 from tokenctx._cli.screen import visible
 from tokenctx._cli.tables import WORDS
 from tokenctx._core import _json_compact
-from tokenctx.data.tables import table_path
+from tokenctx._results.tables import table_path
 
 ROOT = Path(__file__).parents[2]
 DEMONSTRATION = str(table_path("agent-session"))

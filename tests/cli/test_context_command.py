@@ -15,8 +15,8 @@ from tokenctx import ContextWindow
 from tokenctx._cli.commands import app
 from tokenctx._cli.context_picture import Plans, cells, segments
 from tokenctx._cli.context_view import view
+from tokenctx._results.tables import table_path
 from tokenctx.context import ModelLimits
-from tokenctx.data.tables import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable

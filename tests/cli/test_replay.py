@@ -13,7 +13,7 @@ import pytest
 from tokenctx._cli.evaluation.recordings import RecordingError, Turn, read_recording
 from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn, quantile, replay
 from tokenctx._cli.tables import reason_lines
-from tokenctx.data.tables import table_path
+from tokenctx._results.tables import table_path
 
 ROOT = Path(__file__).parents[2]
 DEMONSTRATION = table_path("agent-session")

@@ -13,7 +13,7 @@ from tokenctx._cli.evaluation.four_characters import four_character_tokens, four
 from tokenctx._cli.evaluation.recordings import read_recording
 from tokenctx._cli.evaluation.replay import replay
 from tokenctx._cli.evaluation.steps import AFTER_TOTAL, StepReport
-from tokenctx.data.tables import table_path
+from tokenctx._results.tables import table_path
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from tokenctx._estimate.data import (
     digest,
     read_bundle,
 )
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

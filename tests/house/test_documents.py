@@ -29,7 +29,7 @@ from pages import (
     spans,
 )
 from tokenctx._estimate.data import bundle_of
-from tokenctx.data.tables import read_table, table_path
+from tokenctx._results.tables import read_table, table_path
 
 DATA = ROOT / "tests" / "data"
 MOST_BYTES = {"README.md": 9_000, "DESIGN.md": 18_000}

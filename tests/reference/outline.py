@@ -10,8 +10,8 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from tokenctx._results.parts import ID_FIELDS, MEDIA, kinds_of, types_of
 from tokenctx.convert.source import fields_of
-from tokenctx.data.parts import ID_FIELDS, MEDIA, kinds_of, types_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

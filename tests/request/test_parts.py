@@ -14,10 +14,10 @@ import pytest
 
 import sdk_types
 from tokenctx._core import _convert_plain, _outline, _reply_view, _request_view
+from tokenctx._results.tables import read_table
 from tokenctx.convert import model, vscode
 from tokenctx.convert.conversion import RULES
 from tokenctx.convert.notes import ConversionOptions, Notes
-from tokenctx.data.tables import read_table
 from tokenctx.usage.replies import reply_of
 
 if TYPE_CHECKING:

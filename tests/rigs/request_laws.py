@@ -16,7 +16,7 @@ from answers import extended
 from reference import bounds, digest, document
 from tokenctx import _core
 from tokenctx._estimate.profiles import bundled_profiles
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 SECRET = b"test"
 KEY = digest.derive_key(SECRET)

@@ -43,7 +43,7 @@ from tokenctx._cli.tables import (
     total_line,
     turn_table,
 )
-from tokenctx.data.tables import table_path
+from tokenctx._results.tables import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

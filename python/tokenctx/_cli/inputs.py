@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tokenctx._core import count_tokens
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._results.errors import Error, RequestError
-from tokenctx.data.tables import read_json
+from tokenctx._results.tables import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

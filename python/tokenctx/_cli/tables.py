@@ -11,7 +11,7 @@ from tokenctx._cli.evaluation.replay import REASONS, quantile
 from tokenctx._cli.evaluation.steps import WAYS
 from tokenctx._cli.money import cache_line, cost_lines
 from tokenctx._cli.screen import text
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import replace_tables
-from tokenctx.data.tables import NEWER, read_table
+from tokenctx._results.tables import NEWER, read_table
 
 if TYPE_CHECKING:
     import os

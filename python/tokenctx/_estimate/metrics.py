@@ -14,7 +14,7 @@ from weakref import WeakSet
 from tokenctx._core import model_name
 from tokenctx._estimate import metric_table as table
 from tokenctx._results.estimates import Dialect
-from tokenctx.data.tables import DASHES, read_table
+from tokenctx._results.tables import DASHES, read_table
 from tokenctx.usage.callbacks import Callback
 
 if TYPE_CHECKING:

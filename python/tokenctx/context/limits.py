@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from tokenctx._core import limits_of_model, model_name
 from tokenctx._estimate.arguments import require_names
 from tokenctx._results.estimates import ModelLimits
-from tokenctx.data.tables import DASHES, read_table
+from tokenctx._results.tables import DASHES, read_table
 from tokenctx.money.cost import STALE_DAYS
 
 Overrides = Mapping[str, Any] | str | os.PathLike[str]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.result import Result
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 MAX_CHARACTERS: Final = 20_000
 """No more of an error is read: messages are short, and what they quote is not."""

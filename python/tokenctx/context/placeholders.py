@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import _outline
+from tokenctx._results.parts import kinds_of
 from tokenctx.convert.source import plain
-from tokenctx.data.parts import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Set

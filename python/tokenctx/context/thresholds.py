@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 
 from tokenctx._results.estimates import ModelLimits
 from tokenctx._results.result import Result
+from tokenctx._results.tables import read_table
 from tokenctx.context.limits import plain_name
-from tokenctx.data.tables import read_table
 
 PresetName = Literal[
     "dexto", "opencode", "codex", "gemini-cli", "claude-code", "electron-starter", "copilot"

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._results.parts import functions_of, types_of
 from tokenctx.convert import mime
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
@@ -35,7 +36,6 @@ from tokenctx.convert.model import (
 )
 from tokenctx.convert.openai_chat import read_url
 from tokenctx.convert.rules import UNKNOWN_TOOL, Rules, Writer, is_text
-from tokenctx.data.parts import functions_of, types_of
 
 if TYPE_CHECKING:
     from tokenctx.convert.notes import Notes

@@ -7,6 +7,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._results.parts import types_of
 from tokenctx.convert import mime
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
@@ -32,14 +33,13 @@ from tokenctx.convert.model import (
 )
 from tokenctx.convert.rules import Rules, Writer
 from tokenctx.convert.tools import MADE_ID
-from tokenctx.data.parts import types_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tokenctx._results.parts import PartType
     from tokenctx.convert.notes import Notes
     from tokenctx.convert.rules import PartWriter
-    from tokenctx.data.parts import PartType
 
 ROLES: Final[MappingProxyType[str, Role]] = MappingProxyType(
     {"user": "user", "model": "assistant", "function": "user", "tool": "user"}

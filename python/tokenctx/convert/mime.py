@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from urllib.parse import unquote_to_bytes
 
 from tokenctx._results.front import own_names
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._results.parts import functions_of, types_of
 from tokenctx.convert import mime
 from tokenctx.convert.fields import Field, one_of, read_options, write_options
 from tokenctx.convert.model import (
@@ -36,7 +37,6 @@ from tokenctx.convert.openai_chat import (
     write_schema,
 )
 from tokenctx.convert.rules import UNKNOWN_TOOL, IdRule, Rules, Writer, is_text
-from tokenctx.data.parts import functions_of, types_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import model_name
-from tokenctx.data.tables import DASHES, read_table
+from tokenctx._results.tables import DASHES, read_table
 from tokenctx.money.cost import Priced, Split, cost_of
 from tokenctx.money.rates import Rates, Tier, rates_at, read_periods
 

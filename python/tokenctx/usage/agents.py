@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 ENVIRONMENT = "claude-code"
 """The agent whose settings are environment variables, which are text."""

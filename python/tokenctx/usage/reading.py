@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tokenctx._results.estimates import MAX_TOKENS
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 _TABLE: Final = read_table("usage_fields")
 _PLACES: Final = [tuple(path.split(".")) for path in _TABLE["places"]]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from tokenctx._core import Alike
-from tokenctx.data.parts import types_of
+from tokenctx._results.parts import types_of
 
 Json = dict[str, Any]
 PIECES: Final = 1024

@@ -30,7 +30,7 @@ from tokenctx._cli.evaluation.recordings import (
     relation,
 )
 from tokenctx._cli.evaluation.spans import span_call, spans_in
-from tokenctx.data.tables import read_json
+from tokenctx._results.tables import read_json
 from tokenctx.usage.normal import normalize_usage
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._cli.evaluation.evaluation import score_of
 from tokenctx._cli.evaluation.recordings import message_list, truncated
-from tokenctx.data.parts import MEDIA, kinds_of
+from tokenctx._results.parts import MEDIA, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,7 +20,7 @@ from tokenctx._cli.evaluation.evaluation import Scorer, Scores, Unusable, read_c
 from tokenctx._cli.evaluation.fit import CONSTANTS, Reader, Rows, Sample, fitted
 from tokenctx._cli.evaluation.logs import LogReader
 from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

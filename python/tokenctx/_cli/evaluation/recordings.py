@@ -31,8 +31,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from tokenctx.data.parts import ID_FIELDS
-from tokenctx.data.tables import read_json
+from tokenctx._results.parts import ID_FIELDS
+from tokenctx._results.tables import read_json
 from tokenctx.usage.normal import Usage, normalize_usage
 
 if TYPE_CHECKING:

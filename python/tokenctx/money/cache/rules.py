@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final, Literal
 
-from tokenctx.data.tables import DASHES, read_table
+from tokenctx._results.tables import DASHES, read_table
 
 Kind = Literal["marked", "exact", "automatic"]
 

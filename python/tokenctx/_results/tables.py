@@ -18,7 +18,7 @@ NEWER: Final[dict[str, Any]] = {}
 
 def table_path(name: str) -> Path:
     """Where `data/<name>.json` is."""
-    return Path(__file__).with_name(f"{name}.json")
+    return Path(__file__).parents[1] / "data" / f"{name}.json"
 
 
 def read_table(name: str) -> Any:

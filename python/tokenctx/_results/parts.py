@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from tokenctx.data.tables import read_table
+from tokenctx._results.tables import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,1 +1,0 @@
-"""The tables of facts, JSON files with their sources, and their readers."""
