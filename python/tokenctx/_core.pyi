@@ -21,6 +21,7 @@ from tokenctx._results.estimates import (
 
 __all__ = [
     "Alike",
+    "CacheMark",
     "CachePoints",
     "CachedPrefix",
     "CallContext",
@@ -29,10 +30,13 @@ __all__ = [
     "DriftRow",
     "Encoding",
     "Engine",
+    "HeadCount",
     "PartCounts",
     "Recorded",
+    "ResultCount",
     "Rewriter",
     "Scale",
+    "ToolCount",
     "Tracker",
     "Wanted",
     "__version__",

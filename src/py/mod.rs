@@ -67,7 +67,10 @@ mod _core {
     #[pymodule_export]
     use request::{dialect_of_body, outline_of_body, text_lengths, view_reply, view_request};
     #[pymodule_export]
-    use results::{CachePoints, CachedPrefix, DriftRow, PartCounts, Recorded, Wanted};
+    use results::{
+        CacheMark, CachePoints, CachedPrefix, DriftRow, HeadCount, PartCounts, Recorded,
+        ResultCount, ToolCount, Wanted,
+    };
     #[pymodule_export]
     use scale::{PyRewriter, PyScale};
     #[pymodule_export]

@@ -107,7 +107,7 @@ fields_of! {
 
 /// A place up to which a request asks to be cached.
 #[pyclass(frozen, get_all, module = "tokenctx._core")]
-struct CacheMark {
+pub(super) struct CacheMark {
     message_count: usize,
     is_at_end: bool,
     lifetime_seconds: Option<u32>,
@@ -116,7 +116,7 @@ struct CacheMark {
 
 /// The parts of a request around the messages.
 #[pyclass(frozen, get_all, module = "tokenctx._core")]
-struct HeadCount {
+pub(super) struct HeadCount {
     system: u64,
     tools: u64,
     framing: u64,
