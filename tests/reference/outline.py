@@ -6,11 +6,13 @@ nothing is lost: every message of the caller has one outline, at its own place.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict, deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from tokenctx._results.parts import ID_FIELDS, MEDIA, kinds_of, types_of
+import tokenctx
 from tokenctx.convert.source import fields_of
 
 if TYPE_CHECKING:
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
 
 Speaker = Literal["system", "user", "assistant", "tool"]
 PartKind = Literal["text", "call", "result", "reasoning", "file"]
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """One text, or a list of them."""
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
 
 MESSAGE_LISTS: Final = ("messages", "contents", "input", "prompt")
 SYSTEM_FIELDS: Final = ("system", "instructions", "systemInstruction", "system_instruction")
@@ -33,15 +41,28 @@ ROLES: Final[dict[object, Speaker]] = {
     2: "assistant",
     3: "system",
 }
+MEDIA: Final = frozenset({"image", "file", "audio", "video"})
+TABLE: Final = json.loads((Path(tokenctx.__file__).parent / "data/parts.json").read_bytes())
+ROWS: Final = [
+    {**row, "dialect": dialect, "names": {row["type"], *texts(row.get("also"))}}
+    for dialect, about in TABLE["dialects"].items()
+    for row in about["parts"]
+]
+READ: Final = [row for row in ROWS if "outline" not in texts(row.get("unread_by"))]
 KINDS: Final[dict[str, PartKind]] = {
-    name: cast("PartKind", "file" if kind in MEDIA else kind)
-    for name, kind in kinds_of("outline").items()
-    if kind in MEDIA or kind in {"call", "result", "reasoning"}
+    name: cast("PartKind", "file" if row["kind"] in MEDIA else row["kind"])
+    for row in READ
+    if row["place"] in {"part", "item", "field"}
+    and row["kind"] in MEDIA | {"call", "result", "reasoning"}
+    for name in row["names"]
 }
 """What a part is, by its type or by the field that holds it; all others are text."""
 CALLS: Final = frozenset(name for name, kind in KINDS.items() if kind == "call")
 RESULTS: Final = frozenset(name for name, kind in KINDS.items() if kind == "result")
-CALL_FIELDS: Final = tuple(types_of("openai-chat", "call", "outline"))
+CALL_FIELDS: Final = tuple(
+    row["type"] for row in READ if (row["dialect"], row["place"]) == ("openai-chat", "call")
+)
+ID_FIELDS: Final = dict.fromkeys(row["id"] for row in ROWS if "id" in row)
 IDS: Final = ("tool_call_id", *sorted(ID_FIELDS, key=lambda name: name == "id"))
 """Where the id of a call can be; `id` is the last, since an item has one of its own too."""
 UNTEXTUAL: Final = frozenset(
