@@ -17,6 +17,7 @@ from tokenctx import ContextWindow, HybridTokenEstimator
 from tokenctx._cli.evaluation.four_characters import four_character_tokens
 from tokenctx._core import _outline
 from tokenctx.context import ModelLimits, PrunePlan, TrimPlan
+from tokenctx.context.placeholders import cleared
 from tokenctx.context.plans import prune_plan, retention_plan, trim_plan
 
 PLACEHOLDER = "[Old tool result content cleared]"
@@ -378,3 +379,7 @@ def test_an_odd_request_has_plans_too(request_: Any) -> None:
     assert context.trim(request_, 0).dropped == ()
     assert context.retain(request_, 0).old == ()
     assert context.prune(request_).results == ()
+
+
+def test_a_result_that_is_no_object_becomes_the_placeholder() -> None:
+    assert cleared('"3 files"', {0}, "gone") == "gone"

@@ -34,7 +34,9 @@ def cleared(message: Any, parts: Set[int], text: str) -> Any:
     return {**whole, field: filled}
 
 
-def _with_text(part: dict[str, Any], text: str) -> dict[str, Any]:
+def _with_text(part: Any, text: str) -> Any:
+    if not isinstance(part, dict):
+        return text  # a result that is no object is its text
     for name in RESULTS:
         inner = part.get(name)
         if isinstance(inner, dict):
