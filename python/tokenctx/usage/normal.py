@@ -20,6 +20,7 @@ from tokenctx.usage.reading import (
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from decimal import Decimal
 
     from tokenctx._results.estimates import Dialect
     from tokenctx._results.pricing import PriceList
@@ -33,7 +34,8 @@ _PARTS: Final = {
     for name in (
         *(f"cache_write_{ttl}" for ttl in _TTLS),
         "tool_use_prompt",
-        *("input_audio", "input_image", "output_audio", "output_image"),
+        *("input_audio", "input_image", "input_video", "cache_read_audio", "cache_read_image"),
+        *("output_audio", "output_image", "output_video"),
     )
 }
 """Fields whose numbers are taken as they are, and what they are called here."""
@@ -58,11 +60,19 @@ class Usage(Result):
         output_tokens: All output, reasoning included.
         reasoning_tokens: Part of `output_tokens`.
         is_reasoning_inside: Whether the provider's own output number holds the reasoning.
-        input_audio_tokens: Part of the input, if it is reported; images likewise.
-        output_audio_tokens: Part of the output, if it is reported; images likewise.
-        compaction_input_tokens: Billed for a compaction on the way to the answer (Anthropic), in
-            no other number.
-        compaction_output_tokens: Likewise.
+        input_audio_tokens: Part of the input, if it is reported; images and video likewise.
+        cache_read_audio_tokens: Part of both `cache_read_tokens` and `input_audio_tokens`, if it is
+            reported; images likewise.
+        output_audio_tokens: Part of the output, if it is reported; images and video likewise.
+        passes: All that was billed beside the numbers above, a compaction or an advisor, each with
+            its own usage and model (Anthropic).
+        web_search_requests: Searches that the provider ran, which most price by the search.
+        service_tier: The tier that served the call as the provider calls it, as `flex`,
+            `priority`, `batch`; empty if it does not say.
+        speed: Likewise, as `fast` (Anthropic).
+        inference_geo: Likewise, where it was served, as `us` (Anthropic).
+        reported_cost: What the call cost in US dollars, said by who served it (OpenRouter, xAI,
+            Perplexity); None if they do not say, or say 0.
         reported_total_tokens: The provider's own total; None without one. It may leave out or add
             what the parts do not.
         is_partial: Of a stream that did not end well: the numbers are the best that are known.
@@ -82,10 +92,18 @@ class Usage(Result):
     is_reasoning_inside: bool = True
     input_audio_tokens: int = 0
     input_image_tokens: int = 0
+    input_video_tokens: int = 0
+    cache_read_audio_tokens: int = 0
+    cache_read_image_tokens: int = 0
     output_audio_tokens: int = 0
     output_image_tokens: int = 0
-    compaction_input_tokens: int = 0
-    compaction_output_tokens: int = 0
+    output_video_tokens: int = 0
+    passes: tuple[UsagePass, ...] = ()
+    web_search_requests: int = 0
+    service_tier: str = ""
+    speed: str = ""
+    inference_geo: str = ""
+    reported_cost: Decimal | None = None
     reported_total_tokens: int | None = None
     is_partial: bool = False
     is_scaled: bool = False
@@ -99,6 +117,16 @@ class Usage(Result):
     def total_tokens(self) -> int:
         """Input, tool-use prompt and output; the sum of the parts, whatever was reported."""
         return self.input_tokens + self.tool_use_prompt_tokens + self.output_tokens
+
+    @property
+    def compaction_input_tokens(self) -> int:
+        """Input of compactions on the way to the answer (Anthropic), in no other number."""
+        return sum(it.usage.input_tokens for it in self.passes if it.kind == "compaction")
+
+    @property
+    def compaction_output_tokens(self) -> int:
+        """Their output, in no other number."""
+        return sum(it.usage.output_tokens for it in self.passes if it.kind == "compaction")
 
     def cost(
         self,
@@ -114,6 +142,21 @@ class Usage(Result):
         zone), by default now. `prices` are those that are installed, unless you have others.
         """
         return (prices or default_prices()).cost(self, model=model, provider=provider, at=at)
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePass(Result):
+    """One pass of a model that is billed beside the numbers of the answer.
+
+    Attributes:
+        kind: `compaction` or `advisor_message`, as Anthropic calls them.
+        model: The model of the pass; empty for that of the answer.
+        usage: Its tokens.
+    """
+
+    kind: str
+    model: str
+    usage: Usage
 
 
 @dataclass(slots=True)
@@ -207,7 +250,7 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     if isinstance(place, Usage):  # in what stands for a response
         return place, place
     counts = numbers.counts
-    if not numbers.lists and counts.keys() <= _PLAIN:
+    if not numbers.has_more and counts.keys() <= _PLAIN:
         if place is obj and type(obj) is dict:
             _remember_names(obj, numbers)
         usage = _make_usage(
@@ -265,17 +308,20 @@ def _normal(reading: Reading) -> Usage:
     if reading.lists:
         inputs, outputs = reading.by_modality("input"), reading.by_modality("output")
         input_tokens = input_tokens or sum(inputs.values())
+        cached = reading.by_modality("cache")
+        for modality in ("audio", "image"):
+            parts[f"cache_read_{modality}_tokens"] = cached.get(modality.upper(), 0)
         for name, found in (("input", inputs), ("output", outputs)):
-            for modality in ("audio", "image"):
+            for modality in ("audio", "image", "video"):
                 tokens = parts.get(f"{name}_{modality}_tokens") or found.get(modality.upper(), 0)
                 parts[f"{name}_{modality}_tokens"] = tokens
         for ttl, tokens in reading.written_by_ttl().items():
             if ttl in _TTLS:
                 name = f"cache_write_{ttl}_tokens"
                 parts[name] = parts.get(name) or tokens
-        compactions = reading.compactions()
-        parts["compaction_input_tokens"] = sum(one.all_input_tokens for one in compactions)
-        parts["compaction_output_tokens"] = sum(one.all_output_tokens for one in compactions)
+        parts["passes"] = tuple(
+            UsagePass(kind, model, _normal(it)) for kind, model, it in reading.passes()
+        )
     for name, tokens in parts.items():
         if name.startswith("cache_write_"):
             parts[name] = min(tokens, cache_write)
@@ -287,6 +333,11 @@ def _normal(reading: Reading) -> Usage:
         reasoning_tokens=reading.reasoning,
         is_reasoning_inside=not reading.is_reasoning_beside,
         reported_total_tokens=reading.counts.get("total"),
+        web_search_requests=counts.get("web_search_requests", 0),
+        service_tier=reading.texts.get("service_tier", ""),
+        speed=reading.texts.get("speed", ""),
+        inference_geo=reading.texts.get("inference_geo", ""),
+        reported_cost=reading.cost(),
         **parts,
     )
     return usage

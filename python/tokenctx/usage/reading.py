@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -15,17 +16,22 @@ _MODALITIES: Final = {1: "TEXT", 2: "IMAGE", 3: "VIDEO", 4: "AUDIO", 5: "DOCUMEN
 """Numbers of Gemini's `MediaModality`."""
 _SLIP_PERCENT: Final = 1
 """Reasoning that is above the output by no more is in it: a host of Kimi counts it one higher."""
+_BESIDE: Final = frozenset({"compaction", "advisor_message"})
+_MAX_WORD: Final = 64
+_MAX_DOLLARS: Final = 1_000_000
+"""More than a call can cost."""
 _OPENAI_INPUT: Final = "prompt_tokens"
 _COHERE_INPUT: Final = "billed_units.input_tokens"
 
 
 class _Name:
-    """A name in a usage object: a number, a list, or an object with more names."""
+    """A name in a usage object: a number, a list, a word, money, or an object with more names."""
 
-    __slots__ = ("field", "list", "members", "rank")
+    __slots__ = ("dollars", "field", "list", "members", "money", "rank", "text")
 
     def __init__(self) -> None:
-        self.field = self.list = ""
+        self.field = self.list = self.text = self.money = ""
+        self.dollars = ""  # what one of its money is
         self.rank = 0  # how many paths of the field or list come before this one
         self.members: dict[str, _Name] = {}
 
@@ -39,12 +45,18 @@ class _Name:
 
 def _names() -> dict[str, _Name]:
     root = _Name()
-    for kind, part in (("field", "fields"), ("list", "lists")):
+    parts = (("field", "fields"), ("field", "priced"), ("list", "lists"), ("text", "texts"))
+    for kind, part in parts:
         for field, paths in _TABLE[part].items():
             for rank, path in enumerate(paths):
                 name = root.at(path)
                 setattr(name, kind, field)
                 name.rank = rank
+    for field, units in _TABLE["money"].items():
+        for dollars, paths in units.items():
+            for path in paths:
+                name = root.at(path)
+                name.money, name.dollars = field, dollars
     return root.members
 
 
@@ -60,14 +72,18 @@ class Numbers:
     Attributes:
         counts: By field, the number of the first path that has one.
         lists: Likewise.
+        texts: Words of the answer that change its price: service tier, speed, region.
+        money: What the answer says that it costs, in dollars.
         usage: The object itself.
     """
 
-    __slots__ = ("_ranks", "counts", "lists", "usage")
+    __slots__ = ("_ranks", "counts", "lists", "money", "texts", "usage")
 
-    def __init__(self, obj: object) -> None:
+    def __init__(self, obj: object, around: Numbers | None = None) -> None:
         self.counts: dict[str, int] = {}
         self.lists: dict[str, list[object]] = {}
+        self.texts: dict[str, str] = {} if around is None else around.texts
+        self.money: dict[str, Decimal] = {}
         self.usage = obj
         self._ranks: dict[str, int] = {}
         self._collect(obj, _NAMES)
@@ -77,10 +93,21 @@ class Numbers:
         path: str = _TABLE["fields"][field][self._ranks[field]] if field in self.counts else ""
         return path
 
+    @property
+    def has_more(self) -> bool:
+        """True if it says more than counts."""
+        return bool(self.lists or self.texts or self.money)
+
     def _collect(self, obj: object, names: dict[str, _Name]) -> None:
         counts, ranks = self.counts, self._ranks
         for key, value in _members(obj, names):
             name = names[key]
+            if name.money and (dollars := _dollars(value, name.dollars)) is not None:
+                self.money.setdefault(name.money, dollars)
+                continue
+            if name.text and isinstance(value, (str, bool)):
+                self.texts[name.text] = str(value)[:_MAX_WORD].lower()
+                continue
             number = number_of(value)
             if number is not None:
                 if (field := name.field) and name.rank < ranks.get(field, MAX_TOKENS):
@@ -94,8 +121,9 @@ class Numbers:
 
 def numbers_in(obj: object) -> Numbers | None:
     """The numbers of the usage in a response or event, or of a usage object; None without any."""
+    numbers = None
     while True:
-        numbers = Numbers(obj)
+        numbers = Numbers(obj, numbers)
         if "input" in numbers.counts or "uncached" in numbers.counts:
             return numbers
         place = _place(obj)
@@ -145,6 +173,7 @@ class Reading:
 
     def __init__(self, numbers: Numbers) -> None:
         self.counts, self.lists = numbers.counts, numbers.lists
+        self.texts, self.money = numbers.texts, numbers.money
         of = self.counts.get
         self.input_tokens, self.output_tokens = of("input", 0), of("output", 0)
         self.cache_read = of("cache_read_beside", 0) or of("cache_read", 0)
@@ -226,11 +255,28 @@ class Reading:
         }
         return {ttl: number or 0 for ttl, number in tokens.items()}
 
-    def compactions(self) -> list[Reading]:
-        """Iterations of Anthropic that are billed beside the numbers of the answer."""
-        kinds = [(member(one, "type"), one) for one in self.lists.get("usages", ())]
-        found = [one for kind, one in kinds if _is_text(kind) and kind == "compaction"]
-        return [Reading(Numbers(one)) for one in found]
+    def passes(self) -> list[tuple[str, str, Reading]]:
+        """Kind, model and numbers of each iteration that is billed beside those of the answer.
+
+        Anthropic counts a compaction and an advisor of another model so.
+        """
+        found = []
+        for one in self.lists.get("usages", ()):
+            kind, model = member(one, "type"), member(one, "model")
+            if isinstance(kind, str) and kind in _BESIDE:
+                name = model[: 4 * _MAX_WORD] if isinstance(model, str) else ""
+                found.append((kind, name, Reading(Numbers(one))))
+        return found
+
+    def cost(self) -> Decimal | None:
+        """What the answer says that it costs, in dollars; None if it does not, or says nothing.
+
+        A key of one's own is billed elsewhere: what OpenRouter then asks is its fee alone.
+        """
+        cost, upstream = self.money.get("cost"), self.money.get("upstream_cost")
+        if cost is not None and upstream is not None and self.texts.get("is_byok") == "true":
+            cost += upstream
+        return cost or None
 
 
 def _members(obj: object, names: dict[str, _Name]) -> list[tuple[str, Any]]:
@@ -329,6 +375,17 @@ def is_object(value: object) -> bool:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _dollars(value: object, unit: str) -> Decimal | None:
+    """Money in dollars, `value` times `unit`; None for what is none, or beyond all measure."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
+        return None
+    try:
+        amount = Decimal(value if isinstance(value, str) else str(value)) * Decimal(unit)
+    except (ArithmeticError, ValueError):  # no number, or one of very many digits
+        return None
+    return amount if amount.is_finite() and 0 <= amount <= _MAX_DOLLARS else None
 
 
 def number_of(value: object) -> int | None:
