@@ -32,7 +32,7 @@ def main() -> None:
         "profiles": read_table("profiles"),
         "bounds": read_table("bounds"),
         "limits": model_limits.table(model_limits.rows_by_name(), read_table("limits")),
-        "prices": json.loads(model_prices.written(today)),
+        "prices": json.loads(model_prices.written(model_prices.rows()[0], today)),
     }
     for name, rows in differences(tables).items():
         print(f"{name}: {len(rows):,} rows differ")

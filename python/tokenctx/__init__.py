@@ -26,6 +26,7 @@ __getattr__, __dir__ = _front(__name__, __file__)
 def _default_prices() -> _PriceList:
     from tokenctx.money.prices import default_prices
 
+    _Installed.load = default_prices
     return default_prices()
 
 

@@ -8,7 +8,7 @@ use crate::known::digest::Digest;
 use crate::known::sealed::Entry;
 use crate::known::{KnownOptions, KnownTotal};
 use crate::profile::table::Table;
-use crate::request::CacheMark;
+use crate::request::{CacheMark, Message, Request, first_pieces};
 
 /// Points of a request that are given, the deepest of all that there are.
 const MAX_POINTS: usize = 24;
@@ -79,24 +79,32 @@ pub(super) fn cache_points(
         return CachePoints::default();
     };
     let request = &reading.request;
-    let messages = &request.messages;
-    let after = options
+    let prefixes: Vec<_> = options
         .marks
-        .last()
-        .map_or(messages.len(), |it| it.message_count);
-    let tokens_after_mark = match after < messages.len() {
-        true => reading.counted(|it| it.messages(messages, after).sum()).0,
-        false => 0,
+        .iter()
+        .map(|it| MarkedPart::new(reading, it))
+        .collect();
+    let tokens_after_mark = match (options.marks.last(), prefixes.last()) {
+        (Some(mark), Some(part)) => tokens_after(reading, mark, part.as_ref()),
+        _ => 0,
     };
-    let context = || reading.counted(|it| it.context(request)).0;
-    let marks = options.marks.iter();
+    let context = || match prefixes.first() {
+        Some(Some(MarkedPart::System(context))) => reading.counted(|it| it.context(context)).0,
+        _ => reading.counted(|it| it.context(request)).0,
+    };
+    let marks = options
+        .marks
+        .iter()
+        .zip(&prefixes)
+        .map(|(mark, part)| match part {
+            Some(_) => (*mark, options.blocks_before_mark(mark)),
+            None => (*mark, options.blocks_to(mark.message_count)),
+        });
     let points = points(reading, provider);
     let (model, provider) = names(reading, provider);
     CachePoints {
         points,
-        marks: marks
-            .map(|it| (*it, options.blocks_before(it.message_count)))
-            .collect(),
+        marks: marks.collect(),
         tokens_after_mark,
         context_tokens: known.prefix.is_none().then(context),
         model,
@@ -106,6 +114,82 @@ pub(super) fn cache_points(
         retention_seconds: options.retention_seconds,
         reply: None,
     }
+}
+
+/// The part of a request in which a mark stands, up to the mark.
+enum MarkedPart<'d> {
+    /// The context, whose system prompt ends at the mark.
+    System(Box<Request<'d>>),
+    /// A message that ends there.
+    Message(Message<'d>),
+}
+
+impl<'d> MarkedPart<'d> {
+    /// `None` for a mark at the end, and where parts are other ones than blocks: then it counts as one at the end.
+    fn new(reading: &Reading<'d>, mark: &CacheMark) -> Option<MarkedPart<'d>> {
+        if mark.is_at_end {
+            return None;
+        }
+        let request = &reading.request;
+        let Some(index) = mark.message_count.checked_sub(1) else {
+            let mut context = request.context_without_options();
+            context.system = first_pieces(&request.system, mark.pieces)?;
+            return Some(MarkedPart::System(Box::new(context)));
+        };
+        let message = request.messages.get(index)?;
+        Some(MarkedPart::Message(Message {
+            parts: first_pieces(&message.parts, mark.pieces)?,
+            ..message.clone()
+        }))
+    }
+
+    /// The identity of the prefix that ends with it.
+    fn prefix(&self, reading: &Reading<'_>, mark: &CacheMark) -> Digest {
+        let digester = &reading.tenant.digester;
+        match self {
+            MarkedPart::System(context) => digester.context(&reading.family_name, context),
+            MarkedPart::Message(message) => {
+                let digest = digester.messages(std::slice::from_ref(message)).next();
+                let before = reading.prefixes[mark.message_count - 1];
+                digester.link(before, digest.expect("as many as messages"))
+            }
+        }
+    }
+}
+
+/// Tokens counted behind `mark`, which ends `part` if it is inside of one.
+fn tokens_after(reading: &Reading<'_>, mark: &CacheMark, part: Option<&MarkedPart<'_>>) -> u64 {
+    let messages = &reading.request.messages;
+    let behind = match mark.message_count < messages.len() {
+        true => {
+            reading
+                .counted(|it| it.messages(messages, mark.message_count).sum())
+                .0
+        }
+        false => 0,
+    };
+    let (whole, until_mark) = match part {
+        None => return behind,
+        Some(MarkedPart::System(context)) => (
+            reading.counted(|it| it.context(&reading.request)).0,
+            reading.counted(|it| it.context(context)).0,
+        ),
+        Some(MarkedPart::Message(message)) => {
+            // A message is counted beside the one before it.
+            let start = mark.message_count.saturating_sub(2);
+            let whole = messages[start..mark.message_count].to_vec();
+            let mut until_mark = whole.clone();
+            *until_mark.last_mut().expect("the message of the mark") = message.clone();
+            let last = whole.len() - 1;
+            let count = |messages: &[Message<'_>]| {
+                reading
+                    .counted(|it| it.messages(messages, last).sum::<u64>())
+                    .0
+            };
+            (count(&whole), count(&until_mark))
+        }
+    };
+    behind + whole.saturating_sub(until_mark)
 }
 
 /// Prefixes at whose ends an earlier call may have ended, the deepest last. Linear in the messages.
@@ -125,17 +209,40 @@ pub(super) fn points(reading: &Reading<'_>, provider: Option<&str>) -> Vec<Cache
                 .digester
                 .link(reading.prefixes[end], identity),
             message_count: end,
-            blocks: options.blocks_before(end),
+            blocks: options.blocks_to(end),
         }
     };
     let is_answer = |index: usize| messages[index].role == "assistant";
-    let is_marked = |end: usize| options.marks.iter().any(|it| it.message_count == end);
+    let is_marked = |end: usize| {
+        options
+            .marks
+            .iter()
+            .any(|it| it.message_count == end && it.is_at_end)
+    };
     let is_border =
         |end: &usize| *end == count || is_answer(*end) != is_answer(*end - 1) || is_marked(*end);
     let ends = (1..=count).rev().filter(is_border);
     let mut points: Vec<_> = ends.take(MAX_POINTS).map(point).collect();
     points.push(point(0));
     points.reverse();
+    for mark in &options.marks {
+        if let Some(part) = MarkedPart::new(reading, mark) {
+            let identity = if mark.message_count == 0 {
+                context
+            } else {
+                all
+            };
+            points.push(CachePoint {
+                digest: reading
+                    .tenant
+                    .digester
+                    .link(part.prefix(reading, mark), identity),
+                message_count: mark.message_count.saturating_sub(1),
+                blocks: options.blocks_before_mark(mark),
+            });
+        }
+    }
+    points.sort_by_key(|it| it.blocks);
     points
 }
 

@@ -7,6 +7,10 @@ use crate::engine::reading::Reading;
 use crate::known::KnownTotal;
 use crate::profile::{ModelLimits, Quality};
 use crate::request::{Assumptions, Dialect, Part, Request};
+use std::borrow::Cow;
+
+/// Characters of a word that changes the price, which are kept.
+const MAX_WORD: usize = 64;
 
 /// Beginnings of the assumptions that make a count a guess.
 const GUESS_PREFIXES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
@@ -59,16 +63,24 @@ pub struct About {
     pub limits: ModelLimits,
     /// The most output that the body asks for, if it says so.
     pub requested_output_tokens: Option<u64>,
+    /// What changes its price or is billed by the use, such as `service_tier=flex` and `web_search`.
+    pub price_words: Vec<String>,
 }
 
 impl About {
     pub(super) fn of(reading: &Reading<'_>) -> About {
+        let words = reading.request.price_words.iter();
+        let word = |(name, word): &(&str, Cow<'_, str>)| match &**word {
+            "" => (*name).to_owned(),
+            word => format!("{name}={}", word.chars().take(MAX_WORD).collect::<String>()),
+        };
         About {
             dialect: reading.request.dialect,
             model: reading.request.model.clone().into_owned(),
             profile: reading.profile.name.clone(),
             limits: reading.limits.clone(),
             requested_output_tokens: reading.request.max_output_tokens,
+            price_words: words.map(word).collect(),
         }
     }
 }

@@ -38,12 +38,17 @@ pub(super) fn estimate(py: Python<'_>, estimate: Estimate) -> PyResult<Bound<'_,
         about.model,
         about.profile,
     );
-    let last = (
-        model_limits(py, &about.limits)?,
-        about.requested_output_tokens,
-    );
+    let limits = model_limits(py, &about.limits)?;
+    let output = about.requested_output_tokens;
     // Only tuples of up to twelve can be made at once.
-    let (fields, last) = (fields.into_pyobject(py)?, last.into_pyobject(py)?);
+    let fields = fields.into_pyobject(py)?;
+    let last = match about.price_words.is_empty() {
+        true => (limits, output).into_pyobject(py)?,
+        false => {
+            let words = PyTuple::new(py, about.price_words)?;
+            (limits, output, py.None(), words).into_pyobject(py)?
+        }
+    };
     let all = fields.as_sequence().concat(last.as_sequence())?;
     maker.bind(py).call1(all.to_tuple()?)
 }

@@ -5,6 +5,7 @@
 use super::field::{array, first, object, string};
 use super::place::{message_value, request_fields, system_value, tool_list};
 use crate::json::{Document, Value};
+use std::collections::VecDeque;
 
 /// Fields that hold the marker of a block, and blocks that are one.
 const MARKERS: [&str; 4] = [
@@ -42,13 +43,19 @@ const MAX_MARKS: usize = 8;
 /// ```
 /// use tokenctx::CacheMark;
 ///
-/// let hour = CacheMark { message_count: 0, is_at_end: true, lifetime_seconds: Some(3600) };
-/// assert_eq!(hour.lifetime_seconds, Some(60 * 60));
+/// let hour = Some(3600);
+/// let mark = CacheMark { message_count: 0, block_count: 1, pieces: (1, 1), is_at_end: true,
+///     lifetime_seconds: hour };
+/// assert_eq!(mark.lifetime_seconds, Some(60 * 60));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheMark {
-    /// Messages before its end; 0: it is in the tools or the system prompt.
+    /// Messages before its end, the one that it stands in included; 0: it is in the tools or the system prompt.
     pub message_count: usize,
+    /// Blocks of that message before its end.
+    pub block_count: usize,
+    /// Pieces of that message before its end: text blocks with text, and others. And all of them.
+    pub pieces: (usize, usize),
     /// True if it is at the end of its message, or in the last block of the system prompt.
     pub is_at_end: bool,
     /// For how long, as the request says it, in seconds; `None`: it does not say.
@@ -62,6 +69,8 @@ pub struct CacheOptions {
     pub marks: Vec<CacheMark>,
     /// Blocks of content up to the end of each message; text is one.
     pub blocks: Vec<u64>,
+    /// Blocks of the system prompt; they are in no other number.
+    pub system_blocks: u64,
     /// Options that have to stay the same, in one text.
     pub fixed: String,
     /// True if the request points to a cache that was made before (Gemini's `cachedContent`).
@@ -71,6 +80,17 @@ pub struct CacheOptions {
 }
 
 impl CacheOptions {
+    /// Blocks of the system prompt and of the first `message_count` messages.
+    pub fn blocks_to(&self, message_count: usize) -> u64 {
+        self.system_blocks + self.blocks_before(message_count)
+    }
+
+    /// Blocks of the system prompt and the messages before the end of `mark`.
+    pub fn blocks_before_mark(&self, mark: &CacheMark) -> u64 {
+        let index = mark.message_count.checked_sub(1);
+        index.map_or(0, |it| self.blocks_to(it)) + mark.block_count as u64
+    }
+
     /// Blocks of content in the first `message_count` messages.
     pub fn blocks_before(&self, message_count: usize) -> u64 {
         let end = message_count
@@ -85,34 +105,47 @@ pub fn read_cache_options(document: &Document<'_>) -> CacheOptions {
     let body = document.root();
     let fields = request_fields(body);
     let mut options = CacheOptions::default();
-    let context = tool_list(fields)
-        .into_iter()
-        .chain(system_value(fields).map(|it| it.get("parts").unwrap_or(it)));
-    for list in context {
-        if let Some(mark) = mark_of_blocks(list, 0) {
+    let system = system_value(fields).map(|it| it.get("parts").unwrap_or(it));
+    options.system_blocks = array(system).map_or(0, |it| it.len() as u64);
+    for (list, is_system) in [(tool_list(fields), false), (system, true)] {
+        let Some(list) = list else { continue };
+        if let Some(mut mark) = marks_of_blocks(list, 0).pop() {
+            mark.is_at_end |= !is_system;
             options.marks.retain(|it: &CacheMark| it.message_count > 0);
             options.marks.push(mark);
         }
     }
     let messages = array(message_value(body, fields));
+    let mut last_blocks = 0;
     for (index, message) in messages.into_iter().flat_map(Value::items).enumerate() {
         let content = message.get("content").or_else(|| message.get("parts"));
         let blocks = array(content).map_or(1, |blocks| blocks.len().max(1));
         let before = options.blocks_before(index);
         options.blocks.push(before + blocks as u64);
-        let own = marker(message).map(|marker| CacheMark {
-            message_count: index + 1,
-            is_at_end: true,
-            lifetime_seconds: lifetime(marker),
-        });
-        let inner = array(content).and_then(|blocks| mark_of_blocks(blocks, index + 1));
-        options.marks.extend(own.or(inner));
+        last_blocks = blocks;
+        match marker(message) {
+            Some(marker) => options.marks.push(CacheMark {
+                message_count: index + 1,
+                block_count: blocks,
+                pieces: (0, 0),
+                is_at_end: true,
+                lifetime_seconds: lifetime(marker),
+            }),
+            None => {
+                let inner = array(content).map(|blocks| marks_of_blocks(blocks, index + 1));
+                options.marks.extend(inner.into_iter().flatten());
+            }
+        }
     }
     if let Some(marker) = object(first(fields, &["cache_control"])) {
         let last = options.blocks.len();
-        options.marks.retain(|it| it.message_count < last);
+        options
+            .marks
+            .retain(|it| it.message_count < last || !it.is_at_end);
         options.marks.push(CacheMark {
             message_count: last,
+            block_count: last_blocks,
+            pieces: (0, 0),
             is_at_end: true,
             lifetime_seconds: lifetime(marker),
         });
@@ -141,22 +174,52 @@ pub fn read_cache_options(document: &Document<'_>) -> CacheOptions {
     options
 }
 
-/// The last mark in `blocks`.
-fn mark_of_blocks(blocks: Value<'_>, message_count: usize) -> Option<CacheMark> {
-    let blocks = array(Some(blocks))?;
-    let mut found = None;
+/// The marks in `blocks`, the last `MAX_MARKS` of them.
+fn marks_of_blocks(blocks: Value<'_>, message_count: usize) -> Vec<CacheMark> {
+    let mut marks = VecDeque::new();
+    let Some(blocks) = array(Some(blocks)) else {
+        return Vec::new();
+    };
+    let mut pieces = 0;
     for (nth, block) in blocks.items().enumerate() {
+        pieces += piece_count(block);
         // A block that is a marker ends what stands before it.
         if let Some(marker) = marker(block) {
-            found = Some((nth, marker));
+            if marks.len() == MAX_MARKS {
+                marks.pop_front();
+            }
+            marks.push_back(CacheMark {
+                message_count,
+                block_count: nth + 1,
+                pieces: (pieces, 0),
+                is_at_end: nth + 1 == blocks.len(),
+                lifetime_seconds: lifetime(marker),
+            });
         }
     }
-    let (nth, marker) = found?;
-    Some(CacheMark {
-        message_count,
-        is_at_end: nth + 1 == blocks.len(),
-        lifetime_seconds: lifetime(marker),
-    })
+    marks.iter_mut().for_each(|it| it.pieces.1 = pieces);
+    marks.into()
+}
+
+/// The pieces that a block becomes: none for empty text and for a mere marker, one for each text of a document.
+fn piece_count(block: Value<'_>) -> usize {
+    let has_text = |value: Option<Value<'_>>| usize::from(!string(value).is_empty());
+    let Some(block) = object(Some(block)) else {
+        return block
+            .as_str()
+            .map_or(1, |text| usize::from(!text.is_empty()));
+    };
+    if block.get("text").and_then(Value::as_str).is_some() {
+        return has_text(block.get("text"));
+    }
+    let source = object(block.get("source"));
+    match source.filter(|it| string(it.get("type")) == "text") {
+        Some(source) => [block.get("title"), block.get("context"), source.get("data")]
+            .map(has_text)
+            .iter()
+            .sum(),
+        None => usize::from(block.members().any(|(key, _)| !MARKERS.contains(&key))),
+    }
 }
 
 fn marker(block: Value<'_>) -> Option<Value<'_>> {
@@ -201,9 +264,16 @@ mod tests {
         read_cache_options(&document.expect("JSON"))
     }
 
-    fn mark(message_count: usize, is_at_end: bool, lifetime_seconds: Option<u32>) -> CacheMark {
+    fn mark(
+        message_count: usize,
+        (block_count, pieces): (usize, (usize, usize)),
+        is_at_end: bool,
+        lifetime_seconds: Option<u32>,
+    ) -> CacheMark {
         CacheMark {
             message_count,
+            block_count,
+            pieces,
             is_at_end,
             lifetime_seconds,
         }
@@ -219,7 +289,10 @@ mod tests {
         );
         assert_eq!(
             options.marks,
-            [mark(0, false, Some(3600)), mark(2, true, Some(300))]
+            [
+                mark(0, (1, (1, 2)), false, Some(3600)),
+                mark(2, (2, (2, 2)), true, Some(300))
+            ]
         );
         assert_eq!(options.blocks, [1, 3]);
     }
@@ -229,13 +302,29 @@ mod tests {
         let options = read(
             r#"{"messages": [{"role": "user", "content": [{"text": "b"}, {"cachePoint": {"type": "default"}}]}]}"#,
         );
-        assert_eq!(options.marks, [mark(1, true, None)]);
+        assert_eq!(options.marks, [mark(1, (2, (1, 1)), true, None)]);
         let options = read(
             r#"{"cache_control": {"type": "ephemeral"}, "prompt_cache_key": "k", "reasoning": {"effort": "low"},
                 "messages": [{"role": "user", "content": "b"}]}"#,
         );
-        assert_eq!(options.marks, [mark(1, true, None)]);
+        assert_eq!(options.marks, [mark(1, (1, (0, 0)), true, None)]);
         assert_eq!(options.fixed, "prompt_cache_key=k\neffort=low\n");
+    }
+
+    #[test]
+    fn each_mark_in_a_message_is_one() {
+        let options = read(
+            r#"{"messages": [{"role": "user", "content": [{"text": ""}, {"text": "a", "cache_control": {}},
+                {"type": "document", "source": {"type": "text", "data": "d"}, "title": "t", "cache_control": {}},
+                {"cachePoint": {}}, {"text": "b"}]}]}"#,
+        );
+        let places = [(2, (1, 4)), (3, (3, 4)), (4, (3, 4))];
+        assert_eq!(options.marks, places.map(|it| mark(1, it, false, None)));
+        let ends = options
+            .marks
+            .iter()
+            .map(|it| options.blocks_before_mark(it));
+        assert_eq!(ends.collect::<Vec<_>>(), [2, 3, 4]);
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(crate) use dialect::Clues;
 pub(crate) use dialect::converted_dialect;
 pub use edit::{ClearToolUses, ContextEdit, Inputs, Trigger};
 pub use kind::{Dialect, MediaKind};
+pub(crate) use model::first_pieces;
 pub use model::{
     Assumptions, CallForm, Content, Media, Message, Part, Request, Text, Tool, ToolCall,
     ToolChoice, ToolResult,
@@ -126,7 +127,6 @@ pub(crate) fn read_hashed<'d>(
         has_system_role: !system_value(fields).is_some_and(lacks_role),
         deferred_tools: tool::read_deferred_tools(tool_list(fields)),
         added_tools: tool::read_added_tools(message_value(body, fields)),
-        tools,
         messages,
         tool_choice: option::read_tool_choice(fields),
         response_schema: option::read_response_schema(fields),
@@ -139,6 +139,8 @@ pub(crate) fn read_hashed<'d>(
         is_serial: option::read_serial(fields),
         is_pro: option::read_pro(fields),
         max_output_tokens: option::read_max_output(fields),
+        price_words: option::read_price_words(fields, &tools),
+        tools,
         edits,
         assumptions: assumptions.finish()?,
         evidence: detected.evidence,

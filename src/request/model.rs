@@ -53,6 +53,8 @@ pub struct Request<'d> {
     pub is_pro: bool,
     /// The most output that it asks for.
     pub max_output_tokens: Option<u64>,
+    /// What of it changes its price, with its word, such as `service_tier` and `flex`; or is billed by the use.
+    pub price_words: Vec<(&'static str, Cow<'d, str>)>,
     /// Edits that the provider is asked for before it answers.
     pub edits: Vec<ContextEdit<'d>>,
     /// Assumptions made while reading.
@@ -104,6 +106,7 @@ impl<'d> Request<'d> {
             is_serial: false,
             is_pro: false,
             max_output_tokens: None,
+            price_words: Vec::new(),
             edits: Vec::new(),
             assumptions: Assumptions::new(),
             evidence: Evidence::default(),
@@ -148,6 +151,37 @@ pub struct Message<'d> {
     pub signature: Signature,
 }
 
+/// The first `count` of the `all` pieces in `parts`: blocks of text, and other parts. `None` if they have not as
+/// many, or nothing is before the end.
+pub(crate) fn first_pieces<'d>(
+    parts: &[Part<'d>],
+    (count, all): (usize, usize),
+) -> Option<Vec<Part<'d>>> {
+    let pieces = |part: &Part<'_>| match part {
+        Part::Text(text) => text.ends.len() + 1,
+        _ => 1,
+    };
+    if count == 0 || parts.iter().map(pieces).sum::<usize>() != all {
+        return None;
+    }
+    let mut left = count;
+    let mut first = Vec::new();
+    for part in parts {
+        match part {
+            _ if left == 0 => break,
+            Part::Text(text) if pieces(part) > left => {
+                first.push(Part::Text(text.first_blocks(left)?));
+                left = 0;
+            }
+            _ => {
+                first.push(part.clone());
+                left -= pieces(part);
+            }
+        }
+    }
+    Some(first)
+}
+
 /// A part of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part<'d> {
@@ -178,6 +212,8 @@ pub struct Text<'d> {
     ends: Vec<usize>,
     /// File names of the documents in it, empty where it has the name; no part of the identity.
     documents: Vec<String>,
+    /// The blocks up to the end of each document.
+    document_ends: Vec<usize>,
 }
 
 impl<'d> Text<'d> {
@@ -187,9 +223,22 @@ impl<'d> Text<'d> {
         self.text.to_mut().push_str(block);
     }
 
+    /// The first `count` blocks; `None` unless there are more.
+    fn first_blocks(&self, count: usize) -> Option<Text<'d>> {
+        let end = *self.ends.get(count.checked_sub(1)?)?;
+        let documents = self.document_ends.partition_point(|it| *it <= count);
+        Some(Text {
+            text: Cow::Owned(self.text[..end].to_owned()),
+            ends: self.ends[..count - 1].to_vec(),
+            documents: self.documents[..documents].to_vec(),
+            document_ends: self.document_ends[..documents].to_vec(),
+        })
+    }
+
     /// Says that it ends with a document.
     pub(super) fn end_document(&mut self, name: String) {
         self.documents.push(name);
+        self.document_ends.push(self.ends.len() + 1);
     }
 
     /// File names of the documents in it, empty where the text has the name.
@@ -219,6 +268,7 @@ impl<'d, T: Into<Cow<'d, str>>> From<T> for Text<'d> {
             text: text.into(),
             ends: Vec::new(),
             documents: Vec::new(),
+            document_ends: Vec::new(),
         }
     }
 }

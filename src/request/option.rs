@@ -1,7 +1,7 @@
 //! Options that cost input tokens: forced tools, structured output, extended thinking.
 use super::data::Data;
 use super::field::{array, first, is_truthy, object, present, string};
-use super::model::ToolChoice;
+use super::model::{Tool, ToolChoice};
 use crate::json::Value;
 use std::borrow::Cow;
 
@@ -52,6 +52,36 @@ const MAX_OUTPUT_OWNERS: [&str; 8] = [
 pub(super) fn read_max_output(fields: Value<'_>) -> Option<u64> {
     let said = |owner| first(owner, &MAX_OUTPUT)?.as_u64().filter(|it| *it > 0);
     said(fields).or_else(|| said(object(first(fields, &MAX_OUTPUT_OWNERS))?))
+}
+
+/// The names of what changes prices, and what it is called here.
+const PRICE_WORDS: [(&str, &str); 5] = [
+    ("service_tier", "service_tier"),
+    ("serviceTier", "service_tier"),
+    ("speed", "speed"),
+    ("inference_geo", "inference_geo"),
+    ("web_search_options", "web_search"),
+];
+
+/// Built-in tools that search the web for a price of their own.
+const SEARCH_TOOLS: [&str; 3] = ["web_search", "google_search", "googleSearch"];
+
+/// What of the request changes its price, as `service_tier` and `flex`; or is billed by the use, as `web_search`.
+pub(super) fn read_price_words<'d>(
+    fields: Value<'d>,
+    tools: &[Tool<'d>],
+) -> Vec<(&'static str, Cow<'d, str>)> {
+    let mut words = Vec::new();
+    for (key, value) in fields.members() {
+        if let Some((_, name)) = PRICE_WORDS.iter().find(|(written, _)| *written == key) {
+            words.push((*name, string(Some(value)).into()));
+        }
+    }
+    let mut builtin = tools.iter().filter(|it| it.builtin.is_some());
+    if builtin.any(|it| SEARCH_TOOLS.iter().any(|name| it.name.starts_with(name))) {
+        words.push(("web_search", Cow::default()));
+    }
+    words
 }
 
 /// True if a personality is asked for, whose words are not public.

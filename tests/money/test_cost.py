@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 import random
 from decimal import Decimal
@@ -11,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tokenctx import Estimate, HybridTokenEstimator
+from tokenctx._results.cost import AT
+from tokenctx._results.tables import read_table as read_table_anew
 from tokenctx.money import Prices, routing
+from tokenctx.money.prices import genai_row
 from tokenctx.usage import Usage
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ OWN: dict[str, Any] = {
         "no-output": {"input": "1"},
     },
 }
+read_table = functools.cache(read_table_anew)
 NOON = dt.datetime(2026, 11, 23, 12, tzinfo=dt.timezone.utc)
 
 
@@ -45,12 +50,17 @@ def estimate(model: str = "acme-1", **body: Any) -> Estimate:
 
 
 def usages(count: int, models: list[Any]) -> Any:
-    """Usages of models at random, many of them near a tier."""
+    """Usages of models at random, with tokens of all kinds, many of them near a tier."""
     chance = random.Random(11)
     for _ in range(count):
         model = chance.choice(models)
         sizes = (0, 1, chance.randrange(1_000), chance.randrange(400_000), 200_000, 272_000)
         read, write, uncached, output = (chance.choice(sizes) for _ in range(4))
+        audio_read, image_read = chance.choice(((0, 0), (read // 3, read // 4)))
+        audio, image, video = chance.choice(((0, 0, 0), (uncached // 2, uncached // 5, 7)))
+        video = min(video, uncached - audio - image)
+        audio_out, image_out, video_out = chance.choice(((0, 0, 0), (output // 2, output // 3, 0)))
+        reasoning = chance.choice((0, output - audio_out - image_out))
         yield (
             model,
             Usage(
@@ -58,38 +68,76 @@ def usages(count: int, models: list[Any]) -> Any:
                 cache_read_tokens=read,
                 cache_write_tokens=write,
                 cache_write_1h_tokens=chance.choice((0, write, write // 2)),
+                input_audio_tokens=audio + audio_read,
+                input_image_tokens=image + image_read,
+                input_video_tokens=video,
+                cache_read_audio_tokens=audio_read,
+                cache_read_image_tokens=image_read,
                 output_tokens=output,
+                output_audio_tokens=audio_out,
+                output_image_tokens=image_out,
+                output_video_tokens=video_out,
+                reasoning_tokens=reasoning,
+                web_search_requests=chance.choice((0, 0, 3)),
             ),
         )
 
 
+BY_HAND = {"aws/openai.gpt-5.5"}
+"""Rows of `study model_prices` that come before those of genai-prices."""
+
+
+def more_kinds(name: str, prices: Any) -> set[str]:
+    """Kinds that the table has from others where genai-prices says nothing of them."""
+    rows = read_table("prices")["models"].get(name)
+    ours, theirs = (it[-1] if isinstance(it, list) else it for it in (rows, genai_row(prices)))
+    more = set() if ours is None else {kind for kind in ours if kind in AT} - set(theirs or ())
+    return more - {"cache_write_12h"}  # which nothing here has
+
+
 @pytest.mark.parametrize("package", ["genai-prices", "table"])
 def test_costs_are_those_of_genai_prices(package: str) -> None:
+    """But for kinds that it has no price of, and rows by hand; see `study model_prices`."""
     genai_prices = pytest.importorskip("genai_prices")
     from genai_prices import data
 
     models = [(provider, it) for provider in data.providers for it in provider.models]
-    prices, unlike, other_units = Prices(package=package), 0, set()
-    for (provider, model), usage in usages(10_000, models):
+    prices, unlike, other_units, more = Prices(package=package), 0, set(), 0
+    for (provider, model), usage in usages(20_000, models):
         theirs = genai_prices.Usage(
             input_tokens=usage.input_tokens,
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
             cache_write_1h_tokens=usage.cache_write_1h_tokens,
             output_tokens=usage.output_tokens,
+            output_reasoning_tokens=usage.reasoning_tokens,
+            input_audio_tokens=usage.input_audio_tokens,
+            input_image_tokens=usage.input_image_tokens,
+            input_video_tokens=usage.input_video_tokens,
+            output_audio_tokens=usage.output_audio_tokens,
+            output_image_tokens=usage.output_image_tokens,
+            output_video_tokens=usage.output_video_tokens,
+            cache_audio_read_tokens=usage.cache_read_audio_tokens,
+            cache_image_read_tokens=usage.cache_read_image_tokens,
+            web_searches=usage.web_search_requests,
         )
         expected = model.calc_price(theirs, provider, genai_request_timestamp=NOON)
         cost = prices.cost(usage, model=model.id, provider=provider.id, at=NOON)
         if cost is None:
             other_units.add(model.id)
             continue
+        name = f"{provider.id}/{model.id}".lower()
+        if package == "table" and (more_kinds(name, model.prices) or name in BY_HAND):
+            more += 1
+            continue
         told = cost.provider, cost.model.lower()
         if told != (provider.id, model.id.lower()):  # their own rules do not find it by its name
             unlike += 1
             continue
-        assert cost.total == expected.total_price, (provider.id, model.id)
+        assert cost.total == expected.total_price, (provider.id, model.id, usage)
         assert cost.input == expected.input_price
-    assert unlike < 250
+    assert unlike < 500
+    assert more < 400
     assert len(other_units) < 150
 
 

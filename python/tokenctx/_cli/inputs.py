@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenctx._estimate.estimator import Method
+    from tokenctx._results.cost import Cost
     from tokenctx._results.estimates import Dialect, EncodingName, Estimate, Quality
-    from tokenctx._results.result import CacheForecast, Cost
+    from tokenctx._results.result import CacheForecast
 
 Kind = Literal["text", "request", "jsonl"]
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from tokenctx._cli.evaluation.forecasts import ForecastFigures, Forecasts
     from tokenctx._cli.evaluation.recordings import Turn
+    from tokenctx._results.cost import Cost
     from tokenctx._results.estimates import Estimate
-    from tokenctx._results.result import CacheForecast, Cost
+    from tokenctx._results.result import CacheForecast
 
 REASONS = {
     "warm": "by a recorded call",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from tokenctx._results.pricing import default_prices
-from tokenctx._results.result import CacheForecast, Cost, LookedUp, Result
+from tokenctx._results.result import CacheForecast, LookedUp, Result
+
+if TYPE_CHECKING:
+    from tokenctx._results.cost import Cost
 
 MAX_TOKENS: Final = 2**40
 """Larger numbers are cut to this one: no call has as many tokens, and sums stay in 64 bits."""
@@ -124,6 +127,8 @@ class Estimate(Result):
             it does not say.
         cache: What of it the provider has probably cached, of an estimator with `caching`; None
             otherwise.
+        price_words: What the body says that changes its price, or is billed by the use, such as
+            `service_tier=flex` and `web_search`.
     """
 
     tokens: int
@@ -141,6 +146,7 @@ class Estimate(Result):
     limits: ModelLimits
     requested_output_tokens: int | None
     cache: CacheForecast | None = None
+    price_words: tuple[str, ...] = ()
 
     @property
     def context_window_tokens(self) -> int | None:

@@ -43,12 +43,19 @@ def front(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], li
         found.pop("__version__", None)
         return found
 
+    def topics() -> list[Any]:
+        return [import_module(f"{module}.{it}") for it, home in homes().items() if home == module]
+
     def load(name: str) -> Any:
         if name == "__all__":
             return list(homes())
         # Python itself asks for many names with underscores, which no stub has.
         home = None if name.startswith("_") else homes().get(name)
         if home is None:
+            # A name of a topic answers here too: who reads `Prices` somewhere need not look it up.
+            for topic in () if name.startswith("_") else topics():
+                if name in getattr(topic, "__all__", ()):
+                    return getattr(topic, name)
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if home == module:
             return import_module(f"{module}.{name}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tokenctx._results.result import Cost
+    from tokenctx._results.cost import Cost
 
 
 class PriceList(Protocol):

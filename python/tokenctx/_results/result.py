@@ -1,14 +1,11 @@
-"""The base of all results, and the results about the cache and the money of a call."""
+"""The base of all results, and the forecast of the cache of a call."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from decimal import Decimal
+from typing import Any, Literal
 
 CacheLabel = Literal["expected", "possible", "none", "unknown"]
 CacheReason = Literal[
@@ -111,50 +108,3 @@ class CacheForecast(Result):
     lifetime_seconds: int | None
     rule: str
     reason: CacheReason
-
-
-@dataclass(frozen=True, slots=True)
-class Cost(Result):
-    """The cost of a call, in money of `currency`. None is unknown, never 0.
-
-    Attributes:
-        input: All input: `uncached_input`, `cache_read` and `cache_write` together.
-        output: The output: of an estimate, the most that the request asks for.
-        total: Input, output and `request`; None unless they are known.
-        uncached_input: Input that is neither read from the provider's cache nor written to it.
-        cache_read: Input that is read from it.
-        cache_write: Input that is written to it.
-        request: What the call costs whatever its length; 0 for most.
-        low: Lower bound of the total; of an estimate, without output.
-        high: Upper bound of the total; None if the most output is not known.
-        currency: `USD`.
-        tier_above_tokens: The prices are those of calls of more input tokens than this; 0 is all.
-        next_tier_above_tokens: From the next token above this on, all of the call has other prices.
-        tokens_to_next_tier: How many more input tokens still have the same prices.
-        next_tier_factor: What a token of input costs there, in parts of what it costs here.
-        model: The name that the prices were found by.
-        provider: Whose prices they are.
-        source: Where they are from: `caller`, or a package with its version.
-        date: The day that they are of.
-        is_stale: Whether that was more than 90 days before the call.
-    """
-
-    input: Decimal | None
-    output: Decimal | None
-    total: Decimal | None
-    uncached_input: Decimal | None
-    cache_read: Decimal | None
-    cache_write: Decimal | None
-    request: Decimal
-    low: Decimal | None
-    high: Decimal | None
-    currency: str
-    tier_above_tokens: int
-    next_tier_above_tokens: int | None
-    tokens_to_next_tier: int | None
-    next_tier_factor: Decimal | None
-    model: str
-    provider: str
-    source: str
-    date: str
-    is_stale: bool

@@ -12,64 +12,100 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import model_name
+from tokenctx._results.cost import AT
+from tokenctx._results.estimates import Estimate
 from tokenctx._results.tables import DASHES, read_table
-from tokenctx.money.cost import Priced, Split, cost_of
-from tokenctx.money.rates import Rates, Tier, rates_at, read_periods
+from tokenctx.money.cost import (
+    STALE_DAYS,
+    Priced,
+    billed_cost,
+    cost_of_estimate,
+    cost_of_usage,
+)
+from tokenctx.money.rates import Words, check_rows, period_at, rates_of, read_periods
+from tokenctx.usage.normal import Usage
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from tokenctx._results.result import Cost
-    from tokenctx.money.rates import Period
+    from tokenctx._results.cost import Cost
 
 PROVIDERS: Final = {"bedrock": "aws", "vertex": "google", "moonshot": "moonshotai", "xai": "x-ai"}
 """Who answers, in the words of the table of prices."""
+FINE_TUNED: Final = "ft:"
+STANDARD: Final = Words()
+_STANDARD_WORDS: Final = frozenset(
+    "standard default auto standard_only on_demand unspecified service_tier_unspecified global "
+    "not_available".split()
+)
+"""Words of a call that change no price."""
+_SAME_TIERS: Final = {"fast": "priority", "batches": "batch"}
+"""Other words for a service tier: who asks OpenAI for `fast` is served `priority`."""
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)(?:-v\d+)?$|-v\d+$")
+_LEVEL: Final = re.compile(r"\s*(?:\[[^\[\]]*\]|\([^()]*\))$")
+"""A window or a level of effort behind a name: `[1m]`, `(high)`."""
+_BEDROCK: Final = re.compile(
+    r"(?:[a-z]{2}(?:-[a-z]+)?\.|global\.|apac\.|us-gov\.)?"
+    r"(?:amazon|anthropic|openai|meta|mistral|cohere|ai21|deepseek|qwen|minimax|moonshotai?|zai"
+    r"|nvidia|google|writer|stability|twelvelabs)\.[a-z]"
+)
+"""A model's id of Bedrock: perhaps a region, a maker, a dot."""
+_REGION: Final = re.compile(r"^(?:[a-z]{2}|global|apac|us-gov|[a-z]{2}-[a-z]+-\d)\.")
+_GENAI_USES: Final = {
+    "requests_kcount": "request",
+    "web_searches_kcount": "web_search",
+    "storage_searches_kcount": "storage_search",
+}
 
 
 class Prices:
-    """Prices of models: yours first, then those of genai-prices or of the package's own table.
+    """Prices of models: yours first, then those of the package's own table.
 
     `rows` are yours: the path of a JSON file, or a mapping, with `updated` (the day that they are
     of) and `models`: for each name, as `gpt-4o` or `azure/gpt-4o`, prices in dollars per million
-    tokens by `input`, `cache_read`, `cache_write`, `cache_write_1h` and `output`, and of a million
-    calls by `request`, as decimal text.
-    `["2.5", [272000, "5"]]` is a price that doubles for calls of more than 272,000 input tokens. A
-    list of such rows has periods: `from` a day, `between` two times of the day (UTC). A name is
-    that of all dated versions of the model. `package` is where other prices are from:
-    `genai-prices` (which must be installed), `table`, or None for nowhere; by default the former
-    where it is installed. Raises OSError for a file that cannot be read, ValueError for what is
-    wrong in it, ImportError without the package that is asked for.
+    tokens by kind, as `input`, `cache_read`, `cache_write`, `cache_write_1h`, `output`,
+    `output_audio`, and per million uses of `web_search` and `request`, as decimal text.
+    `["2.5", [272000, "5"]]` is a price that doubles for calls of more than 272,000 input tokens.
+    `service_tier`, `speed` and `inference_geo` say what changes the prices, for each word a factor
+    or prices of its own: `{"flex": "0.5", "priority": {"input": "5", "output": "20"}}`. A list of
+    such rows has periods: `from` a day, `between` two times of the day (UTC). A name is that of all
+    dated versions of the model. `package` is where other prices are from: `table` (the default),
+    `genai-prices` (which must be installed; it has standard prices alone), or None for no others.
+    Raises OSError for a file that cannot be read, ValueError for what is wrong in it, ImportError
+    without the package that is asked for.
     """
 
     def __init__(
         self,
         rows: Mapping[str, Any] | str | os.PathLike[str] | None = None,
         *,
-        package: str | None = "",
+        package: str | None = "table",
     ) -> None:
         self._own = None if rows is None else _Table(_read_rows(rows), "caller")
-        self._package: Callable[[str, str, dt.datetime], Priced | None]
-        if package not in ("", "genai-prices", "table", None):
+        if package not in ("genai-prices", "table", None):
             raise ValueError(f"package is {package!r}; it must be 'genai-prices', 'table' or None")
-        if package is None:
-            self._package = _nowhere
-        elif package == "table" or (package == "" and _genai_prices() is None):
-            self._package = bundled_table().find
-        elif _genai_prices() is None:
-            raise ImportError("genai-prices is missing: pip install genai-prices")
-        else:
-            self._package = _from_genai_prices
+        self._package: _Table | None = None
+        if package is not None:
+            self._package = bundled_table() if package == "table" else genai_table()
+        self._found = lru_cache(maxsize=1024)(self._find)  # a model's prices are read once
 
     def find(
-        self, model: str, provider: str | None = None, at: dt.datetime | None = None
+        self,
+        model: str,
+        provider: str | None = None,
+        at: dt.datetime | None = None,
+        words: Words = STANDARD,
     ) -> Priced | None:
-        """The rates of `model` at a moment, by default now; None if they are unknown."""
-        moment = _utc(at)
-        hint = (provider or "").strip().lower()
-        own = None if self._own is None else self._own.find(model, hint, moment)
-        return own or self._package(model, hint, moment)
+        """The prices of `model` at a moment, by default now; None if they are unknown.
+
+        `words` are the service tier, speed and region that change them.
+        """
+        moment = dt.datetime.now(dt.timezone.utc) if at is None else _utc(at)
+        found = self._found(model, provider, words, moment.toordinal(), None)
+        if found is None or not found.has_hours:
+            return found
+        return self._found(model, provider, words, moment.toordinal(), moment.time())
 
     def cost(
         self,
@@ -79,20 +115,64 @@ class Prices:
         provider: str | None = None,
         at: dt.datetime | None = None,
         output_tokens: int | None = None,
+        service_tier: str | None = None,
+        speed: str | None = None,
+        inference_geo: str | None = None,
     ) -> Cost | None:
         """The cost of a call, of an `Estimate` before it or its `Usage` after; None if unknown.
 
         `model` has to be named with a usage; an estimate has it. `provider` is who answers, where
         the name does not say it. `output_tokens` is the output of an estimate; by default the most
-        that its request asks for. Raises TypeError for anything else than these two.
+        that its request asks for. `service_tier` (`flex`, `priority`, `batch`), `speed` and
+        `inference_geo` are what the usage or the request says, unless you know better. Raises
+        TypeError for anything else than these two, ValueError without a model.
         """
+        if isinstance(tokens, Usage):
+            said = (
+                *(tokens.service_tier, tokens.speed),
+                *(tokens.inference_geo, tokens.search_context_size),
+            )
+        elif isinstance(tokens, Estimate):
+            said = _words_of_request(tokens.price_words) if tokens.price_words else STANDARD
+        else:
+            raise TypeError(
+                f"tokens are of type {type(tokens).__name__}; they must be an Estimate or a Usage"
+            )
         name = model or getattr(tokens, "model", "")
         if not name:
             raise ValueError("model is missing; name the model that the usage is of")
-        split = Split.of(tokens, output_tokens)
-        moment = _utc(at)
-        found = self.find(name, provider, moment)
-        return None if found is None else cost_of(split, found, moment)
+        if service_tier is not None or speed is not None or inference_geo is not None:
+            said = (
+                said[0] if service_tier is None else service_tier,
+                said[1] if speed is None else speed,
+                said[2] if inference_geo is None else inference_geo,
+                said[3],
+            )
+        words = STANDARD if said == STANDARD else _changing(*said)
+        priced = self.find(name, provider, at, words)
+        if isinstance(tokens, Estimate):
+            if output_tokens is None:
+                output_tokens = tokens.requested_output_tokens
+            return None if priced is None else cost_of_estimate(tokens, priced, output_tokens)
+        if priced is None:
+            is_told = tokens.reported_cost is not None
+            return billed_cost(tokens, name, provider or "") if is_told else None
+        passes: list[tuple[str, Cost | None]] = []
+        for it in tokens.passes:
+            cost = self.cost(it.usage, model=it.model or name, provider=provider, at=at)
+            passes.append((it.kind, cost))
+        return cost_of_usage(tokens, priced, output_tokens, passes)
+
+    def _find(
+        self, model: str, provider: str | None, words: Words, day: int, time: dt.time | None
+    ) -> Priced | None:
+        moment = dt.datetime.combine(dt.date.fromordinal(day), time or dt.time())
+        host = (provider or "").strip().lower()
+        for table in (self._own, self._package):
+            found = None if table is None else table.find(model, host, moment, words)
+            if found is not None:
+                return found
+        return None
 
 
 class _Table:
@@ -104,46 +184,91 @@ class _Table:
         if not isinstance(models, Mapping):
             raise ValueError("prices have no `models`, names with their prices")  # noqa: TRY004
         self._source = source
-        makers = content.get("makers")
+        self.makers = makers = content.get("makers")
         self._rows: dict[str, Any] = {}
         self._by_own_name: dict[str, str] = {}
         is_checked = source != "caller"
+        derived: list[tuple[str, str]] = []
         for name, row in models.items():
             key = name.lower()
-            self._rows[key] = row if is_checked else read_periods(name, row)
+            self._rows[key] = row if is_checked else check_rows(name, row)
             host, _, tail = key.partition("/")
             if makers is None or host in makers:
-                self._by_own_name.setdefault(_own(tail or host), key)
-        self._periods = lru_cache(maxsize=1024)(self._read)
+                own = tail or host
+                plain = own if own.startswith(FINE_TUNED) else _own(own)
+                if own.translate(DASHES) == plain.translate(DASHES):
+                    self._by_own_name.setdefault(plain, key)
+                else:
+                    derived.append((plain, key))
+        for plain, key in derived:  # a name's own row comes before that of a longer name
+            self._by_own_name.setdefault(plain, key)
 
-    def _read(self, key: str) -> tuple[Period, ...]:
-        row = self._rows[key]
-        return row if isinstance(row, tuple) else read_periods(key, row)
-
-    def find(self, model: str, provider: str, at: dt.datetime) -> Priced | None:
-        """The rates of `model`; None if it is not in the table."""
-        key = next((key for key in self._keys(model, provider) if key in self._rows), None)
+    def find(self, model: str, provider: str, at: dt.datetime, words: Words) -> Priced | None:
+        """The prices of `model`; None if it is not in the table."""
+        name = _LEVEL.sub("", model.strip().lower())
+        key = next((key for key in _keys(name, provider) if key in self._rows), None)
+        if key is None and not name.endswith(":free"):
+            names = _plain_names(name)
+            key = next((self._by_own_name[it] for it in names if it in self._by_own_name), None)
         if key is None:
             return None
+        row = self._rows[key]
+        periods = row if isinstance(row, tuple) else read_periods(key, row)
+        period = period_at(periods, at)
         host, slash, name = key.partition("/")
         host, name = (host, name) if slash else ("", key)
-        rates = rates_at(self._periods(key), at)
-        return Priced(rates, name, host, self._source, self.date)
+        age = at.date() - dt.date.fromisoformat(self.date)
+        return Priced(
+            rates_of(key, period.row, words),
+            name,
+            host,
+            self._source,
+            self.date,
+            str(period.row.get("sources", "")).endswith("?"),
+            any(it.between for it in periods),
+            age.days > STALE_DAYS,
+        )
 
-    def _keys(self, model: str, provider: str) -> Iterator[str]:
-        name = model.strip().lower()
-        head, _, tail = name.partition("/")
-        if name.endswith(":free"):
-            yield from (f"{provider}/{name}", name)
-            return
-        hosts = [PROVIDERS.get(it, it) for it in (provider, head if tail else "") if it]
-        for text in (name, tail or name, _own(name), _undated(_own(name))):
-            for host in hosts:
-                yield f"{host}/{text}"
-            yield text
-        for text in (_own(name), _undated(_own(name))):
-            if text in self._by_own_name:
-                yield self._by_own_name[text]
+
+def _keys(name: str, provider: str) -> Iterator[str]:
+    """The names that rows of a model may have, those of who answers before others."""
+    head, _, tail = name.partition("/")
+    if name.endswith(":free"):
+        yield from (f"{provider}/{name}", name)
+        return
+    hosts = [PROVIDERS.get(it, it) for it in (provider, head if tail else "") if it]
+    if not hosts and _BEDROCK.match(name):
+        hosts = [PROVIDERS["bedrock"]]
+    for text in (name, tail or name, *_plain_names(name)):
+        for host in hosts:
+            yield f"{host}/{text}"
+            if host == PROVIDERS["bedrock"] and "." in text:
+                yield f"{host}/{_REGION.sub('', text)}"
+        yield text
+
+
+def _plain_names(name: str) -> tuple[str, str]:
+    """The model's own name, and without its date; a fine-tuned model costs more than its base."""
+    last = name.rpartition("/")[2]
+    if last.startswith(FINE_TUNED):
+        own = FINE_TUNED + last[len(FINE_TUNED) :].partition(":")[0]
+    else:
+        own = _own(name)
+    return own, _undated(own)
+
+
+def _words_of_request(words: tuple[str, ...]) -> tuple[str, str, str, str]:
+    """What the request of an estimate asks for."""
+    said = dict(word.split("=", 1) for word in words if "=" in word)
+    return said.get("service_tier", ""), said.get("speed", ""), said.get("inference_geo", ""), ""
+
+
+@lru_cache(maxsize=256)
+def _changing(*said: str) -> Words:
+    """The words that change a price, by their usual name."""
+    found = Words(*("" if it.lower() in _STANDARD_WORDS else it.lower() for it in said))
+    tier = found.service_tier
+    return found._replace(service_tier=_SAME_TIERS.get(tier, tier))
 
 
 def _own(name: str) -> str:
@@ -154,9 +279,7 @@ def _undated(name: str) -> str:
     return _DATED.sub("", name)
 
 
-def _utc(at: dt.datetime | None) -> dt.datetime:
-    if at is None:
-        return dt.datetime.now(dt.timezone.utc)
+def _utc(at: dt.datetime) -> dt.datetime:
     return (
         at.replace(tzinfo=dt.timezone.utc) if at.tzinfo is None else at.astimezone(dt.timezone.utc)
     )
@@ -187,10 +310,6 @@ def _read_rows(rows: Mapping[str, Any] | str | os.PathLike[str]) -> Mapping[str,
     return content
 
 
-def _nowhere(_model: str, _provider: str, _at: dt.datetime) -> None:
-    return None
-
-
 @cache
 def bundled_table() -> _Table:
     """The table of this package."""
@@ -204,7 +323,7 @@ def check_table(content: Mapping[str, Any]) -> None:
     if not isinstance(content.get("sources"), Mapping):
         raise ValueError("prices have no `sources`")  # noqa: TRY004
     for name, row in content["models"].items():
-        read_periods(name, row)
+        check_rows(name, row)
     if bundled_table.cache_info().currsize:
         raise ValueError("prices: they are in use already; load newer tables before the first cost")
 
@@ -216,71 +335,64 @@ def default_prices() -> Prices:
 
 
 @cache
-def _genai_prices() -> Any:
-    """The package, if it is installed."""
+def genai_table() -> _Table:
+    """The table in the package genai-prices. Raises ImportError where it is missing."""
     try:
-        import genai_prices
+        from genai_prices import __version__, data
     except ImportError:
-        return None
-    return genai_prices
+        raise ImportError("genai-prices is missing: pip install genai-prices") from None
+    models = {
+        f"{host.id}/{model.id}".lower(): row
+        for host in data.providers
+        for model in host.models
+        if (row := genai_row(model.prices))
+    }
+    content = {"updated": _genai_date(), "makers": bundled_table().makers, "models": models}
+    return _Table(content, f"genai-prices {__version__}")
 
 
-@lru_cache(maxsize=4096)
-def _genai_model(model: str, provider: str) -> tuple[Any, Any] | None:
-    """Provider and model of a name in genai-prices; None if it has no price."""
-    package = _genai_prices()
-    head, _, tail = model.partition("/")
-    tries = [(provider, model), (provider, tail)] if provider else []
-    tries += [(head, tail), ("", model), ("", tail), ("", model_name(model))]
-    for host, name in tries:
-        if not name:
-            continue
-        try:
-            found = package.calc_price(package.Usage(), name, provider_id=host or None)
-        except (LookupError, ValueError):
-            continue
-        return found.provider, found.model
-    return None
+def genai_row(prices: Any) -> Any:
+    """A row of genai-prices as one of ours; None if nothing in it is priced by the token."""
+    if isinstance(prices, list):
+        rows = [_genai_period(it.prices, it.constraint) for it in prices]
+        return rows if any(rows) else None
+    return _genai_period(prices) or None
 
 
-def _from_genai_prices(model: str, provider: str, at: dt.datetime) -> Priced | None:
-    found = _genai_model(model, provider)
-    if found is None:
-        return None
-    host, about = found
-    prices = about.get_prices(at)
-    said = [name for name, it in vars(prices).items() if it is not None]
+def _genai_period(prices: Any, constraint: Any = None) -> dict[str, Any]:
+    said = {name: price for name, price in vars(prices).items() if price is not None}
     if said and not any(name.endswith("_mtok") for name in said):
-        return None  # by the hour, the page or the character
-    free = (Tier(0, Decimal(0)),)
-    rates = Rates(
-        _tiers(prices.input_mtok) or free,
-        _tiers(prices.cache_read_mtok),
-        _tiers(prices.cache_write_mtok),
-        _tiers(prices.cache_write_1h_mtok),
-        _tiers(prices.output_mtok) or free,
-        _request(prices.requests_kcount),
-    )
-    source = f"genai-prices {_genai_prices().__version__}"
-    return Priced(rates, about.id, host.id, source, _genai_date())
+        return {}  # by the hour, the page or the character
+    row: dict[str, Any] = {"input": "0", "output": "0"}
+    for name, price in said.items():
+        kind = name.removesuffix("_mtok").replace("cache_audio_read", "cache_read_audio")
+        kind = _GENAI_USES.get(name, kind.replace("cache_image_read", "cache_read_image"))
+        if kind in AT:
+            times = 1000 if name in _GENAI_USES else 1
+            row[kind] = _genai_price(price, times)
+    if (since := getattr(constraint, "start_date", None)) is not None:
+        row["from"] = since.isoformat()
+    if (start := getattr(constraint, "start_time", None)) is not None:
+        row["between"] = [f"{it:%H:%M:%S}" for it in (start, constraint.end_time)]
+    return row
 
 
-def _request(price: Any) -> tuple[Tier, ...]:
-    """The price of a million requests, of that of a thousand."""
-    return tuple(Tier(it.above, it.price * 1000) for it in _tiers(price))
-
-
-def _tiers(price: Any) -> tuple[Tier, ...]:
-    """Tiers of a price of genai-prices."""
-    if price is None:
-        return ()
+def _genai_price(price: Any, times: int) -> Any:
     base = getattr(price, "base", None)
     if base is None:
-        return (Tier(0, price),)
-    return (Tier(0, base), *(Tier(it.start, it.price) for it in price.tiers))
+        return decimal_text(price * times)
+    return [
+        decimal_text(base * times),
+        *([it.start, decimal_text(it.price * times)] for it in price.tiers),
+    ]
 
 
-@cache
+def decimal_text(price: Decimal) -> str:
+    """A decimal without an exponent or idle zeros."""
+    digits = f"{price:f}"
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
 def _genai_date() -> str:
     """The day of the snapshot: that of the newest of its files."""
     from importlib import metadata

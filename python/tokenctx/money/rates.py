@@ -1,75 +1,78 @@
-"""Prices of one model: a number for each kind of token, in tiers where the length counts."""
+"""Prices of one model: a price for each kind of thing that is billed, and what changes them.
+
+Sums are exact: a price is a whole number of `UNITS`, parts of a dollar, for each token or request.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
-MILLION: Final = 1_000_000
-PARTS: Final = ("input", "cache_read", "cache_write", "cache_write_1h", "output", "request")
-_PERIOD_KEYS: Final = ("from", "between")
+from tokenctx._results.cost import AT, KINDS, STANDARD_KIND, UNITS, dollars
+
+_PER_MILLION: Final = UNITS // 10**6
+BY_USE: Final = frozenset({"web_search", "storage_search", "request"})
+"""What is billed by the use and not by the token; no tier, speed or region changes it."""
+MODIFIERS: Final = ("service_tier", "speed", "inference_geo", "search_context_size")
+"""What of a call changes its prices; in the words of those who bill it."""
+_ABOUT: Final = ("from", "between", "sources")
 
 
-class Tier(NamedTuple):
-    """A price per million tokens, for calls of more input tokens than `above`."""
+class Words(NamedTuple):
+    """What a call says that changes its prices, in lower case; empty where it says nothing."""
 
-    above: int
-    price: Decimal
+    service_tier: str = ""
+    speed: str = ""
+    inference_geo: str = ""
+    search_context_size: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Prices per million tokens, and of a million requests; an empty tuple where there is none.
+    """Prices in `UNITS` a token or a use, by length of the call.
 
-    What is read from a cache or written to one costs as other input where it has no price; what is
-    written for an hour as what is written. The whole of a call pays the price of its tier.
+    Attributes:
+        above: Lengths of the input, in tokens, above which something costs more or less.
+        bands: For calls up to the first length, to the second, and so on: a price for each of
+            `KINDS`, None where nothing is known.
+        own: Kinds that have a price of their own.
+        factors: What was applied to the standard prices, such as `service_tier=flex` and `0.5`.
+        unknown: What of the call has no factor, such as `speed=fast`: standard prices stand.
     """
 
-    input: tuple[Tier, ...] = ()
-    cache_read: tuple[Tier, ...] = ()
-    cache_write: tuple[Tier, ...] = ()
-    cache_write_1h: tuple[Tier, ...] = ()
-    output: tuple[Tier, ...] = ()
-    request: tuple[Tier, ...] = ()
+    above: tuple[int, ...]
+    bands: tuple[tuple[int | None, ...], ...]
+    own: frozenset[str]
+    factors: Mapping[str, str] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
 
-    def price(self, part: str, input_tokens: int) -> Decimal | None:
-        """Price of a million tokens of `part` in a call of this many input tokens."""
-        tiers = self._tiers(part)
-        found = next((it for it in reversed(tiers) if input_tokens > it.above), None)
-        found = found or next(iter(tiers), None)
-        return None if found is None else found.price
+    def band(self, input_tokens: int) -> int:
+        """Which of `bands` a call of so many input tokens has."""
+        return bisect_left(self.above, input_tokens) if self.above else 0
 
-    def cost(self, part: str, tokens: int, input_tokens: int) -> Decimal | None:
-        """The cost of `tokens` of `part`; None if it has no price."""
-        price = self.price(part, input_tokens)
-        return None if price is None else price * tokens / MILLION
+    def price(self, kind: str, input_tokens: int) -> Decimal | None:
+        """Dollars for a million of `kind` in a call of so many input tokens; None if unknown."""
+        price = self.bands[self.band(input_tokens)][AT[kind]]
+        return None if price is None else dollars(price * 10**6)
 
-    @property
-    def tiers(self) -> tuple[int, ...]:
-        """Lengths of the input above which something costs more or less."""
-        return tuple(sorted({it.above for part in PARTS for it in getattr(self, part)} - {0}))
 
-    def _tiers(self, part: str) -> tuple[Tier, ...]:
-        own: tuple[Tier, ...] = getattr(self, part)
-        if own or part in ("input", "output", "request"):
-            return own
-        if part == "cache_write_1h" and self.cache_write:
-            return self.cache_write
-        return self.input
+NO_RATES: Final = Rates((), ((None,) * len(KINDS),), frozenset())
+"""Those of a model whose prices nobody knows."""
 
 
 class Period(NamedTuple):
-    """Rates, and when they hold: from a day on (UTC), or between two times of the day."""
+    """One row of prices, and when it holds: from a day on, or between two times of day (UTC)."""
 
-    rates: Rates
+    row: Mapping[str, Any]
     since: dt.date | None = None
     between: tuple[dt.time, dt.time] | None = None
 
     def holds(self, at: dt.datetime) -> bool:
-        """True if they hold at this moment."""
+        """True if it holds at this moment."""
         if self.since is not None and at.date() < self.since:
             return False
         if self.between is None:
@@ -81,9 +84,9 @@ class Period(NamedTuple):
         return start <= now < end
 
 
-def rates_at(periods: Sequence[Period], at: dt.datetime) -> Rates:
-    """The rates of a moment: the last that hold, else the first."""
-    return next((it.rates for it in reversed(periods) if it.holds(at)), periods[0].rates)
+def period_at(periods: Sequence[Period], at: dt.datetime) -> Period:
+    """The period of a moment: the last that holds, else the first."""
+    return next((it for it in reversed(periods) if it.holds(at)), periods[0])
 
 
 def read_periods(where: str, row: Any) -> tuple[Period, ...]:
@@ -94,18 +97,31 @@ def read_periods(where: str, row: Any) -> tuple[Period, ...]:
     return tuple(_period(where, one) for one in rows)
 
 
+def check_rows(where: str, row: Any) -> tuple[Period, ...]:
+    """As `read_periods`; whatever the row says of any call is read too."""
+    periods = read_periods(where, row)
+    for period in periods:
+        rates_of(where, period.row, Words())
+        for modifier in MODIFIERS:
+            for word in period.row.get(modifier, {}):
+                rates_of(where, period.row, Words(**{modifier: word}))
+    return periods
+
+
 def _period(where: str, row: Any) -> Period:
     if not isinstance(row, Mapping):
         raise ValueError(f"{where} is a {type(row).__name__}; it must be an object")  # noqa: TRY004
-    unknown = sorted(set(row) - {*PARTS, *_PERIOD_KEYS})
+    unknown = sorted(set(row) - {*KINDS, *MODIFIERS, *_ABOUT})
     if unknown:
-        allowed = ", ".join((*PARTS, *_PERIOD_KEYS))
+        allowed = ", ".join((*KINDS, *MODIFIERS, *_ABOUT))
         raise ValueError(f"{where} has {unknown[0]!r}; the fields are {allowed}")
-    parts = {part: _read_tiers(f"{where}.{part}", row[part]) for part in PARTS if part in row}
+    for modifier in MODIFIERS:
+        if not isinstance(row.get(modifier, {}), Mapping):
+            raise ValueError(f'{where}.{modifier} must be an object, as {{"flex": "0.5"}}')  # noqa: TRY004
     since, between = row.get("from"), row.get("between")
     try:
         return Period(
-            Rates(**parts),
+            row,
             None if since is None else dt.date.fromisoformat(since),
             None if between is None else (_time(between[0]), _time(between[1])),
         )
@@ -116,24 +132,69 @@ def _period(where: str, row: Any) -> Period:
         ) from None
 
 
+def rates_of(where: str, row: Mapping[str, Any], words: Words) -> Rates:
+    """The prices of a row for a call with these `words`; raises as `read_periods`."""
+    prices = {kind: _tiers(f"{where}.{kind}", row[kind]) for kind in KINDS if kind in row}
+    factors: dict[str, str] = {}
+    unknown: list[str] = []
+    for modifier, word in zip(MODIFIERS, words, strict=True):
+        if not word:
+            continue
+        name, change = f"{modifier}={word}", row.get(modifier, {}).get(word)
+        if change is None:
+            unknown.append(name)
+        elif isinstance(change, Mapping):  # prices of their own
+            place = f"{where}.{modifier}.{word}"
+            if unnamed := sorted(set(change) - set(KINDS)):
+                raise ValueError(f"{place} has {unnamed[0]!r}; the kinds are {', '.join(KINDS)}")
+            prices |= {kind: _tiers(f"{place}.{kind}", change[kind]) for kind in change}
+            factors[name] = "own prices"
+        else:
+            factor = _decimal(f"{where}.{modifier}.{word}", change)
+            prices = {
+                kind: tiers if kind in BY_USE else [(above, it * factor) for above, it in tiers]
+                for kind, tiers in prices.items()
+            }
+            factors[name] = str(factor)
+    lengths = sorted({above for tiers in prices.values() for above, _ in tiers if above})
+    bands = tuple(_band(prices, length) for length in (0, *lengths))
+    return Rates(tuple(lengths), bands, frozenset(prices), factors, tuple(unknown))
+
+
+def _band(prices: Mapping[str, list[tuple[int, Decimal]]], above: int) -> Any:
+    """A price for each kind, in calls of more input tokens than `above`."""
+    found: dict[str, int | None] = {}
+    for kind, standard in STANDARD_KIND.items():
+        if kind in prices:
+            price = [it for length, it in prices[kind] if length <= above][-1]
+            found[kind] = round(price * _PER_MILLION)  # exact up to 18 decimals
+        else:
+            found[kind] = None if standard is None else found[standard]
+    if "input_audio" in prices and "cache_read" not in prices:
+        found["cache_read_audio"] = found["input_audio"]
+    if "input_image" in prices and "cache_read" not in prices:
+        found["cache_read_image"] = found["input_image"]
+    return tuple(found.values())
+
+
 def _time(text: str) -> dt.time:
     return dt.time.fromisoformat(text)
 
 
-def _read_tiers(where: str, value: Any) -> tuple[Tier, ...]:
-    """`"2.5"`, or with tiers `["2.5", [272000, "5"]]`."""
+def _tiers(where: str, value: Any) -> list[tuple[int, Decimal]]:
+    """`"2.5"`, or with tiers `["2.5", [272000, "5"]]`: lengths and prices from there on."""
     if not isinstance(value, list):
-        return (Tier(0, _decimal(where, value)),)
+        return [(0, _decimal(where, value))]
     if not value:
         raise ValueError(f"{where} is empty; it must be a price")
-    tiers = [Tier(0, _decimal(where, value[0]))]
+    tiers = [(0, _decimal(where, value[0]))]
     for tier in value[1:]:
         if not (isinstance(tier, list) and len(tier) == 2 and isinstance(tier[0], int)):
             raise ValueError(f'{where} has the tier {tier!r}; write [above, price], [200000, "5"]')
-        if tier[0] <= tiers[-1].above:
+        if tier[0] <= tiers[-1][0]:
             raise ValueError(f"{where} has a tier above {tier[0]}; tiers must rise")
-        tiers.append(Tier(tier[0], _decimal(where, tier[1])))
-    return tuple(tiers)
+        tiers.append((tier[0], _decimal(where, tier[1])))
+    return tiers
 
 
 def _decimal(where: str, value: Any) -> Decimal:

@@ -15,8 +15,8 @@ from tokenctx.money.prices import default_prices
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from tokenctx._results.cost import Cost
     from tokenctx._results.estimates import Dialect, Estimate
-    from tokenctx._results.result import Cost
     from tokenctx.money.prices import Prices
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.tables import read_table
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 _TABLE: Final = read_table("usage_fields")
 _PLACES: Final = [tuple(path.split(".")) for path in _TABLE["places"]]
@@ -379,6 +381,8 @@ def _is_text(value: object) -> bool:
 
 def _dollars(value: object, unit: str) -> Decimal | None:
     """Money in dollars, `value` times `unit`; None for what is none, or beyond all measure."""
+    from decimal import Decimal  # which only those who are told a cost need
+
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal)):
         return None
     try:

@@ -75,10 +75,9 @@ class ForecastFigures:
         self.cost_errors.append(float(100 * abs(told.input - paid.input) / paid.input))
         self.total_covered += (told.low or 0) <= paid.input <= (told.high or 0)
         rates = prices.find(**names)
-        plain = (
-            None if rates is None else rates.rates.cost("input", estimate.tokens, estimate.tokens)
-        )
-        if plain is not None:
+        price = None if rates is None else rates.rates.price("input", estimate.tokens)
+        if price is not None:
+            plain = price * estimate.tokens / 10**6
             self.unsplit_errors.append(float(100 * abs(plain - paid.input) / paid.input))
 
     def as_json(self) -> dict[str, Any]:

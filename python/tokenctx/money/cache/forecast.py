@@ -216,11 +216,11 @@ class CacheKnowledge:
         """The deepest prefix that may be read and is known to be cached."""
         rule = rule_of(points.model, points.vendor, points.provider)
         lookback = rule.lookback_blocks if rule is not None and looks_back else None
-        for digest, message_count, blocks in reversed(points.points):
+        for digest, _, blocks in reversed(points.points):
             cached = self._cached.get(digest)
             if cached is None:
                 continue
-            if limit is not None and message_count > limit and not cached.is_beyond_marks:
+            if limit is not None and blocks > limit and not cached.is_beyond_marks:
                 continue
             if (
                 lookback is None
@@ -263,16 +263,16 @@ def _lifetime_seconds(rule: Rule, points: CachePoints) -> int:
 
 
 def _limit(rule: Rule, points: CachePoints) -> int | None:
-    """Messages up to the last mark; None: all of them."""
+    """Blocks up to the last mark; None: all of them."""
     if rule.kind != "marked" or not points.marks:
         return None
-    return points.marks[-1].message_count
+    return points.marks[-1].blocks
 
 
 def _end(rule: Rule, points: CachePoints) -> bytes:
     """The prefix up to which the call was cached."""
     limit = _limit(rule, points)
-    ends = (it for it in reversed(points.points) if limit is None or it[1] <= limit)
+    ends = (it for it in reversed(points.points) if limit is None or it[2] <= limit)
     return next(ends, points.points[-1])[0]
 
 
