@@ -130,7 +130,7 @@ class Prices:
         if isinstance(tokens, Usage):
             said = (
                 *(tokens.service_tier, tokens.speed),
-                *(tokens.inference_geo, tokens.search_context_size),
+                *(tokens.inference_geo, tokens.search_size),
             )
         elif isinstance(tokens, Estimate):
             said = _words_of_request(tokens.price_words) if tokens.price_words else STANDARD

@@ -71,7 +71,7 @@ class Usage(Result):
             `priority`, `batch`; empty if it does not say.
         speed: Likewise, as `fast` (Anthropic).
         inference_geo: Likewise, where it was served, as `us` (Anthropic).
-        search_context_size: Likewise, how much the searches of the call may return (Perplexity).
+        search_size: Likewise, how much the searches of the call may return (Perplexity).
         reported_cost: What the call cost in US dollars, said by who served it (OpenRouter, xAI,
             Perplexity); None if they do not say, or say 0.
         reported_total_tokens: The provider's own total; None without one. It may leave out or add
@@ -104,7 +104,7 @@ class Usage(Result):
     service_tier: str = ""
     speed: str = ""
     inference_geo: str = ""
-    search_context_size: str = ""
+    search_size: str = ""
     reported_cost: Decimal | None = None
     reported_total_tokens: int | None = None
     is_partial: bool = False
@@ -339,7 +339,7 @@ def _normal(reading: Reading) -> Usage:
         service_tier=reading.texts.get("service_tier", ""),
         speed=reading.texts.get("speed", ""),
         inference_geo=reading.texts.get("inference_geo", ""),
-        search_context_size=reading.texts.get("search_context_size", ""),
+        search_size=reading.texts.get("search_context_size", ""),
         reported_cost=reading.cost(),
         **parts,
     )

@@ -253,6 +253,8 @@ class UsageReader:
         if usage is None:
             return
         self._normal_usage = None
+        if tier := text(inner.get("service_tier")):
+            usage = {"service_tier": tier, **fields(usage)}
         if reply is not None and reply.has_usage_deltas:
             self._usage = _added(self._usage, fields(usage))
         else:

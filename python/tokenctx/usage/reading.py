@@ -22,6 +22,7 @@ _BESIDE: Final = frozenset({"compaction", "advisor_message"})
 _MAX_WORD: Final = 64
 _MAX_DOLLARS: Final = 1_000_000
 """More than a call can cost."""
+_FRAMEWORK_DETAILS: Final = "input_token_details.cache_read"
 _OPENAI_INPUT: Final = "prompt_tokens"
 _COHERE_INPUT: Final = "billed_units.input_tokens"
 
@@ -136,8 +137,16 @@ def numbers_in(obj: object) -> Numbers | None:
 
 def find_usage(event: dict[str, Any]) -> object:
     """The usage object in an event; None if it has none. Quick where it has not."""
+    choices = event.get("choices")
+    if type(choices) is list and choices and type(choices[0]) is dict:
+        of_choice = choices[0].get("usage")  # Moonshot
+        if type(of_choice) is dict and type(event.get("usage")) is not dict:
+            return of_choice
     if KNOWN_NAMES.isdisjoint(event):
         return None
+    if type(event.get("timings")) is dict:  # llama.cpp, with usage or without
+        usage = event.get("usage")
+        return {**(usage if type(usage) is dict else {}), "timings": event["timings"]}
     obj: object = event
     while not _has_input(obj):
         place = _place(obj)
@@ -192,6 +201,10 @@ class Reading:
         )
         if has_total:
             self._ask_total()
+            # A framework adds up a total of its own, which is no evidence.
+            is_added_up = numbers.path("cache_read").startswith(_FRAMEWORK_DETAILS)
+            if is_added_up and self.cache_read + self.cache_write > self.input_tokens:
+                self.is_cache_beside = True
         elif self.cache_read + self.cache_write > self.input_tokens:
             # It cannot be inside, but for Cohere, which counts it in another measure.
             self.is_cache_beside |= numbers.path("input") != _COHERE_INPUT

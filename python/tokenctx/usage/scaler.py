@@ -271,7 +271,7 @@ def scaled_usage(real: Usage, scale: Any) -> Usage:
         service_tier=real.service_tier,
         speed=real.speed,
         inference_geo=real.inference_geo,
-        search_context_size=real.search_context_size,
+        search_size=real.search_size,
         reported_cost=real.reported_cost,
         is_partial=real.is_partial,
         is_scaled=True,
