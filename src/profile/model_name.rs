@@ -41,13 +41,16 @@ pub struct ModelName {
     pub with_vendor: String,
     /// Who answers, in the words of `profiles.json`; empty if the name does not say.
     pub provider: String,
+    /// True for a name with `[1m]` behind it, by which agents ask for a window of a million tokens.
+    pub asks_million: bool,
 }
 
 impl ModelName {
     /// Splits the name `model` by the words in `parts`. Linear in the name.
     pub(crate) fn read(model: &str, parts: &NameParts) -> ModelName {
         let text = model.trim_ascii().to_ascii_lowercase().replace('@', "-");
-        let (provider, rest) = split_provider(&text, parts);
+        let (name, level) = split_level(&text);
+        let (provider, rest) = split_provider(name, parts);
         let segment = rest.rsplit('/').next().unwrap_or_default();
         let segment = segment.strip_prefix("ft:").unwrap_or(segment);
         let name = segment.split(':').next().unwrap_or_default();
@@ -72,6 +75,7 @@ impl ModelName {
             own: parts.spelled(own),
             with_vendor: with_vendor.to_owned(),
             provider: provider.unwrap_or_default().to_owned(),
+            asks_million: level == "1m",
             text: text.clone(),
         }
     }
@@ -90,6 +94,17 @@ impl ModelName {
             .filter_map(|at| self.text.get(at..))
             .take(32)
     }
+}
+
+/// A name, and the window or the level of effort that agents and proxies write behind it: `[1m]`, `(high)`.
+fn split_level(text: &str) -> (&str, &str) {
+    for (open, close) in [('[', ']'), ('(', ')')] {
+        let inside = text.strip_suffix(close).and_then(|it| it.rsplit_once(open));
+        if let Some((name, level)) = inside.filter(|(name, _)| !name.trim_end().is_empty()) {
+            return (name.trim_end(), level);
+        }
+    }
+    (text, "")
 }
 
 /// The provider that `text` begins with, as in `vertex_ai/` or `openai:`, and what follows a colon.

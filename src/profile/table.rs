@@ -71,6 +71,9 @@ struct Notes {
     tells_limits: (bool, bool),
 }
 
+/// Tokens of the window that `[1m]` behind a name asks for.
+const MILLION: u64 = 1_000_000;
+
 /// The profile of a model, and its limits.
 #[derive(Clone, Debug)]
 pub struct Resolved<'t> {
@@ -182,6 +185,10 @@ impl Table {
         let mut limits = ModelLimits::of(name)
             .or_else(|| has_window.then(of_profile))
             .unwrap_or(ModelLimits::UNKNOWN);
+        if name.asks_million && limits.window_tokens.is_none_or(|it| it < MILLION) {
+            limits.window_tokens = Some(MILLION);
+            limits.max_input_tokens = None;
+        }
         let index = self.index_of(&profile.name).filter(|_| self.is_custom);
         let (tells_window, tells_output) =
             index.map_or((false, false), |it| self.notes[it].tells_limits);
