@@ -77,9 +77,9 @@ pub use bpe::{RankEncoding, SimdLevel, SplitRule};
 pub use encoding::Encoding;
 #[doc(inline)]
 pub use engine::{
-    About, Alone, Answer, Billed, Body, CachePoint, CachePoints, CachedPrefix, Call, Drift, Engine,
-    Estimate, Host, Method, Record, ReplyFault, RequestCount, Settings, SharedEntry, Source,
-    Statistics, UNRECORDED, Uncertain, Wanted, replace_tables,
+    About, Alone, Answer, Billed, Body, CachePoint, CachePoints, CachedPrefix, Call, Doubt, Drift,
+    Engine, Estimate, Host, Method, Record, ReplyFault, RequestCount, Settings, SharedEntry,
+    Source, Statistics, UNRECORDED, Uncertain, Wanted, replace_tables,
 };
 pub use error::{Error, Items};
 #[doc(inline)]

@@ -14,6 +14,7 @@ from tokenctx._results.estimates import (
     Estimate,
     KnownConversationState,
     ModelLimits,
+    Reason,
     ReplyReason,
     RequestCount,
     TextCounter,
@@ -128,6 +129,8 @@ class Recorded:
     def drift(self) -> DriftRow | None: ...
     @property
     def cache_points(self) -> CachePoints | None: ...
+    @property
+    def doubt(self) -> Reason | None: ...
 
 @final
 class Wanted:

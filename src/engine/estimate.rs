@@ -13,7 +13,7 @@ use std::borrow::Cow;
 const MAX_WORD: usize = 64;
 
 /// Beginnings of the assumptions that make a count a guess.
-const GUESS_PREFIXES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
+pub(super) const GUESS_PREFIXES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
 
 /// Where an estimate comes from.
 ///

@@ -154,6 +154,12 @@ pub(super) fn lesson_of(
 }
 
 impl CallLesson {
+    /// The change of its provider that a call shows whose bill is not believed.
+    pub(super) fn watch(self, memory: &Memory, call: &Call<'_>) -> Option<Drift> {
+        let change = memory.watch.observe(&self.observation?, call.unix_seconds);
+        change.map(|(drift, _)| drift)
+    }
+
     /// Remembers the shape of a call, and learns from it: the change of its provider that it shows, and the
     /// corrections of its model that other processes should have.
     pub(super) fn keep(

@@ -18,6 +18,7 @@ pub mod estimate;
 mod guarded;
 mod half_bill;
 mod input;
+mod judgement;
 mod known_body;
 pub mod learn;
 mod lesson;
@@ -39,6 +40,7 @@ pub use cache_points::{CachePoint, CachePoints, CachedPrefix};
 pub use drift::Drift;
 pub use estimate::{About, Estimate, RequestCount, Source};
 pub use input::{Alone, Body, Call, Host};
+pub use judgement::Doubt;
 pub use lesson::Billed;
 #[cfg(feature = "python")]
 pub(crate) use lines::CountedLines;
@@ -59,6 +61,7 @@ use answer::{count_whole, estimate_and_count, estimate_with_cache_points};
 use cache_points::reply_point;
 use drift::DriftWatch;
 use guarded::Guarded;
+use judgement::{doubt, is_doubtful};
 use known_body::beginning::BodyPrefix;
 use known_body::layout::BodyLayout;
 use known_body::{KnownBody, RecordedBodies, body_prefix, known_bodies};
@@ -140,6 +143,8 @@ pub struct Record {
     pub entries: Vec<SharedEntry>,
     /// The change of the provider that its bill has shown, if it was the one to do so.
     pub drift: Option<Drift>,
+    /// The reason why the bill is not believed: then nothing is known by it, and nothing learned.
+    pub doubt: Option<Doubt>,
 }
 
 /// The reason why a call is recorded without its reply.
@@ -296,18 +301,27 @@ impl Engine {
                     (known, before)
                 })
             };
-            // 4. The lesson of the bill. From here on its total is known.
+            // 4. Whether it can be a bill of this prompt, and its lesson. From here on its total is known.
             let outcome = |reading: &Reading<'_>, known, part: Option<&KnownBody>| {
-                let outcome = self.outcome(reading, known, (billed, &reply), call);
-                let prefix = layout.and_then(|it| body_prefix(it, part, reading));
-                let boundaries = &outcome.lesson.boundaries;
-                H::locked(|| self.memory.keep(reading, boundaries, now));
-                RecordOutcome { prefix, ..outcome }
+                let mut outcome = self.outcome(reading, known, (billed, &reply), call);
+                if is_doubtful(&outcome.expected, billed.input_tokens) {
+                    if part.is_some() {
+                        return None; // it has to be read in whole
+                    }
+                    outcome.doubt = doubt(&count_whole(reading), billed.input_tokens);
+                }
+                if outcome.doubt.is_none() {
+                    outcome.prefix = layout.and_then(|it| body_prefix(it, part, reading));
+                    let boundaries = &outcome.lesson.boundaries;
+                    H::locked(|| self.memory.keep(reading, boundaries, now));
+                }
+                Some(outcome)
             };
             let partly = |part: &KnownBody, reading: &Reading<'_>| {
                 let known = look(reading);
                 let is_enough = part.is_enough(reading, &known.0);
-                is_enough.then(|| outcome(reading, known, Some(part)))
+                let found = is_enough.then(|| outcome(reading, known, Some(part)));
+                found.flatten().map(Some)
             };
             let whole = |reading: &Reading<'_>| outcome(reading, look(reading), None);
             let source = (body, call, &tenant);
@@ -315,20 +329,36 @@ impl Engine {
             let parts = part.into_iter();
             known_body::read(&self.reader, source, parts, &digests, partly, whole)
         })?;
+        // Of a body that was read in whole there always is one.
+        let Some(outcome) = outcome else {
+            return Ok(None);
+        };
         let RecordOutcome {
             root,
             expected,
             lesson,
             prefix,
+            doubt,
         } = outcome;
         let is_known = !lesson.boundaries.is_empty();
+        // 5. What cannot be the bill of this prompt teaches nothing but that the provider may count otherwise now.
+        if doubt.is_some() && is_known {
+            let drift = H::locked(|| lesson.watch(&self.memory, call));
+            return Ok(Some(Record {
+                expected,
+                reply_fault,
+                entries: Vec::new(),
+                drift,
+                doubt,
+            }));
+        }
         let mut entries = match call.wants_entries {
             true => self
                 .sharing
                 .entries(root, &lesson.boundaries, call.unix_seconds),
             false => Vec::new(),
         };
-        // 5. What makes later requests quicker to read, and their counts nearer to the bills.
+        // 6. What makes later requests quicker to read, and their counts nearer to the bills.
         let mut drift = None;
         H::locked(|| {
             if let (Some(bytes), Some(prefix), true) = (body.bytes(), prefix, is_known) {
@@ -347,6 +377,7 @@ impl Engine {
             reply_fault,
             entries,
             drift,
+            doubt,
         }))
     }
 
@@ -583,6 +614,7 @@ impl Engine {
             expected,
             lesson,
             prefix: None,
+            doubt: None,
         }
     }
 }
@@ -593,6 +625,8 @@ struct RecordOutcome {
     expected: Estimate,
     lesson: CallLesson,
     prefix: Option<BodyPrefix>,
+    /// The reason why the bill is not believed.
+    doubt: Option<Doubt>,
 }
 
 impl std::fmt::Debug for Engine {

@@ -1,7 +1,7 @@
 //! The results of an engine as Python gets them: values with named fields. `Estimate` and `RequestCount` are those
 //! of `tokenctx._results.estimates`.
 use super::models;
-use crate::engine::{self, CountedParts, Record, ReplyFault};
+use crate::engine::{self, CountedParts, Doubt, Record, ReplyFault};
 use crate::known::digest::Digest;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -17,6 +17,7 @@ pub(super) struct Recorded {
     entries: Vec<Entry>,
     drift: Option<Py<DriftRow>>,
     cache_points: Option<Py<CachePoints>>,
+    doubt: Option<&'static str>,
 }
 
 /// The question for others, who may know more than this process.
@@ -141,6 +142,7 @@ impl Recorded {
             entries: entries.collect(),
             drift: drift.transpose()?,
             cache_points: points.transpose()?,
+            doubt: record.doubt.map(Doubt::name),
             estimate: models::estimate(py, record.expected)?.unbind(),
         })
     }

@@ -37,6 +37,8 @@ def expected_of(case: dict[str, Any]) -> Usage:
     passes = [UsagePass(kind, model, Usage(**it)) for kind, model, it in expected.pop("passes", [])]
     if cost := expected.pop("reported_cost", None):
         expected["reported_cost"] = Decimal(cost)
+    if last := expected.pop("last_call", None):
+        expected["last_call"] = Usage(**last)
     return Usage(**expected, passes=tuple(passes))
 
 

@@ -288,7 +288,8 @@ class HybridTokenEstimator:
 
         A call without input tokens, such as a failed or cancelled one, is not recorded, nor is
         the partial usage of a stream that was cut, a scaled one, or one of 2 ** 40 tokens: then it
-        is a false `NotRecorded` with the reason, and `stats` counts it. Raises as `estimate`.
+        is a false `NotRecorded` with the reason, and `stats` counts it. Nor is a bill far below a
+        sure count, as of a local server that cuts prompts in silence. Raises as `estimate`.
         """
         call = self._call(model, dialect, provider, tenant)
         event, entries = self._recorded(body, usage, reply, call, tenant)
@@ -330,16 +331,19 @@ class HybridTokenEstimator:
         billed = answer.usage
         if billed is None:
             return self._refused(NotRecorded(answer.reason)), []
-        input_tokens = billed.input_tokens
+        known = billed.last_call or billed  # what a turn of several calls added up is no prefix
+        input_tokens = known.input_tokens
         unix = int(time.time())
-        recorded = self._engine.record(body, call, billed, answer.reply, self._clock(), unix)
+        recorded = self._engine.record(body, call, known, answer.reply, self._clock(), unix)
         if recorded is None:
             why: Reason = "no_messages" if input_tokens else "no_input"
             return self._refused(NotRecorded(why)), []
+        if recorded.doubt is not None:
+            return self._refused(NotRecorded(recorded.doubt)), []
         estimate, entries, drift = recorded.estimate, recorded.entries, recorded.drift
         if (points := recorded.cache_points) is not None:
             estimate = self._with_cache(estimate, points)
-            entries += self._cached(entries, points, billed, estimate.profile, unix)
+            entries += self._cached(entries, points, known, estimate.profile, unix)
         reason = answer.reply_reason or (recorded.reply_fault if answer.is_reply_given else None)
         if reason is not None:
             self._engine.note(reason)

@@ -25,6 +25,8 @@ Reason = Literal[
     "failed",
     "unreadable",
     "too_large",
+    "truncated_by_server",
+    "far_below_count",
 ]
 """Why a call is not recorded; docs/usage.md says what to do about each."""
 ReplyReason = Literal[

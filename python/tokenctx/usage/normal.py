@@ -66,6 +66,8 @@ class Usage(Result):
         output_audio_tokens: Part of the output, if it is reported; images and video likewise.
         passes: All that was billed beside the numbers above, a compaction or an advisor, each with
             its own usage and model (Anthropic).
+        last_call: Of an answer that took several calls of the model, whose numbers are added up
+            above, the numbers of the last one: what the next turn goes on from (Anthropic).
         web_search_requests: Searches that the provider ran, which most price by the search.
         service_tier: The tier that served the call as the provider calls it, as `flex`,
             `priority`, `batch`; empty if it does not say.
@@ -100,6 +102,7 @@ class Usage(Result):
     output_image_tokens: int = 0
     output_video_tokens: int = 0
     passes: tuple[UsagePass, ...] = ()
+    last_call: Usage | None = None
     web_search_requests: int = 0
     service_tier: str = ""
     speed: str = ""
@@ -324,6 +327,8 @@ def _normal(reading: Reading) -> Usage:
         parts["passes"] = tuple(
             UsagePass(kind, model, _normal(it)) for kind, model, it in reading.passes()
         )
+        last = reading.last_call()
+        parts["last_call"] = None if last is None else _normal(last)
     for name, tokens in parts.items():
         if name.startswith("cache_write_"):
             parts[name] = min(tokens, cache_write)

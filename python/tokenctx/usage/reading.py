@@ -18,6 +18,7 @@ _MODALITIES: Final = {1: "TEXT", 2: "IMAGE", 3: "VIDEO", 4: "AUDIO", 5: "DOCUMEN
 """Numbers of Gemini's `MediaModality`."""
 _SLIP_PERCENT: Final = 1
 """Reasoning that is above the output by no more is in it: a host of Kimi counts it one higher."""
+_CALLS: Final = frozenset({"message", "fallback_message"})
 _BESIDE: Final = frozenset({"compaction", "advisor_message"})
 _MAX_WORD: Final = 64
 _MAX_DOLLARS: Final = 1_000_000
@@ -282,6 +283,12 @@ class Reading:
                 name = model[: 4 * _MAX_WORD] if isinstance(model, str) else ""
                 found.append((kind, name, Reading(Numbers(one))))
         return found
+
+    def last_call(self) -> Reading | None:
+        """The last of several calls of the model that the answer took; None for one alone."""
+        kinds = [(member(one, "type"), one) for one in self.lists.get("usages", ())]
+        calls = [one for kind, one in kinds if isinstance(kind, str) and kind in _CALLS]
+        return Reading(Numbers(calls[-1])) if len(calls) > 1 else None
 
     def cost(self) -> Decimal | None:
         """What the answer says that it costs, in dollars; None if it does not, or says nothing.

@@ -267,6 +267,7 @@ def scaled_usage(real: Usage, scale: Any) -> Usage:
         cache_read_audio_tokens=after(0, real.cache_read_audio_tokens),
         cache_read_image_tokens=after(0, real.cache_read_image_tokens),
         passes=tuple(replace(it, usage=scaled_usage(it.usage, scale)) for it in real.passes),
+        last_call=None if real.last_call is None else scaled_usage(real.last_call, scale),
         web_search_requests=real.web_search_requests,
         service_tier=real.service_tier,
         speed=real.speed,
