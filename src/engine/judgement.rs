@@ -1,7 +1,7 @@
 //! Judgement of a bill: whether it can be one of this prompt.
 //!
-//! What is recorded is believed by every later turn, so a bill far below a sure count is refused. Local servers cut
-//! a prompt that is longer than their window, say nothing, and report what is left of it.
+//! What is recorded is believed by every later turn. Local servers cut a prompt that is longer than their window, say
+//! nothing, and report what is left of it: that is no bill of this prompt, and is refused.
 use crate::engine::estimate::{Estimate, GUESS_PREFIXES, RequestCount};
 use crate::profile::Quality;
 
@@ -21,43 +21,35 @@ const SLACK_TOKENS: u64 = 8;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// It is far below the count, and as long as a window or half of one: the server has cut the prompt.
+    /// It is below the count, and as long as a window or half of one: the server has cut the prompt.
     TruncatedByServer,
-    /// It is less than half of what a count allows that is no guess.
-    FarBelowCount,
 }
 
 impl Doubt {
-    /// `"truncated_by_server"`, `"far_below_count"`.
+    /// `"truncated_by_server"`.
     pub fn name(self) -> &'static str {
         match self {
             Doubt::TruncatedByServer => "truncated_by_server",
-            Doubt::FarBelowCount => "far_below_count",
         }
     }
 }
 
-/// True if `billed` input tokens are so few that the request has to be counted in whole for a judgement.
+/// True if `billed` input tokens are so few, and such, that the request has to be counted in whole for a judgement.
 ///
 /// What was `expected` may come from other bills, so it decides nothing.
 pub(super) fn is_doubtful(expected: &Estimate, billed: u64) -> bool {
-    billed > 0 && expected.low >= LEAST_TOKENS && billed < seven_eighths(expected.low)
+    is_window(billed) && expected.low >= LEAST_TOKENS && billed < seven_eighths(expected.low)
 }
 
 /// Why `billed` input tokens are not those of the request that counts so in whole; `None` if they may be.
 ///
-/// Bills far above a count are believed, since hosts add prompts of their own. Of 14,663 recorded calls, 2026-11, six
-/// are refused: one of a local server that has cut its prompt, and five of which four have a round number.
+/// Other bills are believed, far below a count and far above it: hosts add prompts of their own. None of 14,663
+/// recorded calls is refused, 2026-11.
 pub(super) fn doubt(count: &RequestCount, billed: u64) -> Option<Doubt> {
     let is_guess = |name: &&str| GUESS_PREFIXES.iter().any(|it| name.starts_with(it));
     let is_sure = count.quality != Quality::Heuristic && !count.assumptions.iter().any(is_guess);
-    if !is_sure || count.tokens < LEAST_TOKENS || billed >= seven_eighths(count.tokens) {
-        return None;
-    }
-    if is_window(billed) {
-        return Some(Doubt::TruncatedByServer);
-    }
-    (billed < count.tokens / 2).then_some(Doubt::FarBelowCount)
+    let is_cut = count.tokens >= LEAST_TOKENS && billed < seven_eighths(count.tokens);
+    (is_sure && is_cut && is_window(billed)).then_some(Doubt::TruncatedByServer)
 }
 
 fn seven_eighths(tokens: u64) -> u64 {

@@ -23,7 +23,7 @@ pub struct Statistics(pub [(&'static str, u64); 15 + UNRECORDED.len()]);
 /// assert!(tokenctx::UNRECORDED.iter().all(|reason| engine.note(reason)));
 /// assert!(!engine.note("the moon"));
 /// ```
-pub const UNRECORDED: [&str; 16] = [
+pub const UNRECORDED: [&str; 15] = [
     "not_recorded_no_usage",
     "not_recorded_no_input",
     "not_recorded_no_messages",
@@ -34,7 +34,6 @@ pub const UNRECORDED: [&str; 16] = [
     "not_recorded_unreadable",
     "not_recorded_too_large",
     "not_recorded_truncated_by_server",
-    "not_recorded_far_below_count",
     "reply_missing",
     "reply_unreadable",
     "reply_not_understood",

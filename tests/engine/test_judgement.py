@@ -43,18 +43,7 @@ def test_the_next_turn_of_a_cut_prompt_is_counted_in_whole() -> None:
     assert after.tokens > 8_000
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.45])
-def test_a_bill_far_below_a_sure_count_is_refused(share: float) -> None:
-    estimator = HybridTokenEstimator()
-    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": SENTENCE * 100}]}
-    count = estimator.estimate(body).tokens
-    event = estimator.record_event(body, round(count * share) + 1)
-    assert isinstance(event, NotRecorded)
-    assert event.reason == "far_below_count"
-    assert estimator.estimate(body).source == "estimated"
-
-
-@pytest.mark.parametrize("share", [0.6, 1, 1.5, 40])
+@pytest.mark.parametrize("share", [0.2, 0.6, 1, 1.5, 40])
 def test_other_bills_are_believed(share: float) -> None:
     """Hosts add prompts of their own, and a vocabulary may be another one."""
     estimator = HybridTokenEstimator()
@@ -67,12 +56,12 @@ def test_other_bills_are_believed(share: float) -> None:
 def test_what_is_a_guess_refuses_nothing() -> None:
     estimator = HybridTokenEstimator()
     body = {"model": "nobody-1", "messages": [{"role": "user", "content": SENTENCE * 100}]}
-    assert estimator.record(body, 300)
+    assert estimator.record(body, 1026)
 
 
 @settings(max_examples=25, deadline=None)
 @given(
-    false=st.lists(st.sampled_from([1026, 2050, 4098, 2048, 4090, 37]), min_size=1, max_size=20),
+    false=st.lists(st.sampled_from([1026, 2050, 4098, 2048, 4090]), min_size=1, max_size=20),
     order=st.randoms(use_true_random=False),
 )
 def test_false_bills_among_true_ones_move_nothing(false: list[int], order: Any) -> None:

@@ -288,8 +288,8 @@ class HybridTokenEstimator:
 
         A call without input tokens, such as a failed or cancelled one, is not recorded, nor is
         the partial usage of a stream that was cut, a scaled one, or one of 2 ** 40 tokens: then it
-        is a false `NotRecorded` with the reason, and `stats` counts it. Nor is a bill far below a
-        sure count, as of a local server that cuts prompts in silence. Raises as `estimate`.
+        is a false `NotRecorded` with the reason, and `stats` counts it. Nor is the bill of
+        a local server that has cut the prompt in silence. Raises as `estimate`.
         """
         call = self._call(model, dialect, provider, tenant)
         event, entries = self._recorded(body, usage, reply, call, tenant)

@@ -26,7 +26,6 @@ Reason = Literal[
     "unreadable",
     "too_large",
     "truncated_by_server",
-    "far_below_count",
 ]
 """Why a call is not recorded; docs/usage.md says what to do about each."""
 ReplyReason = Literal[
