@@ -54,8 +54,9 @@ def recordings_command(
 
 def _write(logs: list[Path], file: TextIO) -> bool:
     count = 0
+    seen: set[int] = set()
     for path in logs:
-        log = LogReader(path)
+        log = LogReader(path, seen)
         for call in log:
             file.write(json.dumps(call) + "\n")
             count += 1
@@ -64,7 +65,7 @@ def _write(logs: list[Path], file: TextIO) -> bool:
 
 
 def _say_skipped(skipped: Counter[str]) -> None:
-    for reason, count in skipped.most_common():
+    for reason, count in (+skipped).most_common():
         remark(f"{count:,} left out: {reason}")
 
 

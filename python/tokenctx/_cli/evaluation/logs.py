@@ -3,7 +3,7 @@
 Read are JSON lines, a JSON array, or an object with a list in `data`, of
 
 - **litellm**: rows of its spend logs (with prompts stored) and payloads of its logging callbacks;
-- **langfuse**: exported observations that are generations;
+- **langfuse**: exported observations that are generations, and batches of its ingestion;
 - **OpenTelemetry**: spans as OTLP JSON or one object each, with the content attributes of the GenAI
   conventions (`gen_ai.input.messages`) or those before them (`gen_ai.prompt.0.role`);
 - **providers**: logs of invocations in Bedrock, and any object that holds a request with its
@@ -11,17 +11,20 @@ Read are JSON lines, a JSON array, or an object with a list in `data`, of
 - recorded calls as `tokenctx eval` reads them, unchanged.
 
 What a log does not hold is not made up: a line without messages, without usage, or with truncated
-text is left out, and says why.
+text is left out, and says why. So is what would be counted twice: an earlier line of a call, and
+what adds up the calls in it.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections import Counter, OrderedDict
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._cli.evaluation.log_bills import ToldBill, flat_bill, told_bill
 from tokenctx._cli.evaluation.recordings import (
     API_DIALECTS,
     Json,
@@ -37,11 +40,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from tokenctx.usage.normal import Usage
 
 APIS: Final = {dialect: api for api, dialect in API_DIALECTS.items()}
 CONVERSATIONS: Final = 1000
 """Conversations whose last request is kept while a log is read, to tell what continues it."""
+WAITING: Final = 64
+"""Calls that are kept back, since a later line of theirs may come; halves that wait for the other.
+"""
+CHATS: Final = ("completion", "responses", "anthropic_messages", "generate_content")
+"""In the names of litellm's kinds of calls that are chats; others are embeddings, images, speech.
+"""
+OBSERVATIONS: Final = frozenset(
+    {"SPAN", "EVENT", "AGENT", "TOOL", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"}
+)
+"""Kinds of langfuse's observations that are no call of a model; they may have the sum of some."""
+REQUEST: Final = ("request", "request_body", "requestBody", "body")
+ANSWER: Final = ("response", "response_body", "responseBody", "usage")
+MARKS: Final = frozenset({"call_type", "attributes", "schemaType", "input_tokens", "usageDetails"})
+"""Members of rows that have a whole call, or none."""
+SUM: Final = "the sum of other calls in this log"
+REPEATED: Final = "an earlier line of a call that a later one has"
 TRUNCATED: Final = ("litellm_truncated", "[TRUNCATED]", "...truncated")
 """The marks that loggers leave in the place of text that was too long for them."""
 OPTIONS: Final = (
@@ -58,25 +76,81 @@ class Skipped(Exception):  # noqa: N818  # no error: a line that is left out
 class LogReader:
     """The recorded calls in a log, in the form that `tokenctx eval` reads.
 
+    A call that is there twice is read once: its last line counts. Ids are remembered for as long as
+    `seen` is, so that exports that overlap can share one.
+
     Attributes:
         skipped: Lines that are no recorded calls, by reason, after they were read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, seen: set[int] | None = None) -> None:
         self.path = path
         self.skipped: Counter[str] = Counter()
+        self._seen: set[int] = set() if seen is None else seen
+        self._waiting: OrderedDict[int, tuple[int, Json]] = OrderedDict()
+        self._halves: OrderedDict[int, Json] = OrderedDict()
         self._last: OrderedDict[str, Json] = OrderedDict()
+        self._sums: set[int] = set()
 
     def __iter__(self) -> Iterator[Json]:
         """Raises RecordingError for a file that is no JSON, OSError for one that cannot be read."""
         for number, row in enumerate(_rows(self.path), 1):
-            for entry in spans_in(row) or [row]:
-                call = self._read(entry)
-                if call is not None:
-                    call.setdefault("id", str(number))
+            for entry in spans_in(row) or _ingested(row) or [row]:
+                whole = self._joined(entry)
+                if whole is not None and (call := self._read(whole)) is not None:
                     call.setdefault("group", self.path.name)
-                    self._continue(call)
-                    yield call
+                    yield from self._waited(call, number)
+        for half in self._halves.values():
+            if (call := self._read(half)) is not None:
+                call.setdefault("group", self.path.name)
+                yield from self._waited(call, 0)
+        while self._waiting:
+            yield from self._told()
+
+    def _joined(self, entry: Json) -> Json | None:
+        """`entry`, or the call that it and others are parts of; None while more may come."""
+        if (found := _part(entry)) is None:
+            return entry
+        name, part = found
+        before = self._halves.pop(name, {})
+        whole = {**before, **{key: it for key, it in part.items() if it not in (None, "", {}, [])}}
+        if _is_answered(whole):
+            return whole
+        self._halves[name] = whole
+        return None if len(self._halves) <= WAITING else self._halves.popitem(last=False)[1]
+
+    def _waited(self, call: Json, number: int) -> Iterator[Json]:
+        """The calls for which no later line is awaited, once `call` waits, too.
+
+        A line is of the same call if it has its id and its request: some logs have one id for all
+        calls of a session.
+        """
+        trace, own, parent = call.pop("trace", ""), call.get("id"), call.pop("parent", None)
+        call.setdefault("id", str(number))
+        place = _name(trace, own) if own else 0
+        name = _name(place or number, json.dumps(call["request"]))
+        if parent:
+            above = _name(trace, parent)
+            self._sums.add(above)
+            for other in [it for it, (where, _) in self._waiting.items() if where == above]:
+                del self._waiting[other]
+                self.skipped[SUM] += 1
+        if place in self._sums:
+            self.skipped[SUM] += 1
+            return
+        if place and name in self._seen:
+            self.skipped[REPEATED] += 1
+            if name not in self._waiting:
+                return
+        self._seen.add(name)
+        self._waiting[name] = (place, call)
+        if len(self._waiting) > WAITING:
+            yield from self._told()
+
+    def _told(self) -> Iterator[Json]:
+        _, (_, call) = self._waiting.popitem(last=False)
+        self._continue(call)
+        yield call
 
     def _read(self, entry: Json) -> Json | None:
         try:
@@ -135,6 +209,34 @@ def _listed(value: object) -> Iterator[Json]:
         yield row if isinstance(row, dict) else {}
 
 
+def _ingested(row: Json) -> list[Json]:
+    """The events of a batch of langfuse's ingestion; none if it is no such thing."""
+    batch = row.get("batch")
+    return [it for it in batch if isinstance(it, dict)] if isinstance(batch, list) else []
+
+
+def _part(row: Json) -> tuple[int, Json] | None:
+    """The id of a call and what a row has of it, if the rest is in another row."""
+    body = row.get("body")
+    if isinstance(row.get("type"), str) and "-" in row["type"] and isinstance(body, dict):
+        kind = {"type": "GENERATION"} if row["type"].startswith("generation-") else {}
+        return _name("event", body.get("id")), {**body, **kind}
+    own = _first(row, "custom_id", "request_id", "id")
+    has_request, has_answer = (_first(row, *names) is not None for names in (REQUEST, ANSWER))
+    is_half = isinstance(own, str) and has_request != has_answer and MARKS.isdisjoint(row)
+    return (_name("half", own), row) if is_half else None
+
+
+def _is_answered(row: Json) -> bool:
+    return "type" not in row and all(_first(row, *it) is not None for it in (REQUEST, ANSWER))
+
+
+def _name(*parts: object) -> int:
+    """A short name of an id, so that many of them can be remembered."""
+    text = "\0".join(map(str, parts)).encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
 def _call(row: Json) -> Json:
     """The recorded call in one row of a log of any shape. Raises Skipped."""
     if isinstance(row.get("request"), dict) and type(row.get("input_tokens")) is int:
@@ -146,25 +248,35 @@ def _call(row: Json) -> Json:
     raise Skipped("no log that is known here")
 
 
-def recorded(body: Json, usage: Usage | None, **more: Any) -> Json:
+def recorded(body: Json, bill: ToldBill | None, **more: Any) -> Json:
     """A recorded call. Raises Skipped for what cannot be one."""
     from tokenctx._estimate.estimator import HybridTokenEstimator
 
     if not (message_list(body) or body.get("input") or body.get("prompt")):
         raise Skipped("no messages: the log was kept without content")
-    if usage is None or usage.input_tokens <= 0:
+    if bill is None or bill.input_tokens <= 0:
         raise Skipped("no input tokens")
     if any(mark in json.dumps(body, ensure_ascii=False) for mark in TRUNCATED):
         raise Skipped("text that the logger has truncated")
     count = HybridTokenEstimator().count_request(body, model=more.get("model") or None)
+    input_tokens = bill.judged(count.tokens)
     return {
         "request": body,
-        "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
+        "usage": {"input_tokens": input_tokens, "output_tokens": bill.output_tokens},
+        "input_tokens": input_tokens,
+        "output_tokens": bill.output_tokens,
         "api": APIS.get(count.dialect, ""),
         **{name: value for name, value in more.items() if value not in {None, ""}},
     }
+
+
+def normal_bill(usage: object) -> ToldBill | None:
+    """The bill of a call in the words of a provider; of the last one, where it took several."""
+    found = normalize_usage(usage)
+    if found is None:
+        return None
+    found = found.last_call or found
+    return ToldBill(found.input_tokens, found.output_tokens)
 
 
 def loaded(value: object) -> Any:
@@ -208,16 +320,22 @@ def _litellm(row: Json) -> Json | None:
         raise Skipped("a call that failed")
     if row.get("cache_hit") in {True, "True"}:
         raise Skipped("an answer from the gateway's own cache, which nobody billed")
+    kind = str(row["call_type"])
+    if not any(it in kind for it in CHATS):
+        raise Skipped("a call of litellm that is no chat")
+    details = loaded(row.get("metadata"))
+    details = details if isinstance(details, dict) else {}
+    if details.get("client_disconnected"):
+        raise Skipped("a bill that litellm counted by itself, since the client hung up")
     stored = loaded(row.get("proxy_server_request"))
-    body = stored if isinstance(stored, dict) and message_list(stored) else None
+    body = stored if isinstance(stored, dict) and _asks(stored) else None
     if body is None:
-        body = _with_options({"messages": loaded(row.get("messages"))}, row.get("model_parameters"))
-    usage = normalize_usage(
-        {"prompt_tokens": row["prompt_tokens"], "completion_tokens": row.get("completion_tokens")}
-    )
+        field = "input" if "responses" in kind else "prompt" if "text" in kind else "messages"
+        given = loaded(row.get("messages"))
+        body = _with_options({field: given} if given else {}, row.get("model_parameters"))
     return recorded(
         body,
-        usage,
+        _litellm_bill(row, details),
         id=_first(row, "request_id", "id"),
         model=_first(row, "model", "model_group"),
         provider=row.get("custom_llm_provider"),
@@ -226,50 +344,71 @@ def _litellm(row: Json) -> Json | None:
     )
 
 
+def _asks(body: Json) -> bool:
+    return bool(message_list(body) or body.get("input") or body.get("prompt"))
+
+
+def _litellm_bill(row: Json, details: Json) -> ToldBill | None:
+    """The provider's usage where the row has it; else its sums, with what was cached beside."""
+    if (bill := normal_bill(loaded(details.get("usage_object")))) is not None:
+        return bill
+    cached = loaded(details.get("additional_usage_values"))
+    names = ("prompt_tokens", "completion_tokens", "total_tokens")
+    numbers = {name: row[name] for name in names if row.get(name) is not None}
+    parts = cached if isinstance(cached, dict) else {}
+    kept = {name: it for name, it in parts.items() if name.startswith("cache_")}
+    whole = normal_bill(numbers)
+    if whole is None or not kept:
+        return whole
+    found = flat_bill({**kept, **numbers})
+    # Since 2025 its prompt tokens hold what was cached; before, they did not.
+    is_sure = found is None or found.other_input_tokens is None
+    return found if is_sure else ToldBill(whole.input_tokens, whole.output_tokens)
+
+
 def _langfuse(row: Json) -> Json | None:
-    if row.get("type") != "GENERATION" or "input" not in row:
+    kind = row.get("type")
+    if kind in OBSERVATIONS or (isinstance(kind, str) and kind.endswith("-create")):
+        raise Skipped("an observation that is no generation")
+    if kind != "GENERATION":
         return None
-    given = loaded(row["input"])
-    body = given if isinstance(given, dict) and message_list(given) else {"messages": given}
+    if row.get("level") == "ERROR":
+        raise Skipped("a call that failed")
+    given = loaded(row.get("input"))
+    is_body = isinstance(given, dict) and bool(message_list(given))
+    body = given if is_body else {"messages": given} if given else {}
     parameters = _first(row, "modelParameters", "model_parameters")
     details = loaded(_first(row, "usageDetails", "usage_details", "usage")) or {}
-    return recorded(
-        _with_options(body, parameters),
-        _langfuse_usage(details),
-        id=row.get("id"),
-        model=_first(row, "model", "providedModelName", "provided_model_name"),
-        created=created(_first(row, "startTime", "start_time")),
-        conversation_id=_first(row, "sessionId", "session_id", "traceId", "trace_id"),
-    )
-
-
-def _langfuse_usage(details: Json) -> Usage | None:
-    """Langfuse splits the input: `input` and whatever begins with it or with `cache_`."""
-    prefixes = ("input", "cache_read", "cache_creation", "prompt")
-    parts = {name: int(number) for name, number in details.items() if type(number) is int}
-    inputs = sum(number for name, number in parts.items() if name.startswith(prefixes))
-    outputs = sum(
-        number for name, number in parts.items() if name.startswith(("output", "completion"))
-    )
-    return normalize_usage({"prompt_tokens": inputs, "completion_tokens": outputs})
+    if str(details.get("unit") or "TOKENS") != "TOKENS":
+        raise Skipped("a usage that is not in tokens")
+    has_parts = any(isinstance(it, dict) for it in details.values())
+    trace = _first(row, "traceId", "trace_id")
+    return {
+        **recorded(
+            _with_options(body, parameters),
+            normal_bill(details) if has_parts else flat_bill(details),
+            id=row.get("id"),
+            model=_first(row, "model", "providedModelName", "provided_model_name"),
+            created=created(_first(row, "startTime", "start_time")),
+            conversation_id=_first(row, "sessionId", "session_id") or trace,
+        ),
+        "parent": _first(row, "parentObservationId", "parent_observation_id"),
+    }
 
 
 def _bedrock(row: Json) -> Json | None:
     if row.get("schemaType") != "ModelInvocationLog":
         return None
+    if row.get("errorCode"):
+        raise Skipped("a call that failed")
     body, answer = row["input"].get("inputBodyJson"), row.get("output") or {}
     if not isinstance(body, dict):
         raise Skipped("no messages: the log was kept without content")
-    billed = answer.get("outputBodyJson")
-    usage = normalize_usage(billed) or normalize_usage(
-        {
-            "prompt_tokens": row["input"].get("inputTokenCount"),
-            "completion_tokens": answer.get("outputTokenCount"),
-        }
-    )
+    sums = {"prompt_tokens": row["input"].get("inputTokenCount")}
+    sums["completion_tokens"] = answer.get("outputTokenCount")
     return recorded(
         body,
-        usage,
+        normal_bill(answer.get("outputBodyJson")) or normal_bill(sums),
         id=row.get("requestId"),
         model=row.get("modelId"),
         provider="bedrock",
@@ -279,19 +418,22 @@ def _bedrock(row: Json) -> Json | None:
 
 def _exchange(row: Json) -> Json | None:
     """A request with its response, whatever the names of the two."""
-    body = loaded(_first(row, "request", "request_body", "requestBody", "body"))
+    body, answer = loaded(_first(row, *REQUEST)), loaded(_first(row, *ANSWER[:-1]))
     if isinstance(body, dict) and isinstance(loaded(body.get("body")), dict):
         body = loaded(body["body"])
-    answer = loaded(_first(row, "response", "response_body", "responseBody"))
     if isinstance(answer, dict) and isinstance(loaded(answer.get("body")), dict):
         answer = loaded(answer["body"])
     billed = loaded(row.get("usage")) or answer
-    if not isinstance(body, dict) or billed is None:
+    if billed is None and isinstance(body, dict):
+        raise Skipped("a request whose answer is not in this log")
+    if not isinstance(body, dict) and isinstance(billed, dict):
+        raise Skipped("an answer whose request is not in this log")
+    if not isinstance(body, dict):
         return None
     answered = answer.get("model") if isinstance(answer, dict) else None
     return recorded(
         body,
-        normalize_usage(billed),
+        normal_bill(billed),
         id=_first(row, "id", "request_id", "custom_id"),
         model=_first(row, "model") or body.get("model") or answered,
         provider=_first(row, "provider"),
@@ -304,8 +446,19 @@ def _span(row: Json) -> Json | None:
     found = span_call(row)
     if found is None:
         return None
-    body, usage, more = found
-    return recorded(body, normalize_usage(usage), **more)
+    if found.left_out:
+        raise Skipped(found.left_out)
+    of = found.numbers.get
+    bill = None
+    if "input" in found.numbers or "cache_read" in found.numbers:
+        cached = of("cache_read", 0) + of("cache_write", 0)
+        bill = told_bill(
+            *(of("input", 0), cached, of("output", 0), of("reasoning", 0), of("total")),
+            is_beside=False,
+        )
+    details = {**found.details, "created": created(found.details["created"])}
+    trace, parent = details.pop("trace"), details.pop("parent")
+    return {**recorded(found.body, bill, **details), "trace": trace, "parent": parent}
 
 
 READERS: Final[tuple[Callable[[Json], Json | None], ...]] = (

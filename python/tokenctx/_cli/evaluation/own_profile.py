@@ -96,8 +96,9 @@ def read_logs(paths: Iterable[Path], advance: Callable[[int], None] = lambda _: 
     """The calls in logs, each with its estimate. Raises as `LogReader`."""
     scorer, reader = Scorer(), Reader(_bundled())
     logged = Logged([], Counter())
+    seen: set[int] = set()
     for path in paths:
-        log = LogReader(path)
+        log = LogReader(path, seen)
         for number, record in enumerate(log, 1):
             try:
                 call = read_call(number, json.dumps(record).encode())
