@@ -15,6 +15,7 @@ import typer
 from tokenctx._cli.context_picture import Plans
 from tokenctx._cli.context_view import screen, view
 from tokenctx._cli.evaluation.recordings import RecordingError, recording_in
+from tokenctx._cli.evaluation.transcripts.files import is_transcript
 from tokenctx._cli.help_texts import DIALECT, PROVIDER
 from tokenctx._cli.inputs import STANDARD_INPUT, is_request, priced, read_input
 from tokenctx._cli.money import cache_line, cost_lines, expected
@@ -150,7 +151,7 @@ def measured(
     content = read_input(file)
     body: Any = content
     before: list[Turn] = []
-    if not is_request(content):
+    if not is_request(content) or is_transcript(content):
         *before, last = _last_turns(file, content)
         body = last.body
         names = {**names, "model": names["model"] or last.model}

@@ -13,7 +13,9 @@ import typer
 from tokenctx._cli.eval_tables import Grid
 from tokenctx._cli.evaluation.logs import LogReader
 from tokenctx._cli.evaluation.own_profile import read_logs
-from tokenctx._cli.evaluation.recordings import RecordingError
+from tokenctx._cli.evaluation.recordings import RecordingError, transcripts_at
+from tokenctx._cli.evaluation.transcripts.files import LACKS
+from tokenctx._cli.evaluation.transcripts.thread import Reading
 from tokenctx._cli.screen import complain, console, print_line, progress, remark, text
 
 if TYPE_CHECKING:
@@ -30,13 +32,16 @@ Logs = Annotated[
 
 
 def recordings_command(
-    logs: Logs,
+    logs: Annotated[
+        list[Path],
+        typer.Argument(help="Logs as `fit` takes them; or transcripts of agents, folders too."),
+    ],
     *,
     output: Annotated[
         Path | None, typer.Option(help="The file to write. (default: standard output)")
     ] = None,
 ) -> None:
-    """Write logs as recorded calls, which `eval`, `replay` and `fit` read."""
+    """Write logs as recorded calls, which `eval`, `replay` and `fit` read; transcripts as steps."""
     is_read = False
     try:
         if output is None:
@@ -52,15 +57,29 @@ def recordings_command(
         raise typer.Exit(1)
 
 
-def _write(logs: list[Path], file: TextIO) -> bool:
+def _write(paths: list[Path], file: TextIO) -> bool:
+    """True if anything was written: steps of transcripts, or calls of logs."""
     count = 0
     seen: set[int] = set()
-    for path in logs:
-        log = LogReader(path, seen)
-        for call in log:
+    reading = Reading()
+    lines_of = {path: transcripts_at(path, reading) for path in paths}
+    is_mixed = len({it is None for it in lines_of.values()}) > 1
+    if is_mixed:
+        names = ", ".join(path.name for path, it in lines_of.items() if it is None)
+        raise RecordingError(
+            f"{names} is no transcript, and others are: steps and calls are two forms; "
+            "write them by two commands"
+        )
+    for path, lines in lines_of.items():
+        log = LogReader(path, seen) if lines is None else None
+        for call in log if log is not None else lines or ():
             file.write(json.dumps(call) + "\n")
             count += 1
-        _say_skipped(log.skipped)
+        if log is not None:
+            _say_skipped(log.skipped)
+    _say_skipped(reading.skipped)
+    if None not in lines_of.values():
+        remark(f"a transcript of an agent: {LACKS}")
     return count > 0
 
 

@@ -12,8 +12,15 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._cli.evaluation.chat_form import chat_form
-from tokenctx._cli.evaluation.recordings import API_DIALECTS, message_list, restored, truncated
-from tokenctx._cli.evaluation.replay import quantile
+from tokenctx._cli.evaluation.recordings import (
+    API_DIALECTS,
+    is_transcript_at,
+    message_list,
+    read_recording,
+    restored,
+    truncated,
+)
+from tokenctx._cli.evaluation.replay import quantile, replay
 from tokenctx._cli.evaluation.strata import (
     DELTA,
     DELTA_TOKENS,
@@ -143,6 +150,11 @@ class Filter:
             and self.stratum in {None, call.stratum}
             and (self.model is None or self.model in call.model)
         )
+
+
+NOT_COMPARABLE: Final = (
+    "a call that goes on from none, in a transcript: its system prompt is missing"
+)
 
 
 class Unusable(Exception):  # noqa: N818  # no error: a line that is left out
@@ -369,6 +381,10 @@ def evaluate(
     Raises OSError, EOFError or zlib.error for a file that cannot be read.
     """
     scorer, start = Scorer(evaluation.estimator), time.perf_counter()
+    if is_transcript_at(path):
+        _evaluate_turns(path, which, evaluation)
+        evaluation.seconds = time.perf_counter() - start
+        return
     for number, line, position in numbered_lines(path):
         try:
             call = read_call(number, line)
@@ -380,3 +396,24 @@ def evaluate(
             evaluation.skipped.setdefault(str(reason), []).append(number)
         advance_to(position)
     evaluation.seconds = time.perf_counter() - start
+
+
+def _evaluate_turns(path: Path, which: Filter, evaluation: Evaluation) -> None:
+    """Score the turns of transcripts that go on from a call: nothing else can be compared.
+
+    System prompt and tools are missing. Raises RecordingError for one without a billed call.
+    """
+    recording = read_recording(path)
+    for conversation in recording.conversations:
+        if which.provider not in {None, conversation.provider}:
+            continue
+        for turn in replay(conversation):
+            found = turn.estimate
+            if found.source == "estimated":
+                evaluation.skipped.setdefault(NOT_COMPARABLE, []).append(turn.number)
+                continue
+            score = Score(turn.billed_tokens, found.tokens, found.low, found.high)
+            evaluation.record_count += 1
+            evaluation.own.pools[DELTA.name].append(score)
+    for reason, count in recording.skipped.items():
+        evaluation.skipped.setdefault(reason, []).extend([0] * count)

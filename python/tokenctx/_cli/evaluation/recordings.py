@@ -1,6 +1,6 @@
 """Recorded conversations: read from a file, turn by turn, whatever shape the recording has.
 
-Three shapes are read; a name that ends in `.gz` is unpacked.
+Three shapes are read, and transcripts of agents; a name that ends in `.gz` is unpacked.
 
 **Session**, our own: one JSON object.
 
@@ -19,6 +19,8 @@ messages, and whether system prompt and tools were the same. Media that were too
 stand-ins (`{"_image": {...}}`); they become bytes of the same identity and picture size.
 
 **Steps**: JSON lines, one conversation each: `steps` of `new_messages`, `reply`, `usage`.
+
+Transcripts that agents keep are read as steps (`transcripts/`), one file or a folder of them.
 """
 
 from __future__ import annotations
@@ -31,6 +33,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from tokenctx._cli.evaluation.transcripts.files import (
+    HEAD_BYTES,
+    LACKS,
+    Transcript,
+    has_marks,
+    is_transcript,
+    joined,
+    transcript_in,
+)
+from tokenctx._cli.evaluation.transcripts.thread import Reading
 from tokenctx._results.parts import ID_FIELDS
 from tokenctx._results.tables import read_json
 from tokenctx.usage.normal import Usage, normalize_usage
@@ -54,6 +66,8 @@ API_DIALECTS: Final[dict[str, Dialect]] = {
     "google.generateContent": "gemini",
     "bedrock.converse": "bedrock-converse",
 }
+STEP_FIELDS: Final = {"openai-responses": "input", "gemini": "contents"}
+"""The field of a body that has its messages, where it is another than `messages`."""
 UNBILLED_FIELDS: Final = frozenset({"cache_control", "tool_call_id", *ID_FIELDS})
 STAND_INS: Final = ("_image", "_file", "_media")
 BASE64_FIELDS: Final = frozenset({"data", "bytes"})
@@ -128,13 +142,20 @@ class Recording:
 def read_recording(path: Path) -> Recording:
     """The conversations in the file at `path`.
 
-    Raises OSError if it cannot be read and RecordingError if it has none of the three shapes.
+    A folder is all transcripts of agents in it. Raises OSError if it cannot be read and
+    RecordingError if it has none of these shapes.
     """
+    if path.is_dir():
+        return _folder_recording(path)
     return recording_in(path.name, _content(path))
 
 
 def recording_in(name: str, content: bytes) -> Recording:
     """The conversations in `content`, the file of this `name`; raises as `read_recording`."""
+    reading = Reading()
+    transcript = transcript_in(name, content, reading)
+    if transcript is not None:
+        return _transcript_recording(transcript, reading)
     head, fault = read_json(content.split(b"\n", 1)[0])
     if fault:
         head, fault = read_json(content)
@@ -145,11 +166,71 @@ def recording_in(name: str, content: bytes) -> Recording:
     if not (isinstance(head, dict) and {"steps", "request"} & head.keys()):
         raise RecordingError(
             "this is no recording: neither a JSON object with `turns`, nor JSON lines with "
-            "`request` and `usage` or with `steps`"
+            "`request` and `usage` or with `steps`, nor a transcript of an agent that is known"
         )
     numbered = enumerate(content.split(b"\n"), 1)
     lines = [_line(number, line) for number, line in numbered if line.strip()]
     return _steps_recording(lines) if "steps" in head else _calls_recording(lines)
+
+
+def _transcript_recording(transcript: Transcript, reading: Reading) -> Recording:
+    lines = list(transcript.lines(reading))
+    if not lines:
+        left = "; ".join(f"{count:,} x {why}" for why, count in reading.skipped.items())
+        raise RecordingError(
+            f"a transcript of {transcript.agent.name} without a billed call: {left}"
+        )
+    found = _steps_recording(lines)
+    found.skipped, found.about = (
+        reading.skipped,
+        f"A transcript of {transcript.agent.name}: {LACKS}.",
+    )
+    return found
+
+
+def is_transcript_at(path: Path) -> bool:
+    """True for a transcript of an agent, or a folder. Raises OSError if it cannot be read."""
+    if path.is_dir():
+        return True
+    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    return has_marks(head) and is_transcript(_content(path))
+
+
+def transcripts_at(path: Path, reading: Reading) -> Iterator[Json] | None:
+    """The conversations of a transcript or of a folder, as lines of recorded steps.
+
+    None for a file that is no transcript. Raises OSError if it cannot be read.
+    """
+    if path.is_dir():
+        return transcripts_in(path, reading)
+    transcript = transcript_in(path.name, _content(path), reading)
+    return None if transcript is None else transcript.lines(reading)
+
+
+def transcripts_in(folder: Path, reading: Reading) -> Iterator[Json]:
+    """The conversations in all transcripts of a folder, as lines of recorded steps."""
+    pieces = []
+    for path in sorted(it for it in folder.rglob("*") if it.is_file()):
+        transcript = transcript_in(path.name, _content(path), reading)
+        if transcript is None:
+            reading.skipped["a file that is no transcript"] += 1
+        elif transcript.is_piece:
+            pieces.append(transcript)
+        else:
+            yield from transcript.lines(reading)
+    for whole in joined(pieces):
+        yield from whole.lines(reading)
+
+
+def _folder_recording(folder: Path) -> Recording:
+    reading = Reading()
+    lines = list(transcripts_in(folder, reading))
+    if not lines:
+        raise RecordingError("no transcript of an agent with a billed call is in this folder")
+    found = _steps_recording(lines)
+    found.skipped, found.about = reading.skipped, f"Transcripts of agents: {LACKS}."
+    return found
 
 
 def _content(path: Path) -> bytes:
@@ -390,6 +471,5 @@ def _step_turns(line: Json) -> Iterator[Turn]:
         reply = step.get("reply") if step.get("output_final", True) else None
         numbers = {name: step.get(name) for name in ("input_tokens", "output_tokens")}
         tokens = normalize_usage(numbers) or Usage()
-        yield Turn(
-            _dump({"model": model, "messages": messages}), model, dialect, tokens, state, reply
-        )
+        body = {"model": model, STEP_FIELDS.get(str(dialect), "messages"): messages}
+        yield Turn(_dump(body), model, dialect, tokens, state, reply)
