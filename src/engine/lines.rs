@@ -16,6 +16,9 @@ const MOST_BYTES: usize = 32 << 10;
 /// A line that has this may wrap the request.
 const WRAPPING: &[u8] = b"\"request\"";
 
+/// The assumption about what may be no request at all: the caller looks.
+const NO_MESSAGES: &str = "unknown_request";
+
 /// The counts of some lines.
 #[derive(Debug, Default)]
 pub(crate) struct CountedLines {
@@ -56,9 +59,13 @@ impl CountedLines {
                 // A line that panics is left to the caller too, to whom it will be an error.
                 let counted = || catch_unwind(AssertUnwindSafe(|| count(&Body::Bytes(line)))).ok();
                 match (!is_hard).then(counted).flatten() {
-                    Some(Ok((count, estimate))) => lines.write(name, &count, &estimate),
+                    Some(Ok((count, estimate)))
+                        if !estimate.assumptions.iter().any(|&it| it == NO_MESSAGES) =>
+                    {
+                        lines.write(name, &count, &estimate);
+                    }
                     Some(Err(error)) => lines.faults.push((lines.number, error)),
-                    None => {
+                    _ => {
                         lines.is_left = true;
                         break;
                     }

@@ -14,7 +14,7 @@ from tokenctx._cli.eval_tables import Grid
 from tokenctx._cli.evaluation.logs import LogReader
 from tokenctx._cli.evaluation.own_profile import read_logs
 from tokenctx._cli.evaluation.recordings import RecordingError, transcripts_at
-from tokenctx._cli.evaluation.transcripts.files import LACKS
+from tokenctx._cli.evaluation.transcripts.marks import LACKS
 from tokenctx._cli.evaluation.transcripts.thread import Reading
 from tokenctx._cli.screen import complain, console, print_line, progress, remark, text
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import gzip
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tokenctx._cli.evaluation.transcripts.marks import HEAD_BYTES, LACKS, MARKS
 from tokenctx._core import count_tokens
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._results.errors import Error, RequestError
@@ -17,6 +18,7 @@ from tokenctx._results.tables import read_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tokenctx._cli.evaluation.transcripts.files import Transcript
     from tokenctx._estimate.estimator import Method
     from tokenctx._results.cost import Cost
     from tokenctx._results.estimates import Dialect, EncodingName, Estimate, Quality
@@ -26,7 +28,14 @@ Kind = Literal["text", "request", "jsonl"]
 
 JSON_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 REQUEST_FIELDS: Final = {"messages", "contents", "input", "prompt", "system", "tools"}
+WRAPPERS: Final = ("request", "body", "params", "modelInput")
+"""Where lines of recordings, and of batches of OpenAI, Anthropic and Bedrock, have the request."""
+NO_REQUEST: Final = (
+    "JSON, but no request: it has none of messages, contents, input, prompt, system and tools; "
+    "to count it as text: --as text"
+)
 STANDARD_INPUT: Final = "-"
+NO_MESSAGES: Final = "unknown_request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +134,8 @@ def read_input(name: str) -> bytes:
 def kind_of(name: str, content: bytes) -> tuple[Kind, str]:
     """The kind of a file, by its name and content, and a note if one is due.
 
-    Raises InputError where one kind was meant and the content is another: JSON that is cut, a text
-    that is no UTF-8.
+    Raises InputError where one kind was meant and the content is another: JSON that is cut or no
+    request, a text that is no UTF-8.
     """
     is_named_json = name.removesuffix(".gz").endswith(JSON_SUFFIXES)
     begin = content.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
@@ -142,7 +151,18 @@ def kind_of(name: str, content: bytes) -> tuple[Kind, str]:
         raise InputError(f"{fault}; to count it as text: --as text")
     if fault:
         return "text", f"read as text: {fault}"
-    return ("request", "") if _is_request(value) else ("text", "JSON, but no request: read as text")
+    if not _is_request(value):
+        raise InputError(NO_REQUEST)
+    return "request", ""
+
+
+def transcript_of(name: str, content: bytes) -> Transcript | None:
+    """The transcript of an agent in a file; None for all else, of which most costs no import."""
+    if not any(mark in content[:HEAD_BYTES] for mark in MARKS):
+        return None
+    from tokenctx._cli.evaluation.transcripts.files import transcript_in
+
+    return transcript_in(Path(name).name, content)
 
 
 def is_request(content: bytes) -> bool:
@@ -161,7 +181,7 @@ class BadLine:
     """A line of requests that could not be counted, and why."""
 
     name: str
-    error: RequestError
+    error: Error
 
 
 def counts(
@@ -174,6 +194,10 @@ def counts(
     Raises RequestError for a request that cannot be read, InputError for a file that is not what
     it seems to be.
     """
+    transcript = None if options.kind or options.encoding else transcript_of(name, content)
+    if transcript is not None:
+        yield from _last_calls(name, transcript, len(content), options)
+        return
     kind, note = options.kind_of(name, content)
     if kind == "text":
         yield count_text(name, content, options, note), len(content)
@@ -221,10 +245,18 @@ def _lines(name: str, content: bytes, options: Options) -> Iterator[tuple[Count 
 def _line_count(
     title: str, line: bytes, options: Options, estimator: HybridTokenEstimator
 ) -> Count | BadLine:
+    """The count of a line; a line that is no request is a bad one, unless it is said to be one."""
     try:
-        return count_request(title, "jsonl", _wrapped(line), options, estimator)
+        found = count_request(title, "jsonl", _wrapped(line), options, estimator)
     except RequestError as error:
         return BadLine(title, error)
+    if NO_MESSAGES not in found.assumptions or options.kind:
+        return found
+    value, _ = read_json(line)
+    wrapped = _in_wrapper(value)
+    if wrapped is not None:
+        return count_request(title, "jsonl", wrapped, options, estimator)
+    return found if _is_request(value) else BadLine(title, InputError(NO_REQUEST))
 
 
 def _wrapped(line: bytes) -> object:
@@ -234,6 +266,33 @@ def _wrapped(line: bytes) -> object:
     value, _ = read_json(line)
     is_wrapped = isinstance(value, dict) and isinstance(value.get("request"), dict)
     return value["request"] if is_wrapped and isinstance(value, dict) else line
+
+
+def _in_wrapper(value: object) -> object:
+    """The request inside of a line of a batch; None if there is none."""
+    inner = (value.get(name) for name in WRAPPERS) if isinstance(value, dict) else ()
+    return next((it for it in inner if isinstance(it, dict) and _is_request(it)), None)
+
+
+def _last_calls(
+    name: str, transcript: Transcript, byte_count: int, options: Options
+) -> Iterator[tuple[Count | BadLine, int]]:
+    """The count of the last request of each conversation of a transcript.
+
+    Raises InputError for one without a billed call.
+    """
+    from tokenctx._cli.evaluation.recordings import RecordingError, transcript_recording
+
+    about = f"a transcript of {transcript.agent.name}, its last request: {LACKS}"
+    try:
+        recording = transcript_recording(transcript)
+    except RecordingError as error:
+        raise InputError(str(error)) from None
+    for conversation in recording.conversations:
+        *_, last = conversation.turns
+        chosen = replace(options, model=options.model or last.model, dialect=last.dialect)
+        title = name if recording.conversation_count == 1 else f"{name}:{conversation.name}"
+        yield replace(count_request(title, "request", last.body, chosen), note=about), byte_count
 
 
 def count_text(name: str, content: bytes, options: Options, note: str = "") -> Count:

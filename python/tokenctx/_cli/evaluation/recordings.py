@@ -34,14 +34,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from tokenctx._cli.evaluation.transcripts.files import (
-    HEAD_BYTES,
-    LACKS,
     Transcript,
     has_marks,
     is_transcript,
     joined,
     transcript_in,
 )
+from tokenctx._cli.evaluation.transcripts.marks import HEAD_BYTES, LACKS
 from tokenctx._cli.evaluation.transcripts.thread import Reading
 from tokenctx._results.parts import ID_FIELDS
 from tokenctx._results.tables import read_json
@@ -152,10 +151,8 @@ def read_recording(path: Path) -> Recording:
 
 def recording_in(name: str, content: bytes) -> Recording:
     """The conversations in `content`, the file of this `name`; raises as `read_recording`."""
-    reading = Reading()
-    transcript = transcript_in(name, content, reading)
-    if transcript is not None:
-        return _transcript_recording(transcript, reading)
+    if (transcript := transcript_in(name, content)) is not None:
+        return transcript_recording(transcript)
     head, fault = read_json(content.split(b"\n", 1)[0])
     if fault:
         head, fault = read_json(content)
@@ -173,7 +170,9 @@ def recording_in(name: str, content: bytes) -> Recording:
     return _steps_recording(lines) if "steps" in head else _calls_recording(lines)
 
 
-def _transcript_recording(transcript: Transcript, reading: Reading) -> Recording:
+def transcript_recording(transcript: Transcript) -> Recording:
+    """The conversations in a transcript. Raises RecordingError for one without a billed call."""
+    reading = Reading()
     lines = list(transcript.lines(reading))
     if not lines:
         left = "; ".join(f"{count:,} x {why}" for why, count in reading.skipped.items())
@@ -204,7 +203,7 @@ def transcripts_at(path: Path, reading: Reading) -> Iterator[Json] | None:
     """
     if path.is_dir():
         return transcripts_in(path, reading)
-    transcript = transcript_in(path.name, _content(path), reading)
+    transcript = transcript_in(path.name, _content(path))
     return None if transcript is None else transcript.lines(reading)
 
 
@@ -212,7 +211,7 @@ def transcripts_in(folder: Path, reading: Reading) -> Iterator[Json]:
     """The conversations in all transcripts of a folder, as lines of recorded steps."""
     pieces = []
     for path in sorted(it for it in folder.rglob("*") if it.is_file()):
-        transcript = transcript_in(path.name, _content(path), reading)
+        transcript = transcript_in(path.name, _content(path))
         if transcript is None:
             reading.skipped["a file that is no transcript"] += 1
         elif transcript.is_piece:

@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tokenctx._cli.evaluation.transcripts import claude_code, codex, gemini_cli, opencode, pi
-from tokenctx._cli.evaluation.transcripts.thread import Json, Reading, Thread
+from tokenctx._cli.evaluation.transcripts.marks import HEAD_BYTES, MARKS
 from tokenctx._results.tables import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tokenctx._cli.evaluation.transcripts.thread import Json, Reading, Thread
+
 HEAD_LINES: Final = 64
 """Lines by which a transcript is known: some agents write other things first."""
-HEAD_BYTES: Final = 1 << 16
-MARKS: Final = (b"sessionI", b"payload", b"record_type", b'"session"', b'"info"', b'"git"')
-"""One of these is in the first bytes of every transcript, so that most other files cost nothing."""
-LACKS: Final = "system prompt and tools are not in it, so that full counts are less than bills"
 DAMAGED: Final = "a line of a transcript that is no JSON object"
 
 
@@ -40,41 +38,52 @@ class Transcript:
     """A file of an agent.
 
     Attributes:
-        entries: Its lines, or the one object that it is.
+        objects: The objects of the file, where they are read already, before those in `content`.
     """
 
     name: str
     agent: Agent
-    entries: Iterable[Json]
+    objects: list[Json]
+    content: bytes = b""
 
     @property
     def is_piece(self) -> bool:
         """True for one message or part of a store that has a file for each."""
-        entries = self.entries
-        return isinstance(entries, list) and "sessionID" in entries[0]
+        return bool(self.objects) and "sessionID" in self.objects[0]
 
     def lines(self, reading: Reading) -> Iterator[Json]:
         """The conversations as lines of recorded steps."""
-        for thread in self.agent.conversations(self.entries, self.name, reading):
+        for thread in self.agent.conversations(self._entries(reading), self.name, reading):
             yield from thread.lines()
 
+    def _entries(self, reading: Reading) -> Iterator[Json]:
+        """The objects; a damaged line, as that of a crash at the end, is counted."""
+        yield from self.objects
+        for line in self.content.split(b"\n"):
+            if line.strip():
+                value, _fault = read_json(line)
+                if isinstance(value, dict):
+                    yield value
+                else:
+                    reading.skipped[DAMAGED] += 1
 
-def transcript_in(name: str, content: bytes, reading: Reading) -> Transcript | None:
+
+def transcript_in(name: str, content: bytes) -> Transcript | None:
     """The transcript in the content of a file; None if it is none that is known here."""
     if not has_marks(content[:HEAD_BYTES]):
         return None
-    first, fault = read_json(content.split(b"\n", 1)[0])
-    if fault or not isinstance(first, dict):
-        whole, fault = read_json(content)
-        if not fault and isinstance(whole, dict):
-            agent = _agent_of([whole])
-            return None if agent is None else Transcript(name, agent, [whole])
+    first, rest = content.strip().partition(b"\n")[::2]
+    whole, fault = read_json(content if rest and not _is_object(first) else first)
+    if isinstance(whole, dict) and not fault and (not rest or not _is_object(first)):
+        agent = _agent_of([whole])
+        return None if agent is None else Transcript(name, agent, [whole])
     agent = _agent_of(_head(content))
-    if agent is None:
-        return None
-    if content.count(b"\n", 0, len(content.rstrip())) == 0 and isinstance(first, dict):
-        return Transcript(name, agent, [first])
-    return Transcript(name, agent, _entries(content, reading))
+    return None if agent is None else Transcript(name, agent, [], content)
+
+
+def _is_object(text: bytes) -> bool:
+    value, _fault = read_json(text)
+    return isinstance(value, dict)
 
 
 def has_marks(head: bytes) -> bool:
@@ -84,7 +93,7 @@ def has_marks(head: bytes) -> bool:
 
 def is_transcript(content: bytes) -> bool:
     """True for a transcript of an agent that is known here."""
-    return transcript_in("", content, Reading()) is not None
+    return transcript_in("", content) is not None
 
 
 def _agent_of(entries: Iterable[Json]) -> Agent | None:
@@ -107,19 +116,8 @@ def _head(content: bytes) -> Iterator[Json]:
         start = end + 1
 
 
-def _entries(content: bytes, reading: Reading) -> Iterator[Json]:
-    """The objects of lines; a damaged one, as that of a crash at the end, is counted."""
-    for line in content.split(b"\n"):
-        if line.strip():
-            value, _fault = read_json(line)
-            if isinstance(value, dict):
-                yield value
-            else:
-                reading.skipped[DAMAGED] += 1
-
-
 def joined(pieces: list[Transcript]) -> Iterator[Transcript]:
     """The pieces of a store as one transcript; none without any."""
     if pieces:
-        entries = [entry for it in pieces for entry in it.entries]
-        yield Transcript(pieces[0].name, pieces[0].agent, entries)
+        objects = [entry for it in pieces for entry in it.objects]
+        yield Transcript(pieces[0].name, pieces[0].agent, objects)

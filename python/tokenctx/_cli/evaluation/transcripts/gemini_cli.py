@@ -18,7 +18,8 @@ NAME: Final = "gemini-cli"
 
 def is_entry(entry: Json) -> bool:
     """True for a session, or for the head of its lines."""
-    return "sessionId" in entry and bool({"projectHash", "startTime"} & entry.keys())
+    is_head = "sessionId" in entry and "type" not in entry
+    return is_head and bool({"projectHash", "startTime"} & entry.keys())
 
 
 def conversations(entries: Iterable[Json], name: str, reading: Reading) -> Iterator[Thread]:
