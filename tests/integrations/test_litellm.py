@@ -302,3 +302,47 @@ def test_a_disabled_counter_stays_disabled(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(litellm, "disable_token_counter", True)
     with install():
         assert litellm.token_counter(model="gpt-4o", messages=MESSAGES) == 0
+
+
+TOOLS = [
+    {"type": "function", "function": {"name": f"look_up_{n}", "description": "Looks it up. " * 5}}
+    for n in range(20)
+]
+
+
+def test_what_litellm_counts_for_itself_is_no_bill(provider: Upstream, logger: Any) -> None:
+    """A server streams no usage: litellm counts, without the tools, and says so nowhere."""
+    messages = [{"role": "user", "content": f"{upstream.UNBILLED}why?"}]
+    options = {"stream": True, "stream_options": {"include_usage": True}, "tools": TOOLS}
+    counted = logger.estimator.estimate({"messages": messages, "tools": TOOLS}, model="gpt-4o")
+    asyncio.run(called(provider, times=4, messages=messages, **options))
+    assert (logger.counts["recorded"], logger.counts["counted_by_litellm"]) == (0, 4)
+    again = logger.estimator.estimate({"messages": messages, "tools": TOOLS}, model="gpt-4o")
+    assert (again.tokens, again.source) == (counted.tokens, "estimated")
+    asyncio.run(called(provider, **options))
+    assert logger.counts["recorded"] == 1, "a bill of the same tools is one"
+
+
+@pytest.mark.parametrize(
+    ("details", "told"),
+    [
+        ({}, None),
+        ({"prompt_tokens_details": {"cached_tokens": 0}}, 1000),
+        ({"cache_read_input_tokens": 900, "cache_creation_input_tokens": 0}, 1000),
+    ],
+)
+@pytest.mark.parametrize("place", ["metadata", "litellm_metadata"])
+def test_of_a_client_that_hung_up_only_an_input_that_a_provider_sent_is_known(
+    details: dict[str, Any], told: int | None, place: str
+) -> None:
+    from collections import Counter
+
+    from tokenctx.integrations._litellm_calls import told_usage
+
+    counts: Counter[str] = Counter()
+    usage = litellm.Usage(prompt_tokens=1000, completion_tokens=3, total_tokens=1003, **details)
+    response = litellm.ModelResponse(usage=usage)
+    event = {"stream": True, "litellm_params": {place: {"client_disconnected": True}}}
+    assert told_usage(event, response, counts) == told
+    assert counts["counted_by_litellm"] == (told is None)
+    assert told_usage({}, response, counts) is response

@@ -26,6 +26,8 @@ Json = dict[str, Any]
 
 START_SECONDS = 20
 COUNTER = HybridTokenEstimator()
+UNBILLED = "A server that streams no usage: "
+"""A question that begins so is streamed without usage, whatever is asked."""
 
 
 def hidden_tokens(body: Json) -> int:
@@ -121,7 +123,8 @@ def chat_events(body: Json) -> Iterator[bytes]:
     for change, reason in ((delta, None), ({}, choice["finish_reason"])):
         event = {**head, "choices": [{"index": 0, "delta": change, "finish_reason": reason}]}
         yield b"data: " + json.dumps(event).encode() + b"\n\n"
-    if (body.get("stream_options") or {}).get("include_usage"):
+    asks = (body.get("stream_options") or {}).get("include_usage")
+    if asks and UNBILLED not in first_text(body):
         event = {**head, "choices": [], "usage": answer["usage"]}
         yield b"data: " + json.dumps(event).encode() + b"\n\n"
     yield b"data: [DONE]\n\n"

@@ -31,11 +31,11 @@ async def reserve(budgets: Budgets | None, call: LitellmCall, metadata: Json) ->
         raise RateLimitError(refusal.message, llm_provider="", model=call.names["model"])
 
 
-async def settle(call: LitellmCall, response: object) -> None:
-    """Put the bill in the place of what was reserved."""
+async def settle(call: LitellmCall, told: object) -> None:
+    """Put the bill in the place of what was reserved, or book that where no provider sent one."""
     if call.reservation is None:
         return
-    usage = normalize_usage(response, call.dialect)
+    usage = normalize_usage(told, call.dialect)
     await (call.reservation.akeep() if usage is None else call.reservation.asettle(usage))
 
 

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx import normalize_usage
 from tokenctx._results.estimates import ModelLimits
 from tokenctx.gateway.refusals import Refusal, refusal_of
 
@@ -42,6 +43,13 @@ LEAF_HOOKS: Final = (
     "async_post_call_response_headers_hook",
 )
 """Hooks that litellm looks for in the class of a callback itself, and not in its bases."""
+METADATA: Final = ("litellm_metadata", "metadata")
+PROVIDER_DETAILS: Final = (
+    "prompt_tokens_details",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+"""Members of a usage that litellm has from a provider alone."""
 REDACTED: Final = "redacted-by-litellm"
 
 
@@ -135,6 +143,45 @@ def logged_call(details: Json, tenant: str | None) -> LitellmCall | None:
     return read_call(arguments, call_type, model, tenant)
 
 
+def told_usage(details: Json, response: object, counts: Counter[str]) -> Any:
+    """The usage that a provider sent, of an answer of litellm's; None, and counted, without any.
+
+    litellm counts for itself, without tools, when a client hangs up or a stream has no usage, and
+    says so nowhere. What only a provider knows, such as cached tokens, tells that it has sent the
+    input; a stream without that is believed unless its input is the number that litellm would
+    count. Of a client that hung up the input alone is known: where it came at the beginning.
+    """
+    usage = getattr(response, "usage", None)
+    if usage is None:
+        return response
+    has_details = any(getattr(usage, name, None) is not None for name in PROVIDER_DETAILS)
+    if _is_hung_up(details):
+        told = normalize_usage(usage) if has_details else None
+        counts["counted_by_litellm"] += told is None
+        return None if told is None else told.input_tokens
+    if details.get("stream") is True and not has_details and _is_own_count(details, usage):
+        counts["counted_by_litellm"] += 1
+        return None
+    return response
+
+
+def _is_hung_up(details: Json) -> bool:
+    places = (details, details.get("litellm_params") or {})
+    metadata = (where.get(name) or {} for where in places for name in METADATA)
+    return any(isinstance(it, dict) and it.get("client_disconnected") for it in metadata)
+
+
+def _is_own_count(details: Json, usage: Any) -> bool:
+    """True if litellm would count as many input tokens as it says were billed."""
+    import litellm
+
+    messages = details.get("messages")
+    if not isinstance(messages, list):
+        return False
+    counted = litellm.token_counter(model=str(details.get("model") or ""), messages=messages)
+    return bool(counted == getattr(usage, "prompt_tokens", None))
+
+
 def billed(
     details: Json, tenant_of: Callable[[Json], str | None], counts: Counter[str]
 ) -> LitellmCall | None:
@@ -167,7 +214,7 @@ def kept(arguments: Json) -> LitellmCall | None:
 def metadata_of(arguments: Json) -> Json:
     """The metadata that the proxy has of a call; its name depends on the endpoint."""
     for where in (arguments, arguments.get("litellm_params") or {}):
-        for name in ("litellm_metadata", "metadata"):
+        for name in METADATA:
             found = where.get(name)
             if isinstance(found, dict) and "user_api_key" in found:
                 return found

@@ -35,7 +35,8 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
 
     `counts` says how many calls were `refused`, `limited` by a budget, `clamped`, `routed` (a
     deployment was too small) and `recorded`; not recorded since they were `cached` by litellm,
-    `redacted`, or `not_recorded` by the estimator; and how often a hook of ours `failed`.
+    `redacted`, `counted_by_litellm` itself and not billed, or `not_recorded` by the estimator; and
+    how often a hook of ours `failed`.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -145,8 +146,11 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         """Record the bill, of a stream too."""
         try:
             if call := calls.billed(kwargs, self.tenant_of, self.counts):
-                is_new = await self.estimator.arecord(call.body, response_obj, **call.names)
-                await settle(call, response_obj)
+                told = calls.told_usage(kwargs, response_obj, self.counts)
+                await settle(call, told)
+                if told is None:
+                    return
+                is_new = await self.estimator.arecord(call.body, told, **call.names)
                 self.counts["recorded" if is_new else "not_recorded"] += 1
         except Exception as error:
             self._failed(error)
@@ -161,7 +165,10 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         """The same of a synchronous call of the SDK."""
         try:
             if call := calls.billed(kwargs, self.tenant_of, self.counts):
-                is_new = self.estimator.record(call.body, response_obj, **call.names)
+                told = calls.told_usage(kwargs, response_obj, self.counts)
+                if told is None:
+                    return
+                is_new = self.estimator.record(call.body, told, **call.names)
                 self.counts["recorded" if is_new else "not_recorded"] += 1
         except Exception as error:
             self._failed(error)
