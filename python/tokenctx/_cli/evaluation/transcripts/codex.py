@@ -88,6 +88,8 @@ class _Session:
         are_answers = [_is_answer(it) for it in self.items]
         if True not in are_answers:
             self.reading.skipped[NO_ANSWER] += 1
+            self.thread.add(*self.items)
+            self.items = []
             return
         first = are_answers.index(True)
         answer = [it for it, is_answer in zip(self.items, are_answers, strict=True) if is_answer]
