@@ -15,6 +15,10 @@ const MAX_WORD: usize = 64;
 /// Beginnings of the assumptions that make a count a guess.
 pub(super) const GUESS_PREFIXES: [&str; 4] = ["unknown_", "remote_", "unreadable_", "server_"];
 
+/// How far an answer that was counted may be off where the profile is not exact: 92.6 % of 853 recorded turns of
+/// Claude are within it, 85 % within one token.
+const ANSWER_SLACK_TOKENS: u64 = 4;
+
 /// Where an estimate comes from.
 ///
 /// ```
@@ -238,14 +242,19 @@ pub(super) fn estimate(
         quality = Quality::Exact;
         assumptions.clear();
     }
-    if quality == Quality::Exact && !known.is_billed() {
+    if quality == Quality::Exact && !known.is_billed() && !known.is_counted() {
         quality = Quality::Calibrated;
     }
     let tokens = known.tokens.saturating_add(estimated_tokens);
     let uncertain = uncertain(reading, source, count, estimated_tokens, &assumptions);
     let (low, high) = match source {
         Source::Exact => (tokens, tokens),
-        _ => bounds(reading, count, &uncertain, tokens),
+        _ => {
+            let (low, high) = bounds(reading, count, &uncertain, tokens);
+            let is_sure = quality == Quality::Exact || !known.is_counted();
+            let slack = if is_sure { 0 } else { ANSWER_SLACK_TOKENS };
+            (low.saturating_sub(slack), high.saturating_add(slack))
+        }
     };
     Estimate {
         tokens,
@@ -280,7 +289,8 @@ fn uncertain(
             let tokens = estimated_tokens.saturating_add(derived_tokens);
             return Uncertain::lump(edit.scope(), edit.stratum, tokens);
         }
-        _ if known.is_billed() || count.has_other_options => {
+        // An answer that was counted is as sure as what is new.
+        _ if known.is_billed() || known.is_counted() || count.has_other_options => {
             Scope::after(known.tokens, &request.messages[start..])
         }
         _ => Scope::Reply,

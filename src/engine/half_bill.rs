@@ -17,12 +17,25 @@ pub(super) fn unbilled_tokens(reading: &Reading<'_>, prefix: KnownPrefix) -> u64
     let (request, total) = (&reading.request, prefix.total);
     let has_layout = matches!(reading.profile.layout, Layout::OpenAi(..));
     let is_responses = has_layout && request.dialect == Dialect::OpenAiResponses;
-    let billed = total.tokens.saturating_sub(total.derived_tokens);
-    if !is_responses || billed > MAX_HALF_TOKENS {
+    if !is_responses || total.tokens.saturating_sub(total.derived_tokens) > 2 * MAX_HALF_TOKENS {
         return 0;
     }
     let plain = request.context_without_options();
-    let messages = sent(&request.messages[..prefix.message_count], total.is_billed());
+    let known = &request.messages[..prefix.message_count];
+    let messages = sent(known, total.is_billed());
+    let answer = known.len() - messages.len();
+    let derived = match total.is_counted() {
+        true => {
+            reading
+                .counted(|it| it.messages(known, known.len() - answer).sum::<u64>())
+                .0
+        }
+        false => total.derived_tokens,
+    };
+    let billed = total.tokens.saturating_sub(derived);
+    if billed > MAX_HALF_TOKENS {
+        return 0;
+    }
     let (counted, counter) = reading.counted(|counter| {
         let messages = counter.messages(messages, 0).sum::<u64>();
         counter.context(&plain).saturating_add(messages)

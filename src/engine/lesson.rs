@@ -11,7 +11,7 @@ use crate::engine::reading::{FAILED_VOCABULARY, Reading, signed};
 use crate::engine::shape::{Seen, Shape};
 use crate::engine::shared::{SharedEntry, Sharing};
 use crate::known::digest::{Digest, Digester};
-use crate::known::{Boundary, KnownOptions, KnownPrefix, KnownTotal};
+use crate::known::{Boundary, COUNTED, KnownOptions, KnownPrefix, KnownTotal};
 use crate::profile::{Profile, Quality};
 use crate::request::{Assumptions, Message, Part, Signature};
 
@@ -43,9 +43,19 @@ const MOST_TOKEN_BYTES: u64 = 16;
 /// A few tokens may be longer.
 const SLACK_BYTES: u64 = 128;
 
+/// An answer and its calls are framed otherwise as input than as output: by this number of tokens at most, and
+/// this share of the count.
+const REPLY_SLACK_TOKENS: u64 = 8;
+const CALL_SLACK_TOKENS: u64 = 12;
+const REPLY_SHARE: u64 = 50;
+
+/// Output beyond twice the count of an answer and this is reasoning.
+const HIDDEN_TOKENS: u64 = 64;
+
 /// The identity of an answer as it comes back in the next request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reply {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reply<'m, 'd> {
+    messages: &'m [Message<'d>],
     digests: Vec<Digest>,
     strata: Vec<Stratum>,
     has_reasoning: bool,
@@ -56,9 +66,9 @@ pub(super) struct Reply {
     pub is_understood: bool,
 }
 
-impl Reply {
+impl<'m, 'd> Reply<'m, 'd> {
     /// The answer that consists of `messages`. Linear in its size.
-    pub(super) fn new(digester: &Digester, messages: &[Message<'_>]) -> Reply {
+    pub(super) fn new(digester: &Digester, messages: &'m [Message<'d>]) -> Reply<'m, 'd> {
         let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
         let said_bytes = |part: &Part<'_>| match part {
             Part::Text(text) => text.len(),
@@ -70,6 +80,7 @@ impl Reply {
             .iter()
             .for_each(|message| signature.join(message.signature));
         Reply {
+            messages,
             said_bytes: messages
                 .iter()
                 .flat_map(|message| &message.parts)
@@ -119,7 +130,7 @@ pub(super) fn lesson_of(
     prefix: Option<KnownPrefix>,
     before: Option<&Shape>,
     billed: Billed,
-    reply: &Reply,
+    reply: &Reply<'_, '_>,
 ) -> CallLesson {
     let boundaries = boundaries(reading, prefix, billed, reply);
     let is_shaped = !boundaries.is_empty() && (prefix.is_none() || before.is_some());
@@ -141,7 +152,7 @@ pub(super) fn lesson_of(
     let assumptions = estimate::assumptions(reading, &counter);
     let has_guess = Stratum::is_guessed(&assumptions);
     let total = boundaries.last().filter(|_| is_shaped).map(|it| it.total);
-    let shape = total.and_then(|it| shape(reading, before, &count, has_guess, it, reply));
+    let shape = total.and_then(|it| shape(reading, before, &count, has_guess, (it, billed), reply));
     let is_whole = prefix.is_none() && !has_guess && !boundaries.is_empty();
     let is_plain = is_whole && Stratum::of(&reading.request, 0, &assumptions) <= Stratum::Schema;
     let lesson = model.and_then(|it| model_lesson(it, reading, &count, &assumptions, billed));
@@ -197,7 +208,7 @@ fn boundaries(
     reading: &Reading<'_>,
     known: Option<KnownPrefix>,
     billed: Billed,
-    reply: &Reply,
+    reply: &Reply<'_, '_>,
 ) -> Vec<Boundary> {
     let Some(&last) = reading.prefixes.get(1..).and_then(<[Digest]>::last) else {
         return Vec::new();
@@ -223,12 +234,17 @@ fn boundaries(
         return vec![request];
     }
     let link = |prefix, &digest| reading.tenant.digester.link(prefix, digest);
-    let derived_tokens = reply_tokens(&reading.profile, billed, reply);
+    let output_tokens = reply_tokens(&reading.profile, billed, reply);
+    let (reply_tokens, derived_tokens) = match counted_reply(reading, reply) {
+        Some(it) if it.is_confirmed_by(output_tokens) => (it.tokens, COUNTED),
+        Some(it) if it.is_less_than(output_tokens) => (it.tokens, it.tokens.max(COUNTED + 1)),
+        _ => (output_tokens, output_tokens),
+    };
     let with_reply = Boundary {
         message_count: request.message_count + reply.digests.len(),
         digest: reply.digests.iter().fold(last, link),
         total: KnownTotal {
-            tokens: billed.input_tokens.saturating_add(derived_tokens),
+            tokens: billed.input_tokens.saturating_add(reply_tokens),
             derived_tokens,
             reasoning_tokens: reply_reasoning(&reading.profile, billed, reply)
                 .map_or(0, |own| own.saturating_add(request.total.reasoning_tokens)),
@@ -267,8 +283,8 @@ fn shape(
     base: Option<&Shape>,
     count: &Count,
     has_guess: bool,
-    total: KnownTotal,
-    reply: &Reply,
+    (total, billed): (KnownTotal, Billed),
+    reply: &Reply<'_, '_>,
 ) -> Option<Shape> {
     let messages = &reading.request.messages;
     let start = messages.len() - count.new_message_count;
@@ -293,11 +309,12 @@ fn shape(
             *tokens,
         )?);
     }
-    let mut rest = total.derived_tokens;
+    let of_reply = total.tokens.saturating_sub(billed.input_tokens);
+    let mut rest = of_reply;
     for (nth, (digest, stratum)) in reply.digests.iter().zip(&reply.strata).enumerate() {
         let tokens = rest / (reply.digests.len() - nth) as u64;
         rest -= tokens;
-        if total.derived_tokens > 0 {
+        if of_reply > 0 {
             seen.push(Seen::new(*digest, *stratum, tokens)?);
         }
     }
@@ -399,17 +416,63 @@ fn observation(reading: &Reading<'_>, counted: u64, billed: Billed) -> Observati
 }
 
 /// Tokens that an answer costs as input: the output, less the reasoning that does not come back.
-fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply) -> u64 {
+fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply<'_, '_>) -> u64 {
     let hidden = match reply.returns_reasoning(profile) {
         true => 0,
         false => billed.reasoning_tokens,
     };
     let output_tokens = billed.output_tokens.saturating_sub(hidden);
-    output_tokens.saturating_add(profile.reply_tokens).max(1)
+    output_tokens
+        .saturating_add(profile.reply_tokens)
+        .max(COUNTED + 1)
+}
+
+/// The count of an answer of texts and calls; `None` for others, and where something is assumed.
+fn counted_reply(reading: &Reading<'_>, reply: &Reply<'_, '_>) -> Option<CountedReply> {
+    let parts = || reply.messages.iter().flat_map(|message| &message.parts);
+    let is_call = |part: &&Part<'_>| matches!(part, Part::ToolCall(_));
+    let is_plain = |part: &Part<'_>| matches!(part, Part::Text(_) | Part::ToolCall(_));
+    if reply.signature != Signature::default() || !parts().all(is_plain) {
+        return None;
+    }
+    // A turn of the user follows, as it will: the first and last message of a request have other frames.
+    let before = reading.request.messages.last().cloned();
+    let range = 1..1 + reply.messages.len();
+    let answer = reply.messages.iter().cloned();
+    let messages = before.into_iter().chain(answer).chain([Message::of_user()]);
+    let messages: Vec<_> = messages.collect();
+    let count = |counter: &mut Counter<'_>| {
+        let counted = counter.messages_where(&messages, |index| range.contains(&index));
+        counted.sum::<u64>()
+    };
+    let (tokens, counter) = reading.counted(count);
+    counter.assumptions().is_empty().then(|| CountedReply {
+        tokens,
+        call_count: parts().filter(is_call).count() as u64,
+    })
+}
+
+/// An answer as it was counted.
+struct CountedReply {
+    tokens: u64,
+    call_count: u64,
+}
+
+impl CountedReply {
+    /// True if it is all of the output: it is what the next request sends, and nothing was hidden behind it.
+    fn is_confirmed_by(&self, output_tokens: u64) -> bool {
+        let slack = REPLY_SLACK_TOKENS + CALL_SLACK_TOKENS * self.call_count;
+        self.tokens.abs_diff(output_tokens) <= slack + self.tokens / REPLY_SHARE
+    }
+
+    /// True if most of the output is not in it: reasoning that nobody told of, and that does not come back.
+    fn is_less_than(&self, output_tokens: u64) -> bool {
+        output_tokens >= self.tokens.saturating_mul(2) + HIDDEN_TOKENS
+    }
 }
 
 /// Reasoning that comes back with an answer; none if the bill does not say how much.
-fn reply_reasoning(profile: &Profile, billed: Billed, reply: &Reply) -> Option<u64> {
+fn reply_reasoning(profile: &Profile, billed: Billed, reply: &Reply<'_, '_>) -> Option<u64> {
     match reply.returns_reasoning(profile) {
         true => Some(billed.reasoning_tokens).filter(|tokens| *tokens > 0),
         false => Some(0),

@@ -56,6 +56,7 @@ use crate::json::Limits;
 use crate::known::PrefixStore;
 use crate::known::digest::Digest;
 use crate::known::export::{self, ExportError};
+use crate::known::tenant::Tenant;
 use crate::request::read_reply;
 use answer::{count_whole, estimate_and_count, estimate_with_cache_points};
 use cache_points::reply_point;
@@ -172,12 +173,10 @@ impl ReplyFault {
         }
     }
 
-    fn of(reply: Option<&Result<Reply, Error>>, billed: Billed) -> Option<ReplyFault> {
-        match reply? {
-            Err(_) => Some(ReplyFault::Unreadable),
-            Ok(reply) if !reply.is_understood => Some(ReplyFault::NotUnderstood),
-            Ok(_) if billed.output_tokens == 0 => Some(ReplyFault::WithoutOutput),
-            Ok(_) => None,
+    fn of(reply: &Reply<'_, '_>, billed: Billed) -> Option<ReplyFault> {
+        match reply.is_understood {
+            false => Some(ReplyFault::NotUnderstood),
+            true => (billed.output_tokens == 0).then_some(ReplyFault::WithoutOutput),
         }
     }
 }
@@ -277,60 +276,26 @@ impl Engine {
         host: &H,
     ) -> Result<Option<Record>, Error> {
         let tenant = self.reader.tenant(call.tenant);
-        let (digester, now) = (&tenant.digester, call.now_seconds);
-        // 1. The answer as it will come back in the next request.
-        let read = |reply: &Body<'_>| reply.read(|it| Ok(Reply::new(digester, &read_reply(it)?)));
-        let reply = reply.map(|reply| host.detached(reply.byte_count(), || read(reply)));
-        let reply_fault = ReplyFault::of(reply.as_ref(), billed);
-        let reply: Reply = reply.and_then(Result::ok).unwrap_or_default();
-        let outcome = host.detached(body.byte_count(), || {
-            // 2. The request. Of a body that begins as a recorded one, or that has recorded messages, only the
-            // rest is read.
-            let layout = body.bytes().map(|bytes| {
-                let matched = self.bodies.match_prefix::<H>(digester, bytes);
-                BodyLayout::new(digester, bytes, matched)
+        let digester = &tenant.digester;
+        let reply_bytes = reply.map_or(0, Body::byte_count);
+        let (reply_fault, outcome) = host.detached(body.byte_count() + reply_bytes, || {
+            let outcome = |reply: &Reply<'_, '_>| {
+                self.record_outcome::<H>((body, &tenant), (billed, reply), call)
+            };
+            // 1. The answer as it will come back in the next request.
+            let Some(reply) = reply else {
+                return (None, outcome(&Reply::default()));
+            };
+            let read = reply.read(|document| {
+                let messages = read_reply(document)?;
+                let reply = Reply::new(digester, &messages);
+                Ok((ReplyFault::of(&reply, billed), outcome(&reply)))
             });
-            let layout = layout.as_ref();
-            let part = layout.filter(|_| !call.wants_cache_points);
-            let part = part.and_then(|it| KnownBody::without_messages(digester, it));
-            // 3. What was known of it before.
-            let look = |reading: &Reading<'_>| {
-                H::locked(|| {
-                    let known = self.memory.find(reading, now);
-                    let before = self.memory.shape_before(reading, known.prefix);
-                    (known, before)
-                })
-            };
-            // 4. Whether it can be a bill of this prompt, and its lesson. From here on its total is known.
-            let outcome = |reading: &Reading<'_>, known, part: Option<&KnownBody>| {
-                let mut outcome = self.outcome(reading, known, (billed, &reply), call);
-                if is_doubtful(&outcome.expected, billed.input_tokens) {
-                    if part.is_some() {
-                        return None; // it has to be read in whole
-                    }
-                    outcome.doubt = doubt(&count_whole(reading), billed.input_tokens);
-                }
-                if outcome.doubt.is_none() {
-                    outcome.prefix = layout.and_then(|it| body_prefix(it, part, reading));
-                    let boundaries = &outcome.lesson.boundaries;
-                    H::locked(|| self.memory.keep(reading, boundaries, now));
-                }
-                Some(outcome)
-            };
-            let partly = |part: &KnownBody, reading: &Reading<'_>| {
-                let known = look(reading);
-                let is_enough = part.is_enough(reading, &known.0);
-                let found = is_enough.then(|| outcome(reading, known, Some(part)));
-                found.flatten().map(Some)
-            };
-            let whole = |reading: &Reading<'_>| outcome(reading, look(reading), None);
-            let source = (body, call, &tenant);
-            let digests = layout.map(BodyLayout::digests).unwrap_or_default();
-            let parts = part.into_iter();
-            known_body::read(&self.reader, source, parts, &digests, partly, whole)
-        })?;
+            let unreadable = |_| (Some(ReplyFault::Unreadable), outcome(&Reply::default()));
+            read.unwrap_or_else(unreadable)
+        });
         // Of a body that was read in whole there always is one.
-        let Some(outcome) = outcome else {
+        let Some(outcome) = outcome? else {
             return Ok(None);
         };
         let RecordOutcome {
@@ -596,12 +561,67 @@ impl Engine {
         estimate_with_cache_points(reading, known, call)
     }
 
+    /// The outcome of a call with its answer; `None` where nothing can be remembered. From here on its total is
+    /// known.
+    fn record_outcome<H: Host>(
+        &self,
+        (body, tenant): (&Body<'_>, &Tenant),
+        (billed, reply): (Billed, &Reply<'_, '_>),
+        call: &Call<'_>,
+    ) -> Result<Option<RecordOutcome>, Error> {
+        let (digester, now) = (&tenant.digester, call.now_seconds);
+        // 2. The request. Of a body that begins as a recorded one, or that has recorded messages, only the
+        // rest is read.
+        let layout = body.bytes().map(|bytes| {
+            let matched = self.bodies.match_prefix::<H>(digester, bytes);
+            BodyLayout::new(digester, bytes, matched)
+        });
+        let layout = layout.as_ref();
+        let part = layout.filter(|_| !call.wants_cache_points);
+        let part = part.and_then(|it| KnownBody::without_messages(digester, it));
+        // 3. What was known of it before.
+        let look = |reading: &Reading<'_>| {
+            H::locked(|| {
+                let known = self.memory.find(reading, now);
+                let before = self.memory.shape_before(reading, known.prefix);
+                (known, before)
+            })
+        };
+        // 4. Whether it can be a bill of this prompt, and its lesson. From here on its total is known.
+        let outcome = |reading: &Reading<'_>, known, part: Option<&KnownBody>| {
+            let mut outcome = self.outcome(reading, known, (billed, reply), call);
+            if is_doubtful(&outcome.expected, billed.input_tokens) {
+                if part.is_some() {
+                    return None; // it has to be read in whole
+                }
+                outcome.doubt = doubt(&count_whole(reading), billed.input_tokens);
+            }
+            if outcome.doubt.is_none() {
+                outcome.prefix = layout.and_then(|it| body_prefix(it, part, reading));
+                let boundaries = &outcome.lesson.boundaries;
+                H::locked(|| self.memory.keep(reading, boundaries, now));
+            }
+            Some(outcome)
+        };
+        let partly = |part: &KnownBody, reading: &Reading<'_>| {
+            let known = look(reading);
+            let is_enough = part.is_enough(reading, &known.0);
+            let found = is_enough.then(|| outcome(reading, known, Some(part)));
+            found.flatten().map(Some)
+        };
+        let whole = |reading: &Reading<'_>| outcome(reading, look(reading), None);
+        let source = (body, call, tenant);
+        let digests = layout.map(BodyLayout::digests).unwrap_or_default();
+        let parts = part.into_iter();
+        known_body::read(&self.reader, source, parts, &digests, partly, whole)
+    }
+
     /// The estimate before a bill, and the lesson of the bill.
     fn outcome(
         &self,
         reading: &Reading<'_>,
         (known, before): (Known, Option<Arc<Shape>>),
-        (billed, reply): (Billed, &Reply),
+        (billed, reply): (Billed, &Reply<'_, '_>),
         call: &Call<'_>,
     ) -> RecordOutcome {
         let mut expected = self.estimate_from(reading, &known, call);

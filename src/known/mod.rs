@@ -17,4 +17,5 @@ mod total;
 pub mod tracker;
 
 pub use store::{Boundary, ENTRY_BYTES, KnownPrefix, MAX_CAPACITY_BYTES, PrefixStore, StoreStats};
+pub(crate) use total::COUNTED;
 pub use total::{KnownOptions, KnownTotal};

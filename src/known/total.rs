@@ -14,13 +14,16 @@ const _: () = assert!(TOKEN_BITS + REASONING_BITS + DERIVED_BITS + OPTION_BITS =
 /// Reasoning is packed in steps of this number of tokens; some reasoning never becomes 0.
 const REASONING_STEP: u64 = 8;
 
+/// The derived tokens of a prefix whose end was counted here and confirmed by the bill of the output.
+pub(crate) const COUNTED: u64 = 1;
+
 /// Input tokens of a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownTotal {
     /// How many.
     pub tokens: u64,
     /// How many of them are the output of the call before, not yet billed as input; 0 if the
-    /// provider has billed them all.
+    /// provider has billed them all, [`COUNTED`] if that output was counted and its bill confirms the count.
     pub derived_tokens: u64,
     /// How many of them are reasoning that the next turn of the user drops; 0 if there is none,
     /// or if it is not known how much.
@@ -43,6 +46,11 @@ impl KnownTotal {
     /// True if the provider has billed all of it as input.
     pub fn is_billed(self) -> bool {
         self.derived_tokens == 0
+    }
+
+    /// True if its end is an answer that was counted, and billed as output with that count.
+    pub(crate) fn is_counted(self) -> bool {
+        self.derived_tokens == COUNTED
     }
 
     /// The numbers, then the identity of the options, low bytes first.

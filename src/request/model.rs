@@ -151,6 +151,19 @@ pub struct Message<'d> {
     pub signature: Signature,
 }
 
+impl Message<'_> {
+    /// A turn of the user that says nothing.
+    pub(crate) fn of_user() -> Message<'static> {
+        Message {
+            role: "user".into(),
+            name: Cow::default(),
+            parts: Vec::new(),
+            has_role: true,
+            signature: Signature::default(),
+        }
+    }
+}
+
 /// The first `count` of the `all` pieces in `parts`: blocks of text, and other parts. `None` if they have not as
 /// many, or nothing is before the end.
 pub(crate) fn first_pieces<'d>(

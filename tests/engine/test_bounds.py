@@ -333,8 +333,53 @@ def test_an_output_count_from_the_middle_of_an_answer_is_not_believed() -> None:
         estimator.record(first, usage, reply=answer)
         estimates.append(estimator.estimate(longer))
     partial, final = estimates
-    assert (partial.known_tokens, final.known_tokens) == (9000, 9700)
+    assert (partial.known_tokens, final.known_tokens) == (9000, 9704)
     assert partial.estimated_tokens > 600
+
+
+@pytest.mark.parametrize("reasoning_tokens", [None, 0, 640])
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-5", "claude-sonnet-4-5", "claude-opus-4-8"])
+def test_what_is_known_of_a_reply_never_widens_the_bounds(
+    model: str, reasoning_tokens: int | None
+) -> None:
+    words = "The Loire, the Seine, the Rhone, and the Garonne. " * 20
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    answers: list[dict[str, Any]] = [
+        {"role": "assistant", "content": words},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+    ]
+    first = {"model": model, "messages": [{"role": "user", "content": "Which rivers are there?"}]}
+    tool = {"role": "tool", "tool_call_id": "c", "content": "Rain."}
+    more = {"role": "user", "content": "And in Italy?"}
+    for answer, behind in zip(answers, ([more], [tool]), strict=True):
+        longer = {**first, "messages": [*first["messages"], answer, *behind]}
+        estimator = tokenctx.HybridTokenEstimator()
+        before = estimator.estimate(first).tokens
+        whole = estimator.estimate(longer)
+        with_answer = {**first, "messages": [*first["messages"], answer]}
+        said = estimator.estimate(with_answer).tokens - before
+        usage: dict[str, Any] = {"prompt_tokens": before, "completion_tokens": said}
+        if reasoning_tokens is not None:
+            usage["completion_tokens"] += reasoning_tokens
+            usage["completion_tokens_details"] = {"reasoning_tokens": reasoning_tokens}
+        assert estimator.record(first, usage, reply=answer)
+        delta = estimator.estimate(longer)
+        assert (delta.source, delta.tokens) == ("delta", whole.tokens)
+        assert delta.high - delta.low <= whole.high - whole.low + 8
+        assert delta.quality == whole.quality or delta.low < delta.high
+        assert delta.low <= whole.tokens <= delta.high
+
+
+def test_output_that_the_reply_does_not_show_is_no_input() -> None:
+    first = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Which rivers?"}]}
+    answer = {"role": "assistant", "content": "The Loire."}
+    estimator = tokenctx.HybridTokenEstimator()
+    assert estimator.record(first, {"prompt_tokens": 11, "completion_tokens": 400}, reply=answer)
+    more = [*first["messages"], answer, {"role": "user", "content": "And?"}]
+    delta = estimator.estimate({**first, "messages": more})
+    whole = tokenctx.HybridTokenEstimator().estimate({**first, "messages": more})
+    assert delta.low <= whole.tokens <= delta.high < 400
+    assert delta.quality == "calibrated"
 
 
 def test_the_table_is_written_line_by_line_and_read_back() -> None:
