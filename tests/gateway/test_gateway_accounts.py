@@ -274,3 +274,42 @@ def test_budgets_by_other_keys_get_them_from_the_middleware() -> None:
         ask(app, body(1))
         ask(app, body(1))
     assert provider.calls == 2
+
+
+def test_the_bill_of_a_fallback_is_that_of_the_model_that_answered() -> None:
+    store = MemoryBudgetStore()
+    budgets = Budgets([Budget("b", money=10)], store=store)
+    front = Gateway(HybridTokenEstimator(), budgets=budgets)
+    content = body(200, model="gpt-4.1")
+    before = front.call(content, path=CHAT)
+    before.end()
+    call = front.call(content, path=CHAT)
+    usage = {"prompt_tokens": 1_000_000, "completion_tokens": 0}
+    answer: dict[str, Any] = {"model": "claude-sonnet-4-5", "usage": usage}
+    answer["choices"] = [{"message": {"role": "assistant", "content": "a"}}]
+    call.response(json.dumps(answer).encode())
+    again = front.call(content, path=CHAT)
+    assert again.estimate is not None
+    assert before.estimate is not None
+    assert (again.estimate.source, again.estimate.tokens) == ("estimated", before.estimate.tokens)
+    again.end()
+    [ledger] = store._ledgers.values()
+    assert ledger.used >= 3 * 10**9, "dollars of Sonnet, in billionths"
+    named = front.call(body(200, model="fast"), path=CHAT)
+    named.answered_by("gpt-4o-mini")
+    small = {**answer, "model": "fast", "usage": {"prompt_tokens": 1000, "completion_tokens": 0}}
+    named.response(json.dumps(small).encode())
+    assert ledger.used - 3 * 10**9 > 10**5
+
+
+@pytest.mark.parametrize("told", ["gpt-4o-2024-08-06", "gpt-4o", "openai/gpt-4o", "mine", ""])
+def test_another_spelling_is_no_fallback(told: str) -> None:
+    front, _ = gateway()
+    call = front.call(body(), path=CHAT)
+    usage = {"prompt_tokens": 1_100, "completion_tokens": 1}
+    answer: dict[str, Any] = {"model": told, "usage": usage}
+    answer["choices"] = [{"message": {"role": "assistant", "content": "a"}}]
+    call.response(json.dumps(answer).encode())
+    again = front.call(body(), path=CHAT).estimate
+    assert again is not None
+    assert (again.source, again.tokens) == ("exact", 1_100)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx._results.errors import RequestError
+from tokenctx.gateway.answerer import is_another
 from tokenctx.gateway.booking import Bill, Booking, may_be_served
 from tokenctx.gateway.bounds import relayed_tokens, uncounted
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
@@ -63,6 +64,7 @@ class Call:
         self._relay: Relay | None = None
         self._is_settled = False
         self._upstream_body = body if isinstance(body, bytes) else None
+        self._answering: tuple[str, str | None] | None = None
         self.is_counted = is_counted
         self.input_bytes = 0
         self.is_changed = False
@@ -144,6 +146,13 @@ class Call:
         """As `reserve`, without holding the loop."""
         if self.refusal is None and self._settings.budgets is not None:
             self.refusal = await self._booking.areserve(self._taken(length), self._names.provider)
+
+    def answered_by(self, model: str, provider: str | None = None) -> None:
+        """Say who answers, where that is another model than was asked for: a fallback.
+
+        What is billed is recorded and booked for that model. Without it the answer tells its model.
+        """
+        self._answering = model, provider
 
     def not_counted(self, why: str) -> None:
         """Say why this call has no estimate, and count it."""
@@ -269,7 +278,7 @@ class Call:
         if (relay := self._due()) is not None:
             try:
                 record = self._settings.estimator.record_event
-                self._recorded(record(self._body, relay.reader, **self._names.as_arguments()))
+                self._recorded(record(self._body, relay.reader, **self._answered(relay)))
             except Exception as error:
                 self.reason = self._settings.journal.failed("record", error)
         self._booking.close(self._bill())
@@ -282,7 +291,7 @@ class Call:
             try:
                 record: Callable[..., Awaitable[AccuracyEvent | NotRecorded]]
                 record = self._settings.estimator.arecord_event
-                self._recorded(await record(self._body, relay.reader, **self._names.as_arguments()))
+                self._recorded(await record(self._body, relay.reader, **self._answered(relay)))
             except Exception as error:
                 self.reason = self._settings.journal.failed("record", error)
         await self._booking.aclose(self._bill())
@@ -324,17 +333,29 @@ class Call:
             return replace(estimate, high=max(estimate.high, len(self._body)))
         return estimate
 
+    def _answered(self, relay: Relay) -> dict[str, Any]:
+        """The arguments to record by: those of the estimate, or of the model that answered."""
+        arguments, estimate = self._names.as_arguments(), self.estimate
+        if self._answering is not None:
+            model, provider = self._answering
+            return {**arguments, "model": model, "provider": provider or arguments["provider"]}
+        told = relay.reader.model
+        if not told or estimate is None or not is_another(estimate, told):
+            return arguments
+        return {**arguments, "model": told, "provider": None}
+
     def _bill(self) -> Bill:
         """What is known of the use of the answer that has ended now."""
         relay, event, estimate = self._relay, self.event, self.estimate
         if relay is None or not self._booking.is_open:
             return Bill()
+        model = self._answered(relay)["model"] or ""
         if event is not None:
-            return Bill(event.usage)
+            return Bill(event.usage, model=model)
         told = relay.reader.usage
         is_free = not 200 <= relay.status < 300 and not told.total_tokens
         if estimate is None and relay.reader.is_complete and told.total_tokens:
-            return Bill(told)
+            return Bill(told, model=model)
         if is_free:
             return Bill(is_free=True)
         try:
