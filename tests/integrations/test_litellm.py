@@ -313,7 +313,8 @@ TOOLS = [
 def test_what_litellm_counts_for_itself_is_no_bill(provider: Upstream, logger: Any) -> None:
     """A server streams no usage: litellm counts, without the tools, and says so nowhere."""
     messages = [{"role": "user", "content": f"{upstream.UNBILLED}why?"}]
-    options = {"stream": True, "stream_options": {"include_usage": True}, "tools": TOOLS}
+    options: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    options["tools"] = TOOLS
     counted = logger.estimator.estimate({"messages": messages, "tools": TOOLS}, model="gpt-4o")
     asyncio.run(called(provider, times=4, messages=messages, **options))
     assert (logger.counts["recorded"], logger.counts["counted_by_litellm"]) == (0, 4)

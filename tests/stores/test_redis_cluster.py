@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,6 +87,9 @@ def test_budgets_of_a_cluster_are_one_script_on_one_node(
 
     async def book(client: Any) -> dict[str, int]:
         kept = Budgets(budgets, store=RedisBudgetStore(client, prefix=f"cluster {name}"))
+        found = client.ping()  # to connect takes longer than a step is waited for
+        if inspect.isawaitable(found):
+            await found
         for nth in range(LOOKUPS):
             reservation = await kept.areserve(estimate, {"tenant": f"tenant {nth}"})
             await reservation.asettle(Usage(uncached_input_tokens=9))

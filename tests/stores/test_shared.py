@@ -416,7 +416,7 @@ def test_without_the_loop_an_asynchronous_store_waits() -> None:
 
 
 def test_the_outbox_keeps_the_newest() -> None:
-    outbox = Outbox()
+    outbox: Outbox[str] = Outbox()
     outbox.put((str(index), "old") for index in range(MAX_ENTRIES + 5))
     outbox.put([("7", "new")])
     assert outbox.dropped == 5

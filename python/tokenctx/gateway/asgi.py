@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.gateway.paths import endpoint_of
+from tokenctx.gateway.paths import endpoint_of, looks_like_chat, may_be_chat
 
 if TYPE_CHECKING:
     from tokenctx.gateway.call import Call
@@ -19,10 +19,15 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Tenant = Callable[[Scope], str | bytes | None]
+Keys = Callable[[Scope], Mapping[str, str | None]]
 Pairs = list[tuple[bytes, bytes]]
 
 MAX_BODY_BYTES: Final = 32 << 20
 """Anthropic refuses longer bodies; no vendor takes much longer ones."""
+MAX_LENGTH: Final = 1 << 50
+"""A length that is said to be more is taken for this."""
+_READ_ENCODINGS: Final = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
+"""Encodings of a request whose length can be told; all other bodies have no bound."""
 
 
 class TokenctxMiddleware:
@@ -32,8 +37,11 @@ class TokenctxMiddleware:
     or with what the gateway changes. The application finds the `Call` in `scope["state"]`, which
     is `request.state.tokenctx`; what it answers goes out part by part as it comes, with the
     headers of the estimate, and is recorded at the end. With `refuse`, what does not fit is
-    answered in its place. `tenant` gives whose request it is, of the scope; if it raises, nothing
-    is counted, so that no tenant is taken for another. All else passes untouched.
+    answered in its place. `tenant` gives whose request it is, of the scope, and `keys` what budgets
+    are kept by beside it; if one raises, nothing
+    is counted, so that no tenant is taken for another, and budgets take it for a call of nobody.
+    A POST to a path that nobody knows is read too, unless it is an upload: if it looks like a chat
+    request, it is one. All else passes untouched.
     """
 
     def __init__(
@@ -42,12 +50,14 @@ class TokenctxMiddleware:
         gateway: Gateway,
         *,
         tenant: Tenant | None = None,
+        keys: Keys | None = None,
         refuse: bool = True,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         self._app = app
         self._gateway = gateway
         self._tenant = tenant
+        self._keys = keys
         self._refuses = refuse
         self._max_body_bytes = max_body_bytes
 
@@ -55,51 +65,94 @@ class TokenctxMiddleware:
         """Serve one connection, as ASGI 3 has it."""
         if scope["type"] != "http" or scope["method"] != "POST":
             return await self._app(scope, receive, send)
-        path = (scope.get("raw_path") or b"").decode("latin-1") or scope["path"]
-        if endpoint_of(path) is None:
+        path = _path(scope)
+        content_type = _header(scope, b"content-type")
+        if endpoint_of(path) is None and not may_be_chat(path, content_type):
             return await self._app(scope, receive, send)
         messages, call = await self._received(scope, path, receive)
+        rest = _Rest(messages, receive, call)
+        if call is None or not call.is_counted:
+            return await self._app(scope, rest.next, send)
         scope = {**scope, "state": {**(scope.get("state") or {}), "tokenctx": call}}
         answer = _Answer(call, send)
         if self._refuses and call.refusal is not None:
             return await answer.refuse()
         if call.is_changed:
             body = call.upstream_body
-            messages = deque([{"type": "http.request", "body": body, "more_body": False}])
+            rest.messages = deque([{"type": "http.request", "body": body, "more_body": False}])
             scope["headers"] = _with_length(scope["headers"], len(body))
-
-        async def replayed() -> Message:
-            return messages.popleft() if messages else await receive()
-
+        error: BaseException | None = None
         try:
-            await self._app(scope, replayed, answer.send)
+            await self._app(scope, rest.next, answer.send)
+        except BaseException as raised:
+            error = raised
+            raise
         finally:
-            answer.end()
+            answer.end(error)
         return None
 
     async def _received(
         self, scope: Scope, path: str, receive: Receive
-    ) -> tuple[deque[Message], Call]:
-        """The messages of the request so far, to be handed on, and its call."""
+    ) -> tuple[deque[Message], Call | None]:
+        """The messages of the request so far, to be handed on, and its call if it has one."""
         messages: deque[Message] = deque()
         received, said = 0, _length(scope["headers"])
+        is_known = endpoint_of(path) is not None
         while max(received, said) <= self._max_body_bytes:
             message = await receive()
             messages.append(message)
             if message["type"] != "http.request":
-                return messages, self._gateway.uncounted("disconnected")
-            if not message.get("more_body"):
-                body = b"".join(it.get("body", b"") for it in messages)
-                return messages, await self._call(scope, path, body)
+                if not is_known:
+                    return messages, None
+                return messages, await self._uncounted(scope, path, "disconnected", received)
             received += len(message.get("body", b""))
-        return messages, self._gateway.uncounted("too_large")
+            if not message.get("more_body") and received <= self._max_body_bytes:
+                body = b"".join(it.get("body", b"") for it in messages)
+                if not (is_known or looks_like_chat(body)):
+                    return messages, None
+                return messages, await self._call(scope, path, body)
+        if not is_known and "json" not in _header(scope, b"content-type"):
+            return messages, None
+        return messages, await self._uncounted(scope, path, "too_large", max(received, said))
 
     async def _call(self, scope: Scope, path: str, body: bytes) -> Call:
+        if _header(scope, b"content-encoding") not in _READ_ENCODINGS:
+            return await self._uncounted(scope, path, "compressed", None)
         try:
-            tenant = self._tenant(scope) if self._tenant is not None else None
-            return await self._gateway.acall(body, path=path, tenant=tenant)
+            tenant, keys = self._named(scope)
+            return await self._gateway.acall(body, path=path, tenant=tenant, keys=keys)
         except Exception as error:  # a caller's function may raise anything
-            return self._gateway.failed("tenant", error)
+            return await self._gateway.afailed("tenant", error, body, path)
+
+    async def _uncounted(self, scope: Scope, path: str, why: str, length: int | None) -> Call:
+        tenant, keys = None, None
+        try:
+            tenant, keys = self._named(scope)
+        except Exception as error:  # it is a call of nobody
+            self._gateway.count_failure("tenant", error)
+        return await self._gateway.auncounted(
+            why, byte_count=length, path=path, tenant=tenant, keys=keys
+        )
+
+    def _named(self, scope: Scope) -> tuple[str | bytes | None, Mapping[str, str | None] | None]:
+        """Whose call it is; raises what the functions of the user raise."""
+        tenant = self._tenant(scope) if self._tenant is not None else None
+        return tenant, self._keys(scope) if self._keys is not None else None
+
+
+class _Rest:
+    """What is left of a request: the messages that were kept, then those that come."""
+
+    def __init__(self, messages: deque[Message], receive: Receive, call: Call | None) -> None:
+        self.messages = messages
+        self._receive = receive
+        self._call = call
+
+    async def next(self) -> Message:
+        message = self.messages.popleft() if self.messages else await self._receive()
+        if self._call is not None:
+            self._call.input_bytes += len(message.get("body", b""))
+        return message
 
 
 class _Answer:
@@ -144,14 +197,15 @@ class _Answer:
         elif sent or is_last:
             await self._send({**message, "body": sent})
 
-    def end(self) -> None:
+    def end(self, error: BaseException | None) -> None:
         """The application has returned: what has not ended by now is cut."""
         if self._relay is not None or not self._call.is_relayed:
-            self._call.end()
+            self._call.end(error)
 
     async def _begin(self, message: Message) -> None:
         pairs: Pairs = list(message.get("headers") or ())
-        if self._call.estimate is not None and not self._call.is_relayed:
+        call = self._call
+        if (call.estimate is not None or call.is_booked) and not call.is_relayed:
             self._relay = self._call.relay(message["status"], pairs)
         start = {**message, "headers": [*pairs, *self._own_headers()]}
         if self._relay is not None and self._relay.is_whole:
@@ -169,10 +223,23 @@ def _encoded(headers: dict[str, str]) -> Pairs:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
+def _path(scope: Scope) -> str:
+    """The path that tells the endpoint: as it was sent, where a model may have a slash in it."""
+    raw = (scope.get("raw_path") or b"").decode("latin-1")
+    path: str = scope["path"]
+    return path if not raw or (endpoint_of(raw) is None and endpoint_of(path) is not None) else raw
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    """The values of a header, joined; empty without one."""
+    values = [value for key, value in scope["headers"] if key.lower() == name]
+    return b", ".join(values).decode("latin-1").strip().lower()
+
+
 def _length(headers: Iterable[tuple[bytes, bytes]]) -> int:
     """The length that a request says it has; 0 if it says none."""
     said = [value for name, value in headers if name.lower() == b"content-length"]
-    return int(said[0]) if said and said[0].isdigit() else 0
+    return min(int(said[0][:20]), MAX_LENGTH) if said and said[0].isdigit() else 0
 
 
 def _with_length(headers: Iterable[tuple[bytes, bytes]], length: int) -> Pairs:

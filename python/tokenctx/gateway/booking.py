@@ -2,18 +2,57 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tokenctx._results.estimates import Estimate
     from tokenctx.gateway.journal import Journal
-    from tokenctx.money.budgets import BudgetRefusal, Budgets, Reservation
+    from tokenctx.money.budgets import BudgetRefusal, Budgets, Reservation, Uncounted
     from tokenctx.usage.normal import Usage
 
-NOT_ANSWERED = "upstream_error"
-"""Nothing was billed; of any other answer without a bill what was reserved is booked."""
+MAY_BE_SERVED: Final = frozenset(
+    {
+        "CancelledError",
+        "TimeoutError",
+        "APITimeoutError",
+        "ReadTimeout",
+        "WriteTimeout",
+        "ReadError",
+        "RemoteProtocolError",
+        "ServerDisconnectedError",
+        "IncompleteReadError",
+        "GeneratorExit",
+        "KeyboardInterrupt",
+    }
+)
+"""Classes of what ends a request that a provider may have begun to answer, and will bill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What is known of the use of one answer.
+
+    Attributes:
+        usage: What the provider billed; None without a bill that is believed.
+        is_free: Nothing was answered.
+        output_tokens: What was passed on of its output, counted.
+        input_tokens: What was told of its input.
+        model: Who has answered; empty for the model that was asked for.
+    """
+
+    usage: Usage | None = None
+    is_free: bool = False
+    output_tokens: int = 0
+    input_tokens: int = 0
+    model: str = ""
+
+
+def may_be_served(error: BaseException) -> bool:
+    """True if a request that ended by `error` may have been answered all the same."""
+    return any(base.__name__ in MAY_BE_SERVED for base in type(error).__mro__)
 
 
 class Booking:
@@ -32,52 +71,64 @@ class Booking:
         """The vendor's rate-limit headers; none without budgets."""
         return {} if self.reservation is None else self.reservation.headers
 
-    def reserve(self, estimate: Estimate, provider: str | None) -> BudgetRefusal | None:
+    def reserve(self, call: Estimate | Uncounted, provider: str | None) -> BudgetRefusal | None:
         """The answer that refuses the call, if a budget has no room."""
         if self._budgets is None:
             return None
         try:
-            return self._kept(self._budgets.reserve(estimate, self._keys, provider=provider))
+            return self._kept(self._budgets.reserve(call, self._keys, provider=provider))
         except Exception as error:
             self._journal.failed("reserve", error)
             return None
 
-    async def areserve(self, estimate: Estimate, provider: str | None) -> BudgetRefusal | None:
+    async def areserve(
+        self, call: Estimate | Uncounted, provider: str | None
+    ) -> BudgetRefusal | None:
         """As `reserve`, without holding the loop."""
         if self._budgets is None:
             return None
         try:
-            found = await self._budgets.areserve(estimate, self._keys, provider=provider)
+            found = await self._budgets.areserve(call, self._keys, provider=provider)
             return self._kept(found)
         except Exception as error:
             self._journal.failed("reserve", error)
             return None
 
-    def close(self, usage: Usage | None, reason: str | None) -> None:
+    @property
+    def is_open(self) -> bool:
+        """True if something will be booked of this call."""
+        return self.reservation is not None and bool(self.reservation.claims)
+
+    def attempt(self) -> None:
+        """Another answer begins: what it uses is booked beside what the one before has used."""
+        if self.reservation is not None:
+            self.reservation = self.reservation.attempt()
+
+    def close(self, bill: Bill) -> None:
         """Settle by the bill; without one give back what was not answered, and book the rest."""
         if self.reservation is None:
             return
         try:
-            if usage is not None:
-                self.reservation.settle(usage)
-            elif reason == NOT_ANSWERED:
+            if bill.usage is not None:
+                self.reservation.settle(bill.usage, model=bill.model)
+            elif bill.is_free:
                 self.reservation.release()
             else:
-                self.reservation.keep()
+                self.reservation.keep(bill.output_tokens, bill.input_tokens)
         except Exception as error:
             self._journal.failed("settle", error)
 
-    async def aclose(self, usage: Usage | None, reason: str | None) -> None:
+    async def aclose(self, bill: Bill) -> None:
         """As `close`, without holding the loop."""
         if self.reservation is None:
             return
         try:
-            if usage is not None:
-                await self.reservation.asettle(usage)
-            elif reason == NOT_ANSWERED:
+            if bill.usage is not None:
+                await self.reservation.asettle(bill.usage, model=bill.model)
+            elif bill.is_free:
                 await self.reservation.arelease()
             else:
-                await self.reservation.akeep()
+                await self.reservation.akeep(bill.output_tokens, bill.input_tokens)
         except Exception as error:
             self._journal.failed("settle", error)
 

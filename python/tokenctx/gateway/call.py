@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx._results.errors import RequestError
-from tokenctx.gateway.booking import NOT_ANSWERED, Booking
+from tokenctx.gateway.answerer import is_another
+from tokenctx.gateway.booking import Bill, Booking, may_be_served
+from tokenctx.gateway.bounds import relayed_tokens, uncounted
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
 from tokenctx.gateway.headers import estimate_headers
 from tokenctx.gateway.refusals import Refusal, refusal_of
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from tokenctx._results.estimates import Estimate, ModelLimits
     from tokenctx.gateway.relay import Headers
     from tokenctx.gateway.settings import Body, Names, Settings
-    from tokenctx.money.budgets import BudgetRefusal
+    from tokenctx.money.budgets import BudgetRefusal, Uncounted
 
 JSON: Final = {"content-type": "application/json"}
 """Headers of an answer that has come whole, where none are given."""
@@ -46,6 +49,7 @@ class Call:
         refusal: What to answer in place of the provider; None if the call should go on.
         upstream_body: What to send: the bytes that were given, unless something is to be changed.
         is_changed: Whether it was.
+        input_bytes: Of a body that was not kept, what has been passed on.
         event: The recorded call, and the estimate before it; None as long as it is not recorded.
         reason: Why the answer is not recorded, one of `NotRecorded`'s reasons or `upstream_error`,
             `compressed`, `cut`, `failed_here`; None until that is known, or if it is.
@@ -60,7 +64,9 @@ class Call:
         self._relay: Relay | None = None
         self._is_settled = False
         self._upstream_body = body if isinstance(body, bytes) else None
+        self._answering: tuple[str, str | None] | None = None
         self.is_counted = is_counted
+        self.input_bytes = 0
         self.is_changed = False
         self.estimate: Estimate | None = None
         self.failure: str | None = None
@@ -101,6 +107,11 @@ class Call:
         return "identity" if self._drops_usage or is_scaled else "gzip"
 
     @property
+    def is_booked(self) -> bool:
+        """True if something of this call will be booked in budgets."""
+        return self._booking.is_open
+
+    @property
     def is_relayed(self) -> bool:
         """True if somebody reads the answer already."""
         return self._relay is not None
@@ -110,20 +121,38 @@ class Call:
         try:
             arguments = self._names.as_arguments()
             self._decide(self._settings.estimator.estimate(self._body, **arguments))
-            if self.estimate is not None and self.refusal is None:
-                self.refusal = self._booking.reserve(self.estimate, self._names.provider)
         except Exception as error:
             self._failed("estimate", error)
+        self.reserve()
 
     async def aestimate_now(self) -> None:
         """As `estimate_now`, without holding the loop."""
         try:
             arguments = self._names.as_arguments()
             self._decide(await self._settings.estimator.aestimate(self._body, **arguments))
-            if self.estimate is not None and self.refusal is None:
-                self.refusal = await self._booking.areserve(self.estimate, self._names.provider)
         except Exception as error:
             self._failed("estimate", error)
+        await self.areserve()
+
+    def reserve(self, length: int | None = 0) -> None:
+        """Reserve in the budgets what was estimated, or a bound of the body that was not.
+
+        `length` is what is known of the length of a body that was not kept; None: nothing is.
+        """
+        if self.refusal is None and self._settings.budgets is not None:
+            self.refusal = self._booking.reserve(self._taken(length), self._names.provider)
+
+    async def areserve(self, length: int | None = 0) -> None:
+        """As `reserve`, without holding the loop."""
+        if self.refusal is None and self._settings.budgets is not None:
+            self.refusal = await self._booking.areserve(self._taken(length), self._names.provider)
+
+    def answered_by(self, model: str, provider: str | None = None) -> None:
+        """Say who answers, where that is another model than was asked for: a fallback.
+
+        What is billed is recorded and booked for that model. Without it the answer tells its model.
+        """
+        self._answering = model, provider
 
     def not_counted(self, why: str) -> None:
         """Say why this call has no estimate, and count it."""
@@ -145,7 +174,8 @@ class Call:
             self._settings.journal,
             status,
             headers,
-            reads=self.estimate is not None,
+            records=self.estimate is not None,
+            reads=self._booking.is_open,
             drops_usage=self._drops_usage,
             scaler=scaler,
             first_input_tokens=first,
@@ -153,6 +183,7 @@ class Call:
         self._relay = relay
         if self.event is None:  # an attempt before this one has failed
             self._is_settled, self.reason = False, None
+        self._booking.attempt()
         return relay
 
     def stream(
@@ -247,10 +278,10 @@ class Call:
         if (relay := self._due()) is not None:
             try:
                 record = self._settings.estimator.record_event
-                self._recorded(record(self._body, relay.reader, **self._names.as_arguments()))
+                self._recorded(record(self._body, relay.reader, **self._answered(relay)))
             except Exception as error:
                 self.reason = self._settings.journal.failed("record", error)
-        self._booking.close(None if self.event is None else self.event.usage, self.reason)
+        self._booking.close(self._bill())
 
     async def asettle(self) -> None:
         """As `settle`, without holding the loop."""
@@ -260,15 +291,19 @@ class Call:
             try:
                 record: Callable[..., Awaitable[AccuracyEvent | NotRecorded]]
                 record = self._settings.estimator.arecord_event
-                self._recorded(await record(self._body, relay.reader, **self._names.as_arguments()))
+                self._recorded(await record(self._body, relay.reader, **self._answered(relay)))
             except Exception as error:
                 self.reason = self._settings.journal.failed("record", error)
-        await self._booking.aclose(None if self.event is None else self.event.usage, self.reason)
+        await self._booking.aclose(self._bill())
 
-    def end(self) -> None:
-        """Nothing more will come: an answer that has not ended is cut, and not recorded."""
+    def end(self, error: BaseException | None = None) -> None:
+        """Nothing more will come: an answer that has not ended is cut, and not recorded.
+
+        `error` is what has ended the request. Without an answer what was reserved is given back,
+        unless by that error the provider may have answered.
+        """
         if self._relay is None:
-            self._booking.close(None, NOT_ANSWERED)
+            self._booking.close(Bill(is_free=error is None or not may_be_served(error)))
             return
         self._relay.cut()
         self.settle()
@@ -288,6 +323,50 @@ class Call:
             self.reason = relay.missed
             return None
         return relay
+
+    def _taken(self, length: int | None) -> Estimate | Uncounted:
+        """The most that the call takes of its budgets, before its output."""
+        names, estimate = self._names, self.estimate
+        if estimate is None:
+            return uncounted(self._body, length, names.model, names.dialect)
+        if "unknown_request" in estimate.assumptions and isinstance(self._body, bytes):
+            return replace(estimate, high=max(estimate.high, len(self._body)))
+        return estimate
+
+    def _answered(self, relay: Relay) -> dict[str, Any]:
+        """The arguments to record by: those of the estimate, or of the model that answered."""
+        arguments, estimate = self._names.as_arguments(), self.estimate
+        if self._answering is not None:
+            model, provider = self._answering
+            return {**arguments, "model": model, "provider": provider or arguments["provider"]}
+        told = relay.reader.model
+        if not told or estimate is None or not is_another(estimate, told):
+            return arguments
+        return {**arguments, "model": told, "provider": None}
+
+    def _bill(self) -> Bill:
+        """What is known of the use of the answer that has ended now."""
+        relay, event, estimate = self._relay, self.event, self.estimate
+        if relay is None or not self._booking.is_open:
+            return Bill()
+        model = self._answered(relay)["model"] or ""
+        if event is not None:
+            return Bill(event.usage, model=model)
+        told = relay.reader.usage
+        is_free = not 200 <= relay.status < 300 and not told.total_tokens
+        if estimate is None and relay.reader.is_complete and told.total_tokens:
+            return Bill(told, model=model)
+        if is_free:
+            return Bill(is_free=True)
+        try:
+            model = relay.reader.model or (estimate.model if estimate else "")
+            asked = estimate.requested_output_tokens if estimate else None
+            output = relayed_tokens(relay, model, asked)
+        except Exception as error:
+            self._settings.journal.failed("count_answer", error)
+            output = relay.passed_bytes
+        told_input = max(told.input_tokens, self.input_bytes if estimate is None else 0)
+        return Bill(output_tokens=max(output, told.output_tokens), input_tokens=told_input)
 
     def _recorded(self, event: AccuracyEvent | NotRecorded) -> None:
         if isinstance(event, NotRecorded):

@@ -9,7 +9,7 @@ from tokenctx._estimate.arguments import require_names
 from tokenctx.gateway.call import Call
 from tokenctx.gateway.edits import BodyFields
 from tokenctx.gateway.journal import Journal
-from tokenctx.gateway.paths import endpoint_of
+from tokenctx.gateway.paths import endpoint_of, looks_like_chat, may_be_chat
 from tokenctx.gateway.settings import Names, RefuseBy, Settings
 
 if TYPE_CHECKING:
@@ -97,9 +97,10 @@ class Gateway:
 
         `path` is the one that the client asked for; it tells the dialect, and of Gemini and Bedrock
         the model. Paths that are none of a chat (embeddings, models, files) are not counted, unless
-        a `dialect` is given. Without a path the body tells. `keys` say whose call it is, beside the
-        tenant and the model, where budgets are kept by more than these. Raises TypeError for names
-        that are no text, and nothing else.
+        a `dialect` is given; what looks like a chat at a path that nobody knows is. Without a
+        path the body tells. `keys` say whose call it is, beside the tenant and the model, where
+        budgets are kept by more than these. Raises TypeError for names that are no text, and
+        nothing else.
         """
         call = self._begun(body, path, Names(model, dialect, provider, tenant, keys))
         if call.is_counted:
@@ -123,21 +124,80 @@ class Gateway:
             await call.aestimate_now()
         return call
 
-    def uncounted(self, why: str) -> Call:
-        """A call whose body is not looked at; it and the statistics say why."""
-        names = Names(None, None, None, None)
-        call = Call(self._settings, b"", names, is_counted=True)
-        call.not_counted(why)
+    def uncounted(
+        self,
+        why: str,
+        *,
+        byte_count: int | None = None,
+        path: str = "",
+        tenant: str | bytes | None = None,
+        keys: Mapping[str, str | None] | None = None,
+    ) -> Call:
+        """A call whose body is not looked at; it and the statistics say why.
+
+        Under budgets it is reserved by its length, or refused where that is not known.
+        """
+        call, length = self._unread(why, b"", byte_count, path, tenant, keys)
+        call.reserve(length)
         return call
 
-    def failed(self, stage: str, error: Exception) -> Call:
-        """A call that cannot be counted for a failure of the caller's own function."""
+    async def auncounted(
+        self,
+        why: str,
+        *,
+        byte_count: int | None = None,
+        path: str = "",
+        tenant: str | bytes | None = None,
+        keys: Mapping[str, str | None] | None = None,
+    ) -> Call:
+        """As `uncounted`, without holding the loop."""
+        call, length = self._unread(why, b"", byte_count, path, tenant, keys)
+        await call.areserve(length)
+        return call
+
+    def failed(self, stage: str, error: Exception, body: bytes = b"", path: str = "") -> Call:
+        """A call that cannot be counted for a failure of the caller's own function.
+
+        Under budgets it is one of nobody, reserved by the length of its body.
+        """
         self._journal.failed(stage, error)
-        return self.uncounted(f"{stage}_failed")
+        call, length = self._unread(f"{stage}_failed", body, len(body), path, None, None)
+        call.reserve(length)
+        return call
+
+    async def afailed(
+        self, stage: str, error: Exception, body: bytes = b"", path: str = ""
+    ) -> Call:
+        """As `failed`, without holding the loop."""
+        self._journal.failed(stage, error)
+        call, length = self._unread(f"{stage}_failed", body, len(body), path, None, None)
+        await call.areserve(length)
+        return call
+
+    def count_failure(self, stage: str, error: Exception) -> None:
+        """Count a failure of the caller's own function."""
+        self._journal.failed(stage, error)
 
     def stats(self) -> dict[str, int]:
         """Numbers of calls by their outcome; docs/gateway.md has all names. None is text."""
         return self._journal.counts()
+
+    def _unread(
+        self,
+        why: str,
+        body: bytes,
+        byte_count: int | None,
+        path: str,
+        tenant: str | bytes | None,
+        keys: Mapping[str, str | None] | None,
+    ) -> tuple[Call, int | None]:
+        endpoint = endpoint_of(path) if path else None
+        model = endpoint.model or None if endpoint is not None else None
+        dialect = endpoint.dialect if endpoint is not None else None
+        names = Names(model, dialect, None, tenant, keys)
+        call = Call(self._settings, body, names, is_counted=True)
+        call.not_counted(why)
+        return call, byte_count
 
     def _begun(self, body: Body | str, path: str, names: Names) -> Call:
         require_names(**names.as_arguments())
@@ -146,6 +206,9 @@ class Gateway:
             given = bytes(given)
         endpoint = endpoint_of(path) if path else None
         is_counted = bool(given) and not (path and endpoint is None and names.dialect is None)
+        if given and not is_counted and may_be_chat(path) and looks_like_chat(given):
+            is_counted = True
+            self._journal.count("unrecognised_paths")
         if endpoint is not None:
             model = names.model or endpoint.model or None
             if endpoint.is_deployment and names.model is None:

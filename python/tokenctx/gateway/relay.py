@@ -34,6 +34,8 @@ class Relay:
     Nothing of it raises: when something here fails, what comes goes out unchanged.
 
     Attributes:
+        status: Of the answer.
+        passed_bytes: Of it, that have come; `passed_events` are events of a stream.
         is_rewritten: Whether what goes out may have another length than what comes in.
         is_whole: Whether all of it goes out at the end with another length, as of a JSON answer
             that is scaled.
@@ -47,6 +49,7 @@ class Relay:
         status: int,
         headers: Headers | None,
         *,
+        records: bool = True,
         reads: bool = True,
         drops_usage: bool = False,
         scaler: ContextWindowScaler | None = None,
@@ -55,13 +58,16 @@ class Relay:
         content_type, encoding = _described(headers)
         self.missed: Missed | None = None
         self.is_over = False
-        if not reads:
+        self.status = status
+        self.passed_bytes = self.passed_events = 0
+        if not records:
             self.missed = "uncounted"
         elif not 200 <= status < 300:
             self.missed = "upstream_error"
         elif encoding not in READABLE:
             self.missed = "compressed"
         self.reader = UsageReader()
+        self._reads = (reads or self.missed is None) and encoding in READABLE
         self._journal = journal
         self._drops: _UsageDropper | None = None
         self._rewriter: Any = None
@@ -84,7 +90,10 @@ class Relay:
 
     def push(self, chunk: Any) -> Any:
         """The bytes to send after `chunk` has come; the same object where nothing changes."""
-        if self.missed is None:
+        if isinstance(chunk, bytes):
+            self.passed_bytes += len(chunk)
+            self.passed_events += chunk.count(b"data:")
+        if self._reads:
             try:
                 self.reader.feed(chunk)
             except Exception as error:
@@ -140,7 +149,7 @@ class Relay:
         return held + left
 
     def _fail(self, stage: str, error: Exception) -> None:
-        self.missed = "failed_here"
+        self.missed, self._reads = "failed_here", False
         self._journal.failed(stage, error)
 
 

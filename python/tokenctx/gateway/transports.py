@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.gateway.paths import endpoint_of
+from tokenctx.gateway.paths import endpoint_of, may_be_chat
 from tokenctx.usage.callbacks import Callback
 
 if TYPE_CHECKING:
@@ -59,7 +59,13 @@ class Exchange:
         raise NotImplementedError
 
     def _is_chat(self, request: Any) -> bool:
-        return request.method == "POST" and endpoint_of(request.url.path) is not None
+        if request.method != "POST":
+            return False
+        path = request.url.raw_path.decode("latin-1")
+        if endpoint_of(path) is not None:
+            return True
+        kind = request.headers.get("content-type", "")
+        return "json" in kind and may_be_chat(path, kind)
 
     def _named(self, request: Any) -> dict[str, Any]:
         """Path and tenant of a request; raises what the user's function raises."""
@@ -132,12 +138,17 @@ class SyncExchange(Exchange):
         try:
             call = self._gateway.call(body, **self._named(request))
         except Exception as error:
-            self._gateway.failed("tenant", error)
-            return self._inner.handle_request(request)
+            path = request.url.raw_path.decode("latin-1")
+            call = self._gateway.failed("tenant", error, body, path)
         refused = self._refused(request, call)
         if refused is not None:
             return refused
-        return self._incoming(self._inner.handle_request(self._outgoing(request, call)), call)
+        try:
+            response = self._inner.handle_request(self._outgoing(request, call))
+        except BaseException as error:
+            call.end(error)
+            raise
+        return self._incoming(response, call)
 
     def close(self) -> None:
         """Close the transport inside."""
@@ -161,12 +172,16 @@ class AsyncExchange(Exchange):
         try:
             call = await self._gateway.acall(body, **self._named(request))
         except Exception as error:
-            self._gateway.failed("tenant", error)
-            return await self._inner.handle_async_request(request)
+            path = request.url.raw_path.decode("latin-1")
+            call = await self._gateway.afailed("tenant", error, body, path)
         refused = self._refused(request, call)
         if refused is not None:
             return refused
-        response = await self._inner.handle_async_request(self._outgoing(request, call))
+        try:
+            response = await self._inner.handle_async_request(self._outgoing(request, call))
+        except BaseException as error:
+            call.end(error)
+            raise
         return self._incoming(response, call)
 
     async def aclose(self) -> None:

@@ -11,32 +11,68 @@ from tokenctx.integrations import _litellm_calls as calls
 from tokenctx.integrations._litellm_calls import Json, LitellmCall
 
 if TYPE_CHECKING:
-    from tokenctx.money.budgets import Budgets
+    from tokenctx.money.budgets import BudgetRefusal, Budgets
 
 
-async def reserve(budgets: Budgets | None, call: LitellmCall, metadata: Json) -> None:
+class RefusalHeaders(dict[str, str]):
+    """Headers of a refusal, for the client; litellm's router reads of them that it may go on.
+
+    It takes `retry-after` for the time in which a deployment is to be left alone, by all tenants.
+    It asks by `get`; what copies them for the client goes through the items.
+    """
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return "0" if key == "retry-after" else super().get(key, default)
+
+
+async def reserve(
+    budgets: Budgets | None, call: LitellmCall, metadata: Json, before: LitellmCall | None = None
+) -> None:
     """Reserve an attempt, by the tenant, and by `user` and `team` of the virtual key.
 
-    Raises litellm's RateLimitError if a budget has no room.
+    What the attempt `before` has reserved is given back: litellm tells its failure to nobody, if it
+    tries again. Raises litellm's RateLimitError if a budget has no room, which is not retried and
+    leaves no deployment alone.
     """
-    if budgets is None or call.estimate is None:
+    if before is not None and before is not call and before.reservation is not None:
+        await before.reservation.arelease()
+    if budgets is None:
         return
     keys = {
         "tenant": call.names["tenant"],
         "user": metadata.get("user_api_key_user_id"),
         "team": metadata.get("user_api_key_team_id"),
     }
-    call.reservation = await budgets.areserve(call.estimate, keys)
+    taken = call.estimate if call.estimate is not None else call.bound()
+    call.reservation = await budgets.areserve(taken, keys)
     if (refusal := call.reservation.refusal) is not None:
-        raise RateLimitError(refusal.message, llm_provider="", model=call.names["model"])
+        raise refused(refusal, call.names["model"])
 
 
-async def settle(call: LitellmCall, told: object) -> None:
-    """Put the bill in the place of what was reserved, or book that where no provider sent one."""
+def refused(refusal: BudgetRefusal, model: str) -> RateLimitError:
+    """The error of a refusal, with the headers that the client is to see."""
+    error = RateLimitError(refusal.message, llm_provider="", model=model)
+    error.num_retries = 0
+    error.headers = RefusalHeaders(
+        {name: value for name, value in refusal.headers.items() if name != "content-type"}
+    )
+    return error
+
+
+async def settle(call: LitellmCall, told: object, response: object) -> None:
+    """Put the bill in the place of what was reserved.
+
+    Without one, since `told` is not the response, that is booked, or what litellm has counted of
+    the answer if that is more.
+    """
     if call.reservation is None:
         return
-    usage = normalize_usage(told, call.dialect)
-    await (call.reservation.akeep() if usage is None else call.reservation.asettle(usage))
+    usage = normalize_usage(response, call.dialect)
+    if usage is not None and told is response and usage.input_tokens:
+        await call.reservation.asettle(usage)
+        return
+    seen = 0 if usage is None else usage.output_tokens
+    await call.reservation.akeep(seen, told if isinstance(told, int) else 0)
 
 
 async def release(details: Json) -> None:

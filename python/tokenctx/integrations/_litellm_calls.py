@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import normalize_usage
 from tokenctx._results.estimates import ModelLimits
+from tokenctx.gateway.bounds import uncounted
 from tokenctx.gateway.refusals import Refusal, refusal_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tokenctx._results.estimates import Dialect, Estimate
-    from tokenctx.money.budgets import Reservation
+    from tokenctx.money.budgets import Reservation, Uncounted
 
 Json = dict[str, Any]
 
@@ -73,6 +74,10 @@ class LitellmCall:
     def dialect(self) -> Dialect:
         """The dialect of the body."""
         return DIALECTS[self.call_type]
+
+    def bound(self) -> Uncounted:
+        """What budgets take for the call where it could not be estimated."""
+        return uncounted(self.body, 0, str(self.names["model"]), self.dialect)
 
     def refusal(self, model_info: Json, *, is_clamped: bool) -> Refusal | None:
         """Why the deployment cannot hold it; None if it can, or where its window is doubtful."""

@@ -34,9 +34,9 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     Asynchronous calls are reserved in `budgets`; without room they raise litellm's RateLimitError.
 
     `counts` says how many calls were `refused`, `limited` by a budget, `clamped`, `routed` (a
-    deployment was too small) and `recorded`; not recorded since they were `cached` by litellm,
-    `redacted`, `counted_by_litellm` itself and not billed, or `not_recorded` by the estimator; and
-    how often a hook of ours `failed`.
+    deployment was too small) and `recorded`; `unbudgeted` since they were synchronous; not recorded
+    since they were `cached` by litellm, `redacted`, `counted_by_litellm` itself and not billed, or
+    `not_recorded` by the estimator; and how often a hook of ours `failed`.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -93,8 +93,12 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
             arguments = {**(request_kwargs or {}), **({"messages": messages} if messages else {})}
             before = calls.kept(arguments)
             kind = before.call_type if before else "acompletion" if messages else ""
+            estimated: dict[str, LitellmCall | None] = {}
             for deployment in healthy_deployments:
-                call = await self._estimated(arguments, kind, calls.deployed_model(deployment))
+                name = calls.deployed_model(deployment)
+                if name not in estimated:
+                    estimated[name] = await self._estimated(arguments, kind, name, before)
+                call = estimated[name]
                 info = deployment.get("model_info") or {}
                 refusal = call.refusal(info, is_clamped=self.clamp) if call else None
                 if refusal is None:
@@ -120,7 +124,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
                 return None  # litellm sends it on in another dialect
             info = kwargs.get("model_info") or {}
             model = info.get("base_model") or kwargs.get("base_model") or kwargs.get("model", "")
-            call = await self._estimated(kwargs, kind, model)
+            call = await self._estimated(kwargs, kind, model, before)
             if call is None:
                 return None
             call.is_sent = True
@@ -128,7 +132,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
             refusal = call.refusal(info, is_clamped=self.clamp)
             changed = call.clamped(kwargs, info) if self.clamp and not refusal else None
             if not (refusal and self.refuse):
-                await reserve(self.budgets, call, calls.metadata_of(kwargs))
+                await reserve(self.budgets, call, calls.metadata_of(kwargs), before)
         except RateLimitError:
             self.counts["limited"] += 1
             raise
@@ -147,7 +151,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         try:
             if call := calls.billed(kwargs, self.tenant_of, self.counts):
                 told = calls.told_usage(kwargs, response_obj, self.counts)
-                await settle(call, told)
+                await settle(call, told, response_obj)
                 if told is None:
                     return
                 is_new = await self.estimator.arecord(call.body, told, **call.names)
@@ -162,7 +166,14 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     def log_success_event(
         self, kwargs: Json, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
-        """The same of a synchronous call of the SDK."""
+        """The same of a synchronous call of the SDK, which no hook can refuse or reserve."""
+        if self.budgets is not None:
+            self.counts["unbudgeted"] += 1
+            if self.counts["unbudgeted"] == 1:
+                LOG.error(
+                    "a synchronous call of litellm went past the budgets: it has no hook that can "
+                    "refuse; use acompletion, or a client of tokenctx.gateway.httpx"
+                )
         try:
             if call := calls.billed(kwargs, self.tenant_of, self.counts):
                 told = calls.told_usage(kwargs, response_obj, self.counts)
@@ -184,19 +195,33 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         """The estimate, for the client: `x-tokenctx-input-tokens`, `-source` and others."""
         return call.headers() if (call := calls.kept(data)) is not None else None
 
-    async def _estimated(self, arguments: Json, call_type: str, model: str) -> LitellmCall | None:
+    async def _estimated(
+        self, arguments: Json, call_type: str, model: str, before: LitellmCall | None = None
+    ) -> LitellmCall | None:
+        """The call with its estimate, which is that of `before` if nothing has changed."""
         tenant = self.tenant_of(calls.metadata_of(arguments))
         call = calls.read_call(arguments, call_type, model, tenant)
-        if call is not None:
-            call.estimate = await self.estimator.aestimate(call.body, **call.names)
+        if call is None:
+            return None
+        if before is not None and (before.names, before.body) == (call.names, call.body):
+            call.estimate = before.estimate
+        if call.estimate is None:
+            try:
+                call.estimate = await self.estimator.aestimate(call.body, **call.names)
+            except Exception as error:  # budgets take a bound of it
+                self._failed(error)
         return call
 
     def _refused(self, refusal: Refusal, model: str) -> ContextWindowExceededError:
         self.counts["refused"] += 1
+        if self.estimator.metrics is not None:
+            self.estimator.metrics.count_refused("openai-chat")
         return ContextWindowExceededError(refusal.message, model=model, llm_provider="")
 
     def _failed(self, error: Exception) -> None:
         self.counts["failed"] += 1
+        if self.estimator.metrics is not None:
+            self.estimator.metrics.count_failure("litellm")
         if self.counts["failed"] == 1:  # the class alone: what it says may hold text of a request
             LOG.warning("a hook of tokenctx for litellm raised %s", type(error).__name__)
 

@@ -247,6 +247,11 @@ def _keys(name: str, provider: str) -> Iterator[str]:
         yield text
 
 
+def plain_model(name: str) -> str:
+    """One name for all spellings of a model: without provider, date and case."""
+    return _plain_names(name.strip().lower())[1]
+
+
 def _plain_names(name: str) -> tuple[str, str]:
     """The model's own name, and without its date; a fine-tuned model costs more than its base."""
     last = name.rpartition("/")[2]

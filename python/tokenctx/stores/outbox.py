@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from tokenctx.stores.breaker import PROBE_SECONDS, Breaker
 
@@ -14,25 +14,28 @@ if TYPE_CHECKING:
 MAX_ENTRIES: Final = 10_000
 """The oldest beyond it are dropped: about 3 MB."""
 BATCH_ENTRIES: Final = 16
-Entries = list[tuple[str, str]]
+V = TypeVar("V")
 
 
-class Outbox:
+class Outbox(Generic[V]):
     """Entries by key, bounded, with one writer at a time; a stuck writer is replaced.
 
-    The newest are written first: after an outage it is their conversations that go on.
+    What a writer has taken waits again when it fails, and when it is replaced. The newest prefixes
+    are written first: after an outage it is their conversations that go on.
     """
 
-    def __init__(self) -> None:
-        self.breaker = Breaker("writes")
+    def __init__(self, what: str = "writes", *, is_newest_first: bool = True) -> None:
+        self.breaker = Breaker(what)
+        self._is_newest_first = is_newest_first
+        self._taken: list[tuple[str, V]] = []
         self.written = 0
         self.dropped = 0
         self._lock = threading.Lock()
-        self._entries: dict[str, str] = {}
+        self._entries: dict[str, V] = {}
         self._writer = 0
         self._since: float | None = None
 
-    def put(self, entries: Iterable[tuple[str, str]]) -> None:
+    def put(self, entries: Iterable[tuple[str, V]]) -> None:
         """Add entries, at the cost of the oldest."""
         with self._lock:
             for key, value in entries:
@@ -41,6 +44,9 @@ class Outbox:
             while len(self._entries) > MAX_ENTRIES:
                 del self._entries[next(iter(self._entries))]
                 self.dropped += 1
+
+    def __len__(self) -> int:
+        return len(self._entries) + len(self._taken)
 
     @property
     def is_empty(self) -> bool:
@@ -51,9 +57,13 @@ class Outbox:
         """The number of a writer that is to begin; None if none is needed or admitted."""
         now = time.monotonic()
         with self._lock:
-            if not self._entries or (self._since is not None and now - self._since < PROBE_SECONDS):
+            if self._since is not None and now - self._since < PROBE_SECONDS:
                 return None
             is_stuck, self._since = self._since is not None, None
+            self._restore(self._taken)
+            self._taken = []
+            if not self._entries:
+                return None
         if is_stuck:
             self.breaker.failed("no answer")
         if self.breaker.is_open and not self.breaker.claim_probe():
@@ -63,33 +73,48 @@ class Outbox:
             self._since = now
             return self._writer
 
-    def take(self, writer: int) -> Entries:
+    def take(self, writer: int) -> list[tuple[str, V]]:
         """The entries that `writer` is to write next; empty if it is done or was replaced."""
         with self._lock:
             if writer != self._writer:
                 return []
             count = min(len(self._entries), 1 if self.breaker.is_open else BATCH_ENTRIES)
             self._since = time.monotonic() if count else None
-            return [self._entries.popitem() for _ in range(count)]
+            self._taken = [self._next() for _ in range(count)]
+            return self._taken
 
-    def done(self, entries: Entries) -> None:
+    def done(self, writer: int, entries: list[tuple[str, V]]) -> None:
         """Count `entries` as written."""
         with self._lock:
             self.written += len(entries)
+            if writer == self._writer:
+                self._taken = []
         if self.breaker.is_open:
             self.breaker.close()
         else:
             self.breaker.succeeded()
 
-    def failed(self, writer: int, entries: Entries, why: str) -> bool:
+    def failed(self, writer: int, entries: list[tuple[str, V]], why: str) -> bool:
         """True if `writer` shall go on; `entries` wait again, if there is room."""
         self.breaker.failed(why)
         with self._lock:
-            for key, value in reversed(entries):
-                if len(self._entries) < MAX_ENTRIES:
-                    self._entries.setdefault(key, value)
-                else:
-                    self.dropped += 1
-            if self.breaker.is_open and writer == self._writer:
+            is_current = writer == self._writer
+            if is_current:
+                self._restore(entries)
+                self._taken = []
+            if self.breaker.is_open and is_current:
                 self._since = None
             return not self.breaker.is_open
+
+    def _next(self) -> tuple[str, V]:
+        if self._is_newest_first:
+            return self._entries.popitem()
+        key = next(iter(self._entries))
+        return key, self._entries.pop(key)
+
+    def _restore(self, entries: list[tuple[str, V]]) -> None:
+        for key, value in reversed(entries):
+            if len(self._entries) < MAX_ENTRIES:
+                self._entries.setdefault(key, value)
+            else:
+                self.dropped += 1

@@ -27,8 +27,9 @@ from tokenctx.stores.threads import Threads
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from tokenctx.stores.outbox import Entries
     from tokenctx.stores.protocol import PrefixStore, Values
+
+    Entries = list[tuple[str, str]]
 
 THREADS: Final = 16
 """Calls that may be stuck at once: those that open a breaker, then one each half second, for a
@@ -83,7 +84,7 @@ class _State:
 
     pid: int = field(default_factory=os.getpid)
     reads: Breaker = field(default_factory=lambda: Breaker("lookups"))
-    outbox: Outbox = field(default_factory=Outbox)
+    outbox: Outbox[str] = field(default_factory=Outbox)
     readers: Threads = field(default_factory=lambda: Threads(THREADS))
     writers: Threads = field(default_factory=lambda: Threads(THREADS))
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -367,26 +368,26 @@ class SharedPrefixes:
         else:
             self._task(self._awrite(state.outbox, writer))
 
-    def _write(self, outbox: Outbox, writer: int) -> None:
+    def _write(self, outbox: Outbox[str], writer: int) -> None:
         while (entries := outbox.take(writer)) and self._write_batch(outbox, writer, entries):
             pass
 
-    def _write_batch(self, outbox: Outbox, writer: int, entries: Entries) -> bool:
+    def _write_batch(self, outbox: Outbox[str], writer: int, entries: Entries) -> bool:
         """True if the thread should go on."""
         try:
             self._store.set_many(dict(entries), self._ttl_seconds)
         except BaseException as error:  # nobody waits for it
             return outbox.failed(writer, entries, type(error).__name__)
-        outbox.done(entries)
+        outbox.done(writer, entries)
         return True
 
-    async def _awrite(self, outbox: Outbox, writer: int) -> None:
+    async def _awrite(self, outbox: Outbox[str], writer: int) -> None:
         while (entries := outbox.take(writer)) and await self._awrite_batch(
             outbox, writer, entries
         ):
             pass
 
-    async def _awrite_batch(self, outbox: Outbox, writer: int, entries: Entries) -> bool:
+    async def _awrite_batch(self, outbox: Outbox[str], writer: int, entries: Entries) -> bool:
         """True if the thread should go on."""
         try:
             call = self._store.set_many(dict(entries), self._ttl_seconds)
@@ -396,7 +397,7 @@ class SharedPrefixes:
             raise
         except BaseException as error:  # nobody waits for it
             return outbox.failed(writer, entries, type(error).__name__)
-        outbox.done(entries)
+        outbox.done(writer, entries)
         return True
 
     def _task(self, work: Any) -> asyncio.Task[Any]:

@@ -4,3 +4,4 @@ from tokenctx.money.budgets.memory import MemoryBudgetStore as MemoryBudgetStore
 from tokenctx.money.budgets.redis import RedisBudgetStore as RedisBudgetStore
 from tokenctx.money.budgets.refusal import BudgetRefusal as BudgetRefusal
 from tokenctx.money.budgets.reservation import Reservation as Reservation
+from tokenctx.money.budgets.uncounted import Uncounted as Uncounted

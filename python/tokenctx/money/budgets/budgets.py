@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import hashlib
-import inspect
 import os
 from collections import Counter
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
+from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx.money.budgets.budget import NANO, Budget
+from tokenctx.money.budgets.line import Line
 from tokenctx.money.budgets.memory import MemoryBudgetStore
 from tokenctx.money.budgets.outputs import Outputs
-from tokenctx.money.budgets.refusal import limit_headers, refusal_of
+from tokenctx.money.budgets.refusal import limit_headers, refusal_of, unknown_refusal
 from tokenctx.money.budgets.reservation import Reservation
-from tokenctx.money.budgets.store import LEASE_SECONDS, Claim, Step
-from tokenctx.money.prices import default_prices
-from tokenctx.stores.breaker import Breaker
+from tokenctx.money.budgets.store import LEASE_SECONDS, Balance, Claim, Step
+from tokenctx.money.budgets.uncounted import Uncounted
+from tokenctx.money.prices import default_prices, plain_model
+from tokenctx.usage.normal import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tokenctx._results.estimates import Estimate
-    from tokenctx.money.budgets.reservation import Closing
+    from tokenctx.money.budgets.refusal import BudgetRefusal
+    from tokenctx.money.budgets.reservation import Ended
     from tokenctx.money.budgets.store import BudgetStore, Outcome
     from tokenctx.money.prices import Prices
-    from tokenctx.usage.normal import Usage
 
 
 class Budgets:
@@ -41,7 +42,10 @@ class Budgets:
     nor experience says it.
     `prices` are those of `Prices()` unless you have others. `refuses_unpriced` refuses calls under
     a budget of money whose price is unknown, in place of letting them go for nothing;
-    `refuses_unreachable` those that cannot be reserved since the store has failed.
+    `refuses_unreachable` those that cannot be reserved since the store has failed;
+    `refuses_uncounted` those without an estimate, in place of reserving a bound of their length.
+    A step waits for the store for `deadline_ms`, 100 at most, whatever the client's own timeouts
+    are. Bills that a store does not take are kept, 10,000 of them, and tried again until it does.
 
     One serves all threads and loops of a process. Raises TypeError or ValueError for settings that
     cannot be meant.
@@ -56,6 +60,8 @@ class Budgets:
         prices: Prices | None = None,
         refuses_unpriced: bool = False,
         refuses_unreachable: bool = False,
+        refuses_uncounted: bool = False,
+        deadline_ms: float = 20.0,
     ) -> None:
         self._budgets = tuple(budgets)
         if not all(isinstance(it, Budget) for it in self._budgets):
@@ -70,20 +76,38 @@ class Budgets:
         self._prices = prices
         self._refuses_unpriced = refuses_unpriced
         self._refuses_unreachable = refuses_unreachable
-        self._breaker = Breaker("budgets")
+        self._refuses_uncounted = refuses_uncounted
         self._counts: Counter[str] = Counter()
-        self._tasks: set[asyncio.Task[Outcome | None]] = set()
+        self._line = Line(self._store, deadline_ms, self._counts)
 
     def __repr__(self) -> str:
         return f"<Budgets {', '.join(it.name for it in self._budgets)}>"
 
     def stats(self) -> dict[str, int]:
-        """Numbers of calls by their outcome: `granted`, `refused`, `settled`, and so on."""
-        return dict(self._counts)
+        """Numbers of calls by their outcome: `granted`, `refused`, `settled`, and so on.
+
+        `waiting_settle` are bills that the store has not taken yet, `failed_settle` those that are
+        lost since too many waited, or the process ended.
+        """
+        waiting = self._line.waiting
+        return dict(self._counts) | ({"waiting_settle": waiting} if waiting else {})
+
+    @property
+    def is_reachable(self) -> bool:
+        """True unless the store has failed so often that it is left alone for now."""
+        return not self._line.is_open
+
+    def flush(self, seconds: float = 1.0) -> bool:
+        """True if the store has taken all bills within `seconds`. It is done at exit, too."""
+        return self._line.flush(seconds)
+
+    async def aflush(self, seconds: float = 1.0) -> bool:
+        """As `flush`, for any store: an asynchronous one cannot be flushed at exit."""
+        return await self._line.aflush(seconds)
 
     def reserve(
         self,
-        estimate: Estimate,
+        estimate: Estimate | Uncounted,
         keys: Mapping[str, str | None] | None = None,
         *,
         output_tokens: int | None = None,
@@ -91,17 +115,20 @@ class Budgets:
     ) -> Reservation:
         """Reserve what a call may take: the `high` of its estimate, and its output.
 
+        What nobody could count is an `Uncounted`, which is refused where no bound of it is known.
+
         `keys` say whose call it is, by the names that budgets are kept by; `model` is the
-        estimate's unless you give it. A key that is missing is one value more. `output_tokens` is
-        what you reserve for the output in place of what is learned. Never raises for a failure of
+        estimate's unless you give it, and all spellings of one are one. A key that is missing is
+        one value more. `output_tokens` is what you reserve for the output in place of what is
+        learned. Never raises for a failure of
         the store. An asynchronous store needs `areserve`.
         """
         reservation, step = self._begun(estimate, keys, output_tokens, provider)
-        return reservation if step is None else self._judged(reservation, self._applied(step))
+        return reservation if step is None else self._judged(reservation, self._line.reserve(step))
 
     async def areserve(
         self,
-        estimate: Estimate,
+        estimate: Estimate | Uncounted,
         keys: Mapping[str, str | None] | None = None,
         *,
         output_tokens: int | None = None,
@@ -109,55 +136,49 @@ class Budgets:
     ) -> Reservation:
         """As `reserve`, without holding the loop."""
         reservation, step = self._begun(estimate, keys, output_tokens, provider)
-        return (
-            reservation if step is None else self._judged(reservation, await self._aapplied(step))
-        )
-
-    def close(self, reservation: Reservation, usage: Usage | None, kind: Closing) -> None:
-        """Does what `Reservation.settle`, `keep` and `release` ask for."""
-        step = self._closed(reservation, usage, kind)
         if step is None:
-            return
-        if not self._store.is_async:
-            self._applied(step)
-            return
-        try:
-            task = asyncio.get_running_loop().create_task(self._aapplied(step))
-        except RuntimeError:  # no loop runs, so the lease has to end
-            self._counts["failed_settle"] += 1
-            return
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            return reservation
+        return self._judged(reservation, await self._line.areserve(step))
 
-    async def aclose(self, reservation: Reservation, usage: Usage | None, kind: Closing) -> None:
+    def close(self, reservation: Reservation, ended: Ended) -> None:
+        """Does what `Reservation.settle`, `keep` and `release` ask for."""
+        if (step := self._closed(reservation, ended)) is not None:
+            self._line.settle(step)
+
+    async def aclose(self, reservation: Reservation, ended: Ended) -> None:
         """As `close`, without holding the loop."""
-        if (step := self._closed(reservation, usage, kind)) is not None:
-            await self._aapplied(step)
+        if (step := self._closed(reservation, ended)) is not None:
+            await self._line.asettle(step)
 
     # ------------------------------------------------------------------------ inside
 
     def _begun(
         self,
-        estimate: Estimate,
+        estimate: Estimate | Uncounted,
         keys: Mapping[str, str | None] | None,
         output_tokens: int | None,
         provider: str | None,
     ) -> tuple[Reservation, Step | None]:
         named = {"model": estimate.model, **(keys or {})}
         tenant = named.get("tenant") or ""
+        named["model"] = plain_model(named["model"] or "")
         if output_tokens is None:
             output_tokens = self._outputs.expected(tenant, estimate)
-        tokens = estimate.high + output_tokens
+        tokens = (estimate.high or 0) + output_tokens
         money = self._money(estimate, output_tokens, provider)
         amounts = {False: tokens, True: None if money is None else _nano(money)}
-        if money is None and any(it.is_money for it in self._budgets):
+        refusal: BudgetRefusal | None = None
+        if self._budgets and isinstance(estimate, Uncounted):
+            refusal = self._uncounted(estimate, money)
+        if money is None and (of_money := [it for it in self._budgets if it.is_money]):
             self._counts["unpriced"] += 1
-            if self._refuses_unpriced:
-                amounts[True] = 2**53
+            if self._refuses_unpriced and refusal is None:
+                why = "no price is known of this model, and refuses_unpriced is set"
+                refusal = unknown_refusal(of_money[0], why, estimate.dialect, {})
         claims = [
             (it, Claim(_key(it, named), it.limit, it.seconds, amount))
             for it in self._budgets
-            if (amount := amounts[it.is_money]) is not None
+            if refusal is None and (amount := amounts[it.is_money]) is not None
         ]
         reservation = Reservation(
             self,
@@ -173,6 +194,10 @@ class Budgets:
             claims=[claim for _, claim in claims],
             state="open" if claims else "closed",
         )
+        if refusal is not None:
+            self._counts["refused"] += 1
+            reservation.label, reservation.refusal = "refused", refusal
+            return reservation, None
         if not claims:
             self._counts["unlimited"] += 1
             return reservation, None
@@ -184,11 +209,11 @@ class Budgets:
         dialect = reservation.estimate.dialect
         if outcome is None:
             self._counts["unreachable"] += 1
-            reservation.state = "closed"
             reservation.label = "refused" if self._refuses_unreachable else "unlimited"
             if self._refuses_unreachable:
+                reservation.state = "closed"
                 reservation.refusal = _unreachable(reservation)
-            return reservation
+            return reservation  # open, so that its bill is booked once the store is back
         headers = limit_headers(reservation.budgets, outcome.balances, dialect)
         reservation.headers = headers
         reservation.claims = [
@@ -205,92 +230,91 @@ class Budgets:
         reservation.refusal = refusal_of(budget, claim.amount, balance, dialect, headers)
         return reservation
 
-    def _closed(self, reservation: Reservation, usage: Usage | None, kind: Closing) -> Step | None:
-        """The step that books what a call has used; None if there is nothing to book."""
-        if usage is not None:
-            self._learn(reservation, usage)
-        state = reservation.state
-        if state == "closed" or (state == "released" and usage is None):
+    def _uncounted(self, call: Uncounted, money: Decimal | None) -> BudgetRefusal | None:
+        """The answer for a call without an estimate; None if a bound of it can be reserved."""
+        self._counts["uncounted"] += 1
+        unpriced = [it for it in self._budgets if it.is_money and money is None]
+        if self._refuses_uncounted:
+            why = "this request could not be counted, and refuses_uncounted is set"
+        elif call.high is None:
+            why = "this request could not be counted, and no bound of its tokens is known"
+        elif unpriced:
+            why = "this request could not be counted, and no price is known of its model"
+        else:
             return None
+        return unknown_refusal((unpriced or self._budgets)[0], why, call.dialect, {})
+
+    def _closed(self, reservation: Reservation, ended: Ended) -> Step | None:
+        """The step that books what a call has used; None if there is nothing to book."""
+        state = reservation.state
+        if state == "closed" or (state == "released" and ended.kind == "released"):
+            if ended.usage is not None:
+                self._learn(reservation, ended.usage)
+            return None
+        try:
+            used = self._used(reservation, ended)
+        except Exception:  # a bill that is none, such as NaN: what was reserved is booked
+            self._counts["failed_bill"] += 1
+            ended = replace(ended, kind="kept", usage=None)
+            used = [claim.amount for claim in reservation.claims]
         name = reservation.name if state == "open" else f"{reservation.name}+"
-        reservation.state = "released" if kind == "released" else "closed"
-        self._counts[kind] += 1
+        reservation.state = "released" if ended.kind == "released" else "closed"
+        self._counts[ended.kind] += 1
         claims = [
-            claim if kind == "kept" else claim._replace(amount=amount)
-            for claim, amount in zip(
-                reservation.claims, self._used(reservation, usage), strict=True
-            )
+            claim._replace(amount=amount)
+            for claim, amount in zip(reservation.claims, used, strict=True)
         ]
         return Step("settle", name, claims, self._lease_seconds)
 
-    def _used(self, reservation: Reservation, usage: Usage | None) -> list[int]:
-        """The share of a bill in each budget; empty without one."""
-        if usage is None:
+    def _used(self, reservation: Reservation, ended: Ended) -> list[int]:
+        """What is booked in each budget: the share of the bill, or what is more without one."""
+        if ended.kind == "released":
             return [0] * len(reservation.claims)
-        cost = self._cost(usage, reservation)
+        usage = ended.usage
+        if usage is not None:
+            self._learn(reservation, usage)
+            return self._shares(reservation, usage, ended.model)
+        seen = max(reservation.estimate.high or 0, ended.input_tokens)
+        usage = Usage(uncached_input_tokens=seen, output_tokens=ended.output_tokens)
+        self._learn(reservation, usage, is_billed=False)
+        shares = self._shares(reservation, usage, ended.model)
+        return [max(it, claim.amount) for it, claim in zip(shares, reservation.claims, strict=True)]
+
+    def _shares(self, reservation: Reservation, usage: Usage, model: str) -> list[int]:
+        """Tokens, or billionths of a dollar, of each budget."""
+        tokens = _whole(usage.total_tokens)
+        cost = self._cost(usage, reservation, model)
         if cost is None and reservation.money is not None:
             self._counts["unpriced_bills"] += 1
             cost = reservation.money
-        money = 0 if cost is None else _nano(cost)
-        return [money if it.is_money else usage.total_tokens for it in reservation.budgets]
+        money = 0 if cost is None else max(0, _nano(cost))
+        return [money if it.is_money else tokens for it in reservation.budgets]
 
-    def _learn(self, reservation: Reservation, usage: Usage) -> None:
-        self._outputs.add(reservation.tenant, reservation.estimate.model, usage.output_tokens)
+    def _learn(self, reservation: Reservation, usage: Usage, *, is_billed: bool = True) -> None:
+        tokens = _whole(usage.output_tokens)
+        model = reservation.estimate.model
+        self._outputs.add(reservation.tenant, model, tokens, is_billed=is_billed)
 
-    def _money(self, estimate: Estimate, output: int, provider: str | None) -> Decimal | None:
+    def _money(
+        self, estimate: Estimate | Uncounted, output: int, provider: str | None
+    ) -> Decimal | None:
         if not estimate.model or not any(it.is_money for it in self._budgets):
             return None
         prices = self._prices or default_prices()
-        cost = prices.cost(estimate, output_tokens=output, provider=provider)
+        if isinstance(estimate, Uncounted):
+            tokens = Usage(uncached_input_tokens=estimate.high or 0, output_tokens=output)
+            cost = prices.cost(tokens, model=estimate.model, provider=provider)
+        else:
+            cost = prices.cost(estimate, output_tokens=output, provider=provider)
         return None if cost is None else cost.high
 
-    def _cost(self, usage: Usage, reservation: Reservation) -> Decimal | None:
-        if not any(it.is_money for it in reservation.budgets):
+    def _cost(self, usage: Usage, reservation: Reservation, answered: str) -> Decimal | None:
+        model = answered or reservation.estimate.model
+        if not model or not any(it.is_money for it in reservation.budgets):
             return None
         prices = self._prices or default_prices()
-        model = reservation.estimate.model
         cost = prices.cost(usage, model=model, provider=reservation.provider)
         return None if cost is None else cost.total
-
-    def _applied(self, step: Step) -> Outcome | None:
-        """The outcome of a step; None if the store has failed, or is left alone for a while."""
-        if self._store.is_async:
-            raise TypeError("the store is asynchronous: use areserve, asettle and arelease")
-        if not self._is_tried():
-            return None
-        try:
-            outcome = cast("Outcome", self._store.apply(step))
-        except Exception as error:
-            self._failed(step, error)
-            return None
-        self._breaker.succeeded()
-        return outcome
-
-    async def _aapplied(self, step: Step) -> Outcome | None:
-        if not self._is_tried():
-            return None
-        try:
-            if isinstance(self._store, MemoryBudgetStore):
-                return self._store.apply(step)
-            if not self._store.is_async:
-                loop = asyncio.get_running_loop()
-                call = functools.partial(self._store.apply, step)
-                outcome: Any = await loop.run_in_executor(None, call)
-            else:
-                outcome = self._store.apply(step)
-                outcome = await outcome if inspect.isawaitable(outcome) else outcome
-        except Exception as error:
-            self._failed(step, error)
-            return None
-        self._breaker.succeeded()
-        return cast("Outcome", outcome)
-
-    def _is_tried(self) -> bool:
-        return not self._breaker.is_open or self._breaker.claim_probe()
-
-    def _failed(self, step: Step, error: Exception) -> None:
-        self._counts[f"failed_{step.kind}"] += 1
-        self._breaker.failed(type(error).__name__)
 
 
 def _key(budget: Budget, keys: Mapping[str, str | None]) -> str:
@@ -300,13 +324,18 @@ def _key(budget: Budget, keys: Mapping[str, str | None]) -> str:
     return f":{budget.name}:{budget.per or 'all'}:{digest}"
 
 
+def _whole(tokens: object) -> int:
+    """A number of tokens that can be booked. Raises TypeError for what is no number of them."""
+    if isinstance(tokens, bool) or not isinstance(tokens, int):
+        raise TypeError(f"a number of tokens is of type {type(tokens).__name__}")
+    return min(max(0, tokens), MAX_TOKENS)
+
+
 def _nano(money: Decimal) -> int:
     return int((money * NANO).to_integral_value(rounding=ROUND_CEILING))
 
 
-def _unreachable(reservation: Reservation) -> Any:
-    from tokenctx.money.budgets.store import Balance
-
+def _unreachable(reservation: Reservation) -> BudgetRefusal:
     budget, claim = reservation.budgets[0], reservation.claims[0]
     balance = Balance(budget.limit, -1, 1.0)
     return refusal_of(budget, claim.amount, balance, reservation.estimate.dialect, {})

@@ -32,8 +32,8 @@ class _Ledger:
     settled: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def turn(self, window: int) -> None:
-        """Begin a window, if it is a later one."""
-        if window > self.window:
+        """Begin a window, if it is a later one; or anew, after a clock that had jumped ahead."""
+        if window > self.window or window < self.window - 1:
             self.window, self.used, self.taken = window, 0, 0
             self.held.clear()
             self.settled.clear()
@@ -57,6 +57,8 @@ class MemoryBudgetStore:
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
+        # Leases are no matter of the day: a clock that jumps neither ends nor prolongs them.
+        self._lease_clock = time.monotonic if clock is time.time else clock
         self._ledgers: dict[str, _Ledger] = {}
         self._most = LOOKED_THROUGH
         self._pid, self._lock = os.getpid(), threading.Lock()
@@ -69,11 +71,13 @@ class MemoryBudgetStore:
         if self._pid != os.getpid():  # the lock may have been copied locked
             self._pid, self._lock = os.getpid(), threading.Lock()
         with self._lock:
-            now = self._clock()
-            return self._reserve(step, now) if step.kind == "reserve" else self._settle(step, now)
+            now, at = self._clock(), self._lease_clock()
+            if step.kind == "reserve":
+                return self._reserve(step, now, at)
+            return self._settle(step, now, at)
 
-    def _reserve(self, step: Step, now: float) -> Outcome:
-        ledgers = [self._ledger(claim, now) for claim in step.claims]
+    def _reserve(self, step: Step, now: float, at: float) -> Outcome:
+        ledgers = [self._ledger(claim, now, at) for claim in step.claims]
         pairs = list(zip(step.claims, ledgers, strict=True))
         full = (
             nth for nth, (claim, it) in enumerate(pairs) if it.taken + claim.amount > claim.limit
@@ -82,35 +86,35 @@ class MemoryBudgetStore:
         if refused is None:
             for claim, ledger in pairs:
                 if step.id not in ledger.held:
-                    ledger.held[step.id] = now + step.lease_seconds, claim.amount
+                    ledger.held[step.id] = at + step.lease_seconds, claim.amount
                     ledger.taken += claim.amount
         return Outcome(refused, [_balance(claim, it, now) for claim, it in pairs])
 
-    def _settle(self, step: Step, now: float) -> Outcome:
-        pairs = [(claim, self._ledger(claim, now)) for claim in step.claims]
+    def _settle(self, step: Step, now: float, at: float) -> Outcome:
+        pairs = [(claim, self._ledger(claim, now, at)) for claim in step.claims]
         for claim, ledger in pairs:
-            if claim.window != ledger.window or step.id in ledger.settled:
+            if 0 <= claim.window < ledger.window or step.id in ledger.settled:
                 continue  # of a window that is over, or a retry
             _, reserved = ledger.held.pop(step.id, (0.0, 0))  # none if its lease was over
             ledger.taken += claim.amount - reserved
             ledger.used += claim.amount
-            ledger.settled[step.id] = now + RETRY_SECONDS, 0
+            ledger.settled[step.id] = at + RETRY_SECONDS, 0
         return Outcome(None, [_balance(claim, it, now) for claim, it in pairs])
 
-    def _ledger(self, claim: Claim, now: float) -> _Ledger:
+    def _ledger(self, claim: Claim, now: float, at: float) -> _Ledger:
         ledger = self._ledgers.get(claim.key)
         if ledger is None:
             if len(self._ledgers) >= self._most:
-                self._forget(now)
+                self._forget(now, at)
             ledger = self._ledgers[claim.key] = _Ledger(claim.seconds)
         ledger.turn(math.floor(now / claim.seconds) if claim.seconds else 0)
-        ledger.expire(now)
+        ledger.expire(at)
         return ledger
 
-    def _forget(self, now: float) -> None:
+    def _forget(self, now: float, at: float) -> None:
         """Drop what a new ledger would say as well: nothing, or a window that is over."""
         for key, ledger in list(self._ledgers.items()):
-            ledger.expire(now)
+            ledger.expire(at)
             is_over = ledger.seconds and math.floor(now / ledger.seconds) > ledger.window
             if is_over or (ledger.used == 0 and not ledger.held):
                 del self._ledgers[key]

@@ -32,11 +32,15 @@ for i = 1, count do
   local kept = redis.call('HMGET', hash, 'w', 'u', 'h')
   windows[i] = tonumber(kept[1]) or -1
   used[i], held[i] = tonumber(kept[2]) or 0, tonumber(kept[3]) or 0
-  if window > windows[i] then
+  if window > windows[i] or window < windows[i] - 1 then  -- later; or the clock had jumped
     if kept[1] then redis.call('DEL', hash, leases) end
     windows[i], used[i], held[i] = window, 0, 0
   end
   local ended = redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 1000)
+  if kind == 'r' then  -- of a clock that had jumped ahead
+    local later = redis.call('ZRANGEBYSCORE', leases, now + 86400 + lease, '+inf', 'LIMIT', 0, 1000)
+    for _, name in ipairs(later) do ended[#ended + 1] = name end
+  end
   for _, name in ipairs(ended) do
     local amount = redis.call('HGET', hash, 'a:' .. name)
     if amount and amount ~= 's' then held[i] = held[i] - tonumber(amount) end
@@ -57,7 +61,7 @@ for i = 1, count do
       held[i] = held[i] + amounts[i]
       redis.call('HSET', hash, field, whole(amounts[i]))
     end
-  elseif tonumber(ARGV[at + 4]) == windows[i] and known ~= 's' then
+  elseif (tonumber(ARGV[at + 4]) < 0 or tonumber(ARGV[at + 4]) >= windows[i]) and known ~= 's' then
     is_new = true
     if known then held[i] = held[i] - tonumber(known) end
     used[i] = used[i] + amounts[i]
@@ -85,8 +89,9 @@ class RedisBudgetStore:
     """Budgets in Redis or Valkey, for `Budgets(store=...)`.
 
     `client` is a client of the package redis or valkey, for a single server, sentinels or a
-    cluster, sync or async; it stays the caller's. Give it a socket timeout: a step waits as long.
-    Windows and leases go by the clock of the server, so that those of the workers do not matter.
+    cluster, sync or async; it stays the caller's, with its timeouts: `Budgets` waits no longer
+    than its own deadline. Windows and leases go by the clock of the server, so that those of the
+    workers do not matter.
     All keys of one `prefix` have one hash tag, since a step takes its budgets together: a cluster
     keeps them on one node, and another prefix on another. `clock` gives seconds since 1970 in place
     of the server, for a replay. Raises TypeError for any other client.

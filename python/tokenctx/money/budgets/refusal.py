@@ -75,11 +75,36 @@ def refusal_of(
         message += f" Please try again in {math.ceil(retry)} s."
     elif wanted > budget.limit:
         message += " It does not fit at any time."
+        headers = {**headers, "x-should-retry": "false"}
+    return _answer(budget, message, (needs, rest, most), retry, dialect, headers)
+
+
+def unknown_refusal(
+    budget: Budget,
+    wanted: str,
+    dialect: Dialect | None,
+    headers: dict[str, str],
+) -> BudgetRefusal:
+    """The answer for a call of which nobody knows what it would take; `wanted` says why."""
+    message = f"Refused by budget {budget.name}: {wanted}."
+    most = told(budget, budget.limit)
+    headers = {**headers, "x-should-retry": "false"}
+    return _answer(budget, message, (0, 0, most), None, dialect, headers)
+
+
+def _answer(
+    budget: Budget,
+    message: str,
+    amounts: tuple[int | Decimal, int | Decimal, int | Decimal],
+    retry: float | None,
+    dialect: Dialect | None,
+    headers: dict[str, str],
+) -> BudgetRefusal:
     body = json.dumps(_body(dialect, message, retry, is_money=budget.is_money)).encode()
     headers = {"content-type": "application/json", **headers}
     if dialect == "bedrock-converse":
         headers["x-amzn-errortype"] = "ThrottlingException"
-    return BudgetRefusal(429, headers, body, message, budget.name, needs, rest, most, retry)
+    return BudgetRefusal(429, headers, body, message, budget.name, *amounts, retry)
 
 
 def _body(

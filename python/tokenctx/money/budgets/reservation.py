@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -13,20 +13,40 @@ if TYPE_CHECKING:
     from tokenctx.money.budgets.budget import Budget
     from tokenctx.money.budgets.refusal import BudgetRefusal
     from tokenctx.money.budgets.store import Claim
+    from tokenctx.money.budgets.uncounted import Uncounted
     from tokenctx.usage.normal import Usage
 
 ReservationLabel = Literal["granted", "refused", "unlimited"]
 Closing = Literal["settled", "kept", "released"]
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an attempt has ended.
+
+    Attributes:
+        kind: With a bill; without one, though it was answered; or with nothing that is billed.
+        usage: The bill.
+        output_tokens: What was seen of the output, where there is no bill.
+        input_tokens: What was told of the input, likewise.
+        model: Who has answered; empty if that is the model that was asked for.
+    """
+
+    kind: Closing
+    usage: Usage | None = None
+    output_tokens: int = 0
+    input_tokens: int = 0
+    model: str = ""
+
+
 class Settler(Protocol):
     """Who has made a reservation."""
 
-    def close(self, reservation: Reservation, usage: Usage | None, kind: Closing, /) -> None:
+    def close(self, reservation: Reservation, ended: Ended, /) -> None:
         """Settle it, keep it, or give it back."""
         ...
 
-    async def aclose(self, reservation: Reservation, usage: Usage | None, kind: Closing, /) -> None:
+    async def aclose(self, reservation: Reservation, ended: Ended, /) -> None:
         """As `close`, without holding the loop."""
         ...
 
@@ -50,7 +70,7 @@ class Reservation:
     name: str
     label: ReservationLabel
     tenant: str
-    estimate: Estimate
+    estimate: Estimate | Uncounted
     provider: str | None
     tokens: int
     money: Decimal | None
@@ -64,29 +84,42 @@ class Reservation:
     def __repr__(self) -> str:
         return f"<Reservation {self.label}, {self.tokens} tokens>"
 
-    def settle(self, usage: Usage) -> None:
+    def attempt(self) -> Reservation:
+        """The reservation of the next attempt of the call: this one, until an attempt was booked.
+
+        Of a later one nothing is reserved, and what it uses is booked beside what was.
+        """
+        if self.state != "closed" or not self.claims:
+            return self
+        return replace(self, name=f"{self.name}~", state="released")
+
+    def settle(self, usage: Usage, *, model: str = "") -> None:
         """Put the bill in the place of what was reserved. Never raises; the second does nothing.
 
         After `release` the bill is booked all the same: an attempt that failed was made again.
+        `model` is who has answered, where that is another one than was asked.
         """
-        self.owner.close(self, usage, "settled")
+        self.owner.close(self, Ended("settled", usage, model=model))
 
-    async def asettle(self, usage: Usage) -> None:
+    async def asettle(self, usage: Usage, *, model: str = "") -> None:
         """As `settle`, without holding the loop."""
-        await self.owner.aclose(self, usage, "settled")
+        await self.owner.aclose(self, Ended("settled", usage, model=model))
 
-    def keep(self) -> None:
-        """Book what was reserved, where no bill will come of a call that was answered."""
-        self.owner.close(self, None, "kept")
+    def keep(self, output_tokens: int = 0, input_tokens: int = 0) -> None:
+        """Book what was reserved, where no bill will come of a call that was answered.
 
-    async def akeep(self) -> None:
+        If more was seen of its output, or told of its input, that is booked.
+        """
+        self.owner.close(self, Ended("kept", None, output_tokens, input_tokens))
+
+    async def akeep(self, output_tokens: int = 0, input_tokens: int = 0) -> None:
         """As `keep`, without holding the loop."""
-        await self.owner.aclose(self, None, "kept")
+        await self.owner.aclose(self, Ended("kept", None, output_tokens, input_tokens))
 
     def release(self) -> None:
         """Give all of it back, after a failure. Never raises; after `settle` it does nothing."""
-        self.owner.close(self, None, "released")
+        self.owner.close(self, Ended("released"))
 
     async def arelease(self) -> None:
         """As `release`, without holding the loop."""
-        await self.owner.aclose(self, None, "released")
+        await self.owner.aclose(self, Ended("released"))

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
 LEASE_SECONDS: Final = 600.0
-RETRY_SECONDS: Final = 30.0
+RETRY_SECONDS: Final = 120.0
 """For so long a second settle is known to be one."""
 
 
@@ -20,7 +20,8 @@ class Claim(NamedTuple):
         limit: What there is of it.
         seconds: Length of its window; 0 if it has none.
         amount: What is reserved, or what was used in the end.
-        window: The window that it was reserved in; -1 before.
+        window: The window that it was reserved in; -1 before, and where nobody knows: what was
+            used is booked in the present one.
     """
 
     key: str

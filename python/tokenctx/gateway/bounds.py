@@ -1,0 +1,113 @@
+"""Bounds of a call that nobody could count: of its input by length, of its output by what came."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx._core import count_tokens, encoding_name_for_model
+from tokenctx.money.budgets.uncounted import Uncounted
+
+if TYPE_CHECKING:
+    from tokenctx._results.estimates import Dialect
+    from tokenctx.gateway.relay import Relay
+
+MAX_INFLATED_BYTES: Final = 256 << 20
+"""A body that is longer without its compression has no bound."""
+GZIP: Final = b"\x1f\x8b"
+_TEXT_BEGINS: Final = re.compile(rb"(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\x00\s]*[{\[]")
+_OUTPUT: Final = re.compile(rb'"max[A-Za-z_]*(?:tokens|Tokens)"\s*:\s*(\d{1,12})')
+_MODEL: Final = re.compile(rb'"model"\s*:\s*"([^"\\]{1,200})"')
+
+
+def uncounted(
+    body: bytes | Mapping[str, Any], length: int | None, model: str | None, dialect: Dialect | None
+) -> Uncounted:
+    """The bound of a body that is not read: a token is a byte at least.
+
+    `length` is what is known of its length beside: what has come of a longer one.
+    """
+    if not isinstance(body, bytes):
+        return Uncounted(_text_bytes(body), model or _said(body.get("model")), dialect)
+    high = _bytes(body) if body else length
+    found = _MODEL.search(body)
+    name = model or (found[1].decode("utf-8", "replace") if found else "")
+    asked = max((int(it) for it in _OUTPUT.findall(body)), default=None)
+    return Uncounted(None if high is None else max(high, length or 0), name, dialect, asked)
+
+
+def _bytes(body: bytes) -> int | None:
+    """The length of a body without its compression; None where that is not known."""
+    if _TEXT_BEGINS.match(body):
+        return len(body)
+    if not body.startswith((GZIP, b"\x78")):
+        return None if max(body[:64], default=0) > 0x7F else len(body)
+    inflater, total = zlib.decompressobj(wbits=47), 0
+    try:
+        data = body
+        while data and total <= MAX_INFLATED_BYTES:
+            total += len(inflater.decompress(data, 1 << 20))
+            data = inflater.unconsumed_tail
+            if inflater.eof and inflater.unused_data:
+                data, inflater = inflater.unused_data, zlib.decompressobj(wbits=47)
+    except zlib.error:
+        return None
+    return total if total <= MAX_INFLATED_BYTES else None
+
+
+def _text_bytes(value: Any) -> int | None:
+    """A bound of the bytes that a value has as JSON; None for what has none."""
+    total, waiting, seen = 0, [value], 0
+    while waiting:
+        one = waiting.pop()
+        seen += 1
+        if seen > 1 << 22:
+            return None
+        if isinstance(one, Mapping):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, (list, tuple)):
+            waiting += one
+        else:
+            total += 4 * len(one) if isinstance(one, (str, bytes)) else 32
+        total += 4
+    return total
+
+
+def _said(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def relayed_tokens(relay: Relay, model: str, most: int | None) -> int:
+    """The output that was passed on, in tokens: as its text counts, and one an event at least.
+
+    Where there is no text to be counted, its bytes, or `most` if that is less.
+    """
+    reply = relay.reader.reply
+    if reply is None:
+        bound = relay.passed_bytes if relay.reader.has_read or relay.passed_bytes else 0
+        return bound if most is None else min(bound, most)
+    texts: list[str] = []
+    waiting = [reply]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            texts.append(one)
+        elif isinstance(one, Mapping):
+            waiting += one.values()
+        elif isinstance(one, (list, tuple)):
+            waiting += one
+    text = " ".join(texts)
+    return max(relay.passed_events, count_tokens(text, encoding=_encoding(model, relay)))
+
+
+def _encoding(model: str, relay: Relay) -> Any:
+    if relay.reader.dialect == "anthropic" or "claude" in model:
+        return "claude_v4_8"
+    if relay.reader.dialect == "gemini":
+        return "gemma"
+    try:
+        return encoding_name_for_model(model)
+    except (KeyError, ValueError):
+        return "cl100k_base"

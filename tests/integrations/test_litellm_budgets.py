@@ -1,0 +1,196 @@
+"""Budgets of litellm: a reservation ends with its attempt, a refusal is quick and says when."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import upstream
+from tokenctx.money.budgets import Budget, Budgets, MemoryBudgetStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from upstream import Upstream
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # its import asks the network else
+pytest.importorskip("litellm_proxy_extras", reason="litellm[proxy]: dev.py clients has it")
+litellm = pytest.importorskip("litellm", reason="litellm[proxy]: dev.py clients has it")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # litellm's own
+
+MESSAGES = [{"role": "user", "content": "Why is the sky of the budget blue?"}]
+
+OTHER = [{"role": "user", "content": "And of another?"}]
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Upstream]:
+    with upstream.running() as running:
+        yield running
+
+
+def made(limit: int) -> tuple[Any, MemoryBudgetStore]:
+    from tokenctx.integrations.litellm import TokenctxLogger
+
+    store = MemoryBudgetStore()
+    budgets = Budgets([Budget("b", tokens=limit, per="day")], store=store)
+    return TokenctxLogger(budgets=budgets), store
+
+
+@pytest.fixture
+def callbacks() -> Iterator[list[Any]]:
+    before, litellm.callbacks = litellm.callbacks, []
+    yield litellm.callbacks
+    litellm.callbacks = before
+    for name in ("success_callback", "_async_success_callback", "input_callback"):
+        getattr(litellm, name).clear()
+
+
+def held(store: MemoryBudgetStore) -> int:
+    return sum(len(ledger.held) for ledger in store._ledgers.values())
+
+
+def booked(store: MemoryBudgetStore) -> int:
+    return sum(ledger.used for ledger in store._ledgers.values())
+
+
+def router(provider: Upstream, count: int = 1, **options: Any) -> Any:
+    settings = {"model": "openai/gpt-4o", "api_base": f"{provider.url}/v1", "api_key": "none"}
+    deployments = [{"model_name": "m", "litellm_params": dict(settings)} for _ in range(count)]
+    return litellm.Router(model_list=deployments, **options)
+
+
+async def logged() -> None:
+    from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
+
+    await asyncio.sleep(0)
+    await GLOBAL_LOGGING_WORKER.flush()
+    await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_refusal_is_not_tried_again_and_says_when_to_come_back(
+    provider: Upstream, callbacks: list[Any], count: int
+) -> None:
+    logger, _ = made(2_000)
+    callbacks.append(logger)
+
+    async def run() -> None:
+        asked = router(provider, count, num_retries=2)
+        began = time.monotonic()
+        with pytest.raises(litellm.RateLimitError) as raised:
+            await asked.acompletion("m", messages=MESSAGES, max_tokens=5_000)
+        assert time.monotonic() - began < 2
+        assert logger.counts["limited"] == 1
+        assert "x-should-retry" in dict(raised.value.headers)
+        await logged()
+        await asked.acompletion("m", messages=MESSAGES, max_tokens=5)  # no deployment is left alone
+        await logged()
+        with pytest.raises(litellm.RateLimitError) as raised:
+            await asked.acompletion("m", messages=OTHER, max_tokens=1_900)
+        headers = dict(raised.value.headers)
+        assert 0 < int(headers["retry-after"]) <= 86_400
+        assert "x-ratelimit-limit-tokens" in headers
+
+    asyncio.run(run())
+
+
+def test_each_attempt_that_fails_gives_back(callbacks: list[Any]) -> None:
+    logger, store = made(10**6)
+    callbacks.append(logger)
+
+    async def run() -> None:
+        options: Any = {
+            "model": "openai/gpt-4o",
+            "api_base": "http://127.0.0.1:9",
+            "api_key": "none",
+        }
+        deployments = [{"model_name": "m", "litellm_params": options}]
+        asked = litellm.Router(model_list=deployments, num_retries=2, retry_after=0)
+        with pytest.raises(Exception, match="onnection"):
+            await asked.acompletion("m", messages=MESSAGES, max_tokens=500)
+        await logged()
+
+    asyncio.run(run())
+    assert held(store) == 0
+    assert booked(store) == 0
+
+
+def test_attempts_that_share_what_litellm_keeps_give_back() -> None:
+    """In the proxy the attempts of a call have one logging object, and one failure event."""
+    logger, store = made(10**6)
+
+    class Kept:
+        model_call_details: dict[str, Any] = {}  # noqa: RUF012
+
+    async def run() -> None:
+        kwargs = {"messages": MESSAGES, "model": "openai/gpt-4o", "litellm_logging_obj": Kept}
+        for _ in range(3):
+            await logger.async_pre_call_deployment_hook(
+                {**kwargs, "max_tokens": 500}, "acompletion"
+            )
+            assert held(store) == 1
+        await logger.async_log_failure_event(Kept.model_call_details)
+
+    asyncio.run(run())
+    assert held(store) == 0
+    assert booked(store) == 0
+
+
+def test_what_litellm_counted_books_the_reservation_or_more(
+    provider: Upstream, callbacks: list[Any]
+) -> None:
+    logger, store = made(10**6)
+    callbacks.append(logger)
+
+    async def run() -> None:
+        messages = [{"role": "user", "content": f"{upstream.UNBILLED}why?"}]
+        stream = await litellm.acompletion(
+            "openai/gpt-4o",
+            messages=messages,
+            max_tokens=500,
+            api_base=f"{provider.url}/v1",
+            api_key="none",
+            stream=True,
+        )
+        async for _ in stream:
+            pass
+        await logged()
+
+    asyncio.run(run())
+    assert booked(store) >= 500
+
+
+def test_one_estimate_serves_all_deployments_of_a_model(
+    provider: Upstream, callbacks: list[Any]
+) -> None:
+    logger, _ = made(10**6)
+    callbacks.append(logger)
+
+    async def run() -> None:
+        await router(provider, 20).acompletion("m", messages=MESSAGES, max_tokens=5)
+        await logged()
+
+    asyncio.run(run())
+    assert logger.estimator.stats()["estimated"] <= 2
+
+
+def test_a_synchronous_call_says_loudly_that_it_has_no_budget(
+    provider: Upstream, callbacks: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    logger, _ = made(1)
+    callbacks.append(logger)
+    litellm.completion(
+        "openai/gpt-4o", messages=MESSAGES, api_base=f"{provider.url}/v1", api_key="none"
+    )
+    for _ in range(200):  # litellm logs in a thread of its own
+        if logger.counts["unbudgeted"]:
+            break
+        time.sleep(0.05)
+    assert logger.counts["unbudgeted"] == 1
+    assert "went past the budgets" in caplog.text
