@@ -39,6 +39,7 @@ from tasks.steps import (
     say,
     test_files,
 )
+from tasks.stranger import stranger
 
 ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
 INSTRUCTIONS_JSON = ROOT / "target" / "instructions.json"
@@ -46,7 +47,8 @@ BENCH_RUN = ROOT / "target" / "bench-run.json"
 BENCH_JSONS = [ROOT / "target" / f"bench-{number}.json" for number in (1, 2, 3)]
 OLDEST_PYTHON = "3.10"
 CI_STEPS = (
-    *("demo", "test --install", "clients", "lint", "rust", "fuzz --seconds 60"),  # profile dev
+    *("demo", "stranger", "test --install", "clients"),  # profile dev
+    *("lint", "rust", "fuzz --seconds 60"),
     "fuzz_core --seconds 30",
     *("bench", "exactness", "instructions --install"),  # profile release
     "wheels",  # what is released, on every Python and machine that can be had here
@@ -62,6 +64,7 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
     "data_bundle": ("limits",),
     "drift": ("cli",),
     "edits": ("cli",),
+    "first_screen": (),
     "forecast_cost": (),
     "gateway_load": ("cli",),
     "gateway_speed": ("cli", "test", "bench", "peers"),
@@ -356,7 +359,7 @@ def main() -> None:
     counting = (bench, bench_history, exactness, instructions, study)
     takes_words = (lock, test, clients, rust, *counting)
     released = (wheel, same_again, sdist, crate, wheels, release)
-    others = (fuzz, fuzz_core, *released, docs, workflows, ci, clean)
+    others = (stranger, fuzz, fuzz_core, *released, docs, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)
@@ -369,6 +372,9 @@ def main() -> None:
             target.add_argument("--nightly", action="store_true", help="what takes long, too")
         if function is sdist:
             target.add_argument("--profile", choices=(QUICK, FAST), default=FAST)
+        if function is stranger:
+            target.add_argument("--wheel", help="a wheel that was built (default: profile dev)")
+            target.add_argument("--python", help="the interpreter (default: the one of dev.py)")
         if function is release:
             target.add_argument("--tag", required=True, help="such as v0.1.0")
         if function is study:

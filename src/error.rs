@@ -74,6 +74,11 @@ pub enum Error {
         /// How many are allowed.
         limit: usize,
     },
+    /// JSON that is no request: a number, an object with nothing in it, a text where messages belong.
+    NoMessages {
+        /// What stands there, as a clause.
+        found: &'static str,
+    },
     /// More messages, parts of messages or tools than a request may have.
     TooMany {
         /// The kind of thing that there is too much of.
@@ -126,6 +131,7 @@ impl Error {
             Error::TooLarge { .. } => "too_large",
             Error::TooDeep { .. } => "too_deep",
             Error::TooManyValues { .. } => "too_many_values",
+            Error::NoMessages { .. } => "no_messages",
             Error::TooMany { what, .. } => match what {
                 Items::Messages => "too_many_messages",
                 Items::Parts => "too_many_parts",
@@ -149,6 +155,7 @@ impl Error {
             Error::EmptyBody
             | Error::Encoding { .. }
             | Error::TooLarge { .. }
+            | Error::NoMessages { .. }
             | Error::TooMany { .. } => None,
         }
     }
@@ -215,6 +222,11 @@ impl fmt::Display for Error {
                 f,
                 "more than {limit} values and keys{}; send fewer",
                 Place(self.offset())
+            ),
+            Error::NoMessages { found } => write!(
+                f,
+                "{found}; a request is an object whose `messages` is a list of objects with `role` \
+                 and `content`, or that list; text alone is counted by count_tokens"
             ),
             Error::TooMany { what, limit } => write!(
                 f,

@@ -33,7 +33,7 @@ SOURCES = (  # of the sdist; the tests and the tools are in it, so that it can b
 )
 MADE = ("__pycache__", "*.pyc", "*.so", "*.pyd", "node_modules", "target", "corpus", "artifacts")
 OLDEST_DATE = "315532800"  # 1980, the first date that a zip file can hold
-LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s]+)")
+LINK = re.compile(r"(?:(?<=\]\()|(?<=src=\")|(?<=srcset=\"))(?![a-z]+:|#)([^)\s\"]+)")
 
 
 def build(folder: Path, profile: str, target: str = "", origin: Path = ROOT) -> Path:

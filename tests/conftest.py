@@ -17,6 +17,8 @@ SHARED_DATA = Path(
     os.environ.get("TOKENCTX_SHARED") or Path(__file__).parents[2] / "shared" / "data"
 )
 
+os.environ.pop("COLUMNS", None)  # the commands would follow it, and workers of xdist have it
+
 # Speed is measured in benches/, so no test has a deadline.
 settings.register_profile(
     "ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -3,7 +3,7 @@
     python3 dev.py study accuracy a.jsonl.gz b.jsonl.gz --compare litellm tiktoken langchain chars4
 
 The page begins with what is generated; what stands behind its mark is written by hand and stays.
-README shows how exact counts are of projects that the rules were not made from.
+README shows some rows beside those of litellm and tiktoken: `first_screen` makes them.
 """
 
 from __future__ import annotations
@@ -13,33 +13,17 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Final
 
+import first_screen
 from leave_one_out import mapped
-from tokenctx import __version__
-from tokenctx._cli.eval_tables import Grid, document, left_out
+from tokenctx._cli.eval_tables import document, left_out
 from tokenctx._cli.evaluation.evaluation import Evaluation, Filter, evaluate
 from tokenctx._cli.evaluation.held_out import by_pool, held_out
 from tokenctx._cli.evaluation.peers import PEERS, Peer
 
 ROOT: Final = Path(__file__).parents[2]
 DOCUMENT: Final = ROOT / "docs" / "accuracy.md"
-README: Final = ROOT / "README.md"
-START, END = "<!-- accuracy -->\n", "<!-- end of accuracy -->\n"
+END: Final = first_screen.END
 LEAST_CALLS: Final = 20
-README_POOLS: Final = (
-    "OpenAI chat: tools",
-    "OpenAI responses: all determined",
-    "Anthropic: tools",
-    "Gemini: all determined",
-    "other vendors",
-    "files, audio, video",
-)
-README_TITLES: Final = ("pool", "N", "projects", "out of project", "median", "p90")
-"""README shows six of the pools, by these columns; the page has all of them."""
-WARNING: Final = """
-{date}, tokenctx {version}, {count:,} calls: exact / within 2 % / within 5 %, **each project with
-what the others tell.**
-
-"""
 LEFT_OUT: Final = """
 ## Out of project
 
@@ -54,26 +38,10 @@ has the rows by profile.
 """
 
 
-def with_table(readme: str, table: str) -> str:
-    """`readme` with `table` between its two marks."""
-    before, rest = readme.split(START)
-    _, after = rest.split(END)
-    return f"{before}{START}{table}{END}{after}"
-
-
 def with_page(old: str, page: str) -> str:
     """`page` up to the last mark, and what stands behind the mark in `old`."""
     _, end, after = old.partition(END)
     return f"{page}\n{end or END}{after}"
-
-
-def shortened(grid: Grid) -> Grid:
-    """The rows and columns of `grid` that README shows, in README's order of rows."""
-    last = {title: column for column, title in enumerate(grid.titles)}
-    columns = [last[title] for title in README_TITLES]
-    rows = {row[0]: tuple(row[column] for column in columns) for row in grid.rows}
-    kept = [rows[pool] for pool in README_POOLS if pool in rows]
-    return Grid(grid.caption, README_TITLES, grid.left, kept)
 
 
 def main() -> None:
@@ -90,10 +58,8 @@ def main() -> None:
     date = datetime.now(timezone.utc).date().isoformat()
     page = f"{document(evaluation, LEAST_CALLS, date)}{LEFT_OUT}{grid.as_markdown()}"
     DOCUMENT.write_text(with_page(DOCUMENT.read_text("utf-8"), page), "utf-8")
-    warning = WARNING.format(date=date, version=__version__, count=evaluation.record_count)
-    table = f"{warning}{shortened(grid).as_markdown()}\n"
-    README.write_text(with_table(README.read_text("utf-8"), table), "utf-8")
-    print(f"written: the tables of {DOCUMENT.name} and {README.name}")
+    first_screen.write()
+    print(f"written: the tables of {DOCUMENT.name} and README.md")
 
 
 if __name__ == "__main__":

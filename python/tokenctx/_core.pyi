@@ -626,13 +626,18 @@ class Documents:
     def has_lost(self) -> bool: ...
 
 def count_tokens(
-    text: str | bytes, *, encoding: EncodingName | CountOnlyName = "o200k_base"
+    text: str | bytes,
+    *,
+    encoding: EncodingName | CountOnlyName | None = None,
+    model: str | None = None,
 ) -> int:
     """Number of tokens of `text`; special-token spellings count as plain text.
 
-    Bytes are read as UTF-8. What is no UTF-8, and each lone surrogate of a str, counts as U+FFFD.
-    Linear in the text; above 2 KiB other threads run meanwhile. Raises ValueError for an unknown
-    encoding, TypeError for anything but text. Equal to tiktoken's `encode_ordinary` on every input.
+    They are those of `encoding`, or of the one that text for `model` is counted with, as
+    `encoding_for_model` gives it; without both, of o200k_base. Bytes are read as UTF-8. What is no
+    UTF-8, and each lone surrogate of a str, counts as U+FFFD. Linear in the text; above 2 KiB other
+    threads run meanwhile. Raises ValueError for an unknown encoding or model, or for both together,
+    TypeError for anything but text. Equal to tiktoken's `encode_ordinary` on every input.
 
     A `claude_` name is a family of Claude's count model, a reconstruction that counts tokens but
     knows none: what `text` adds to the frame of a message, `ctok.token_count` less the frame of 7

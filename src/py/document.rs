@@ -2,7 +2,7 @@
 //!
 //! Short strings of objects are copied into the document, long ones held: a `str` never changes, so a
 //! reference to it is enough.
-use super::errors::{guard, interruptible};
+use super::errors::{RequestError, guard, interruptible};
 use super::object::{
     Model, Replacement, as_bytes, is_framework_loaded, is_mapping, is_of_framework, iterate,
     members, replacement, unless_raised, with_text, without_framework_objects,
@@ -77,6 +77,24 @@ impl<'py> FromPyObject<'_, 'py> for Body<'py> {
 }
 
 impl Body<'_> {
+    /// TypeError for an object that nobody can mean as a request, which would be counted as its JSON text.
+    pub(super) fn check_type(&self) -> PyResult<()> {
+        let Body::Object(object) = self else {
+            return Ok(());
+        };
+        if object.is_none()
+            || object.is_instance_of::<PyInt>()
+            || object.is_instance_of::<PyFloat>()
+        {
+            let class = object.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "body is of type {class}; it must be a dict, a list of messages, JSON as bytes or str, or an object \
+                 of a vendor's SDK; text alone is counted by count_tokens"
+            )));
+        }
+        Ok(())
+    }
+
     /// The result of `work` on the body as the core takes it. Objects are read here, attached.
     pub(super) fn with<T>(
         &self,
@@ -86,6 +104,7 @@ impl Body<'_> {
             Body::Bytes(bytes) => work(&engine::Body::Bytes(bytes.as_bytes())),
             Body::Text(text) => with_text(text, |text, anomalies| {
                 work(&engine::Body::Text(text, anomalies))
+                    .map_err(|error| of_plain_text(error, text))
             })?,
             Body::Object(object) => work(&engine::Body::Document(from_object(object)?)),
         }
@@ -100,6 +119,25 @@ impl Body<'_> {
     ) -> PyResult<T> {
         self.with(|body| Ok(Interpreter(py).detached(body.byte_count(), || body.read(work))?))
     }
+}
+
+/// The error with a hint, if a text that does not look like JSON was read as JSON.
+fn of_plain_text(error: PyErr, text: &str) -> PyErr {
+    if text.trim_start().starts_with(['{', '[', '"', '/']) || text.trim().is_empty() {
+        return error;
+    }
+    Python::attach(|py| {
+        let value = error.value(py);
+        let code: Option<String> = value.getattr("code").and_then(|it| it.extract()).ok();
+        let offset: Option<usize> = value.getattr("offset").and_then(|it| it.extract()).ok();
+        match code.filter(|it| ["syntax", "trailing_data", "truncated"].contains(&it.as_str())) {
+            Some(code) => {
+                let hint = "a str is read as JSON; text alone is counted by count_tokens";
+                RequestError::new_err((format!("{value}; {hint}"), code, offset))
+            }
+            None => error,
+        }
+    })
 }
 
 /// The interpreter as what runs an engine: it forks only while a thread is attached to it.

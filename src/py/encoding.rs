@@ -23,6 +23,15 @@ fn named(name: &str) -> PyResult<Encoding> {
     Encoding::named(name).ok_or_else(|| {
         let known: Vec<_> = Encoding::names().collect();
         let known = known.join(", ");
+        if Table::bundled()
+            .resolve(name, Dialect::OpenAiChat, None)
+            .is_known_model
+        {
+            return PyValueError::new_err(format!(
+                "no encoding is called {name:?}, which is a model: encoding_for_model({name:?}) or \
+                 count_tokens(text, model={name:?}); known encodings are {known}"
+            ));
+        }
         PyValueError::new_err(format!("no encoding is called {name:?}; known are {known}"))
     })
 }
@@ -44,9 +53,21 @@ fn unknown_split(split: &str) -> PyErr {
 
 /// Number of tokens of `text`.
 #[pyfunction]
-#[pyo3(signature = (text, *, encoding = "o200k_base"))]
-pub(super) fn count_tokens(text: &Bound<'_, PyAny>, encoding: &str) -> PyResult<u64> {
-    let encoding = named(encoding)?;
+#[pyo3(signature = (text, *, encoding = None, model = None))]
+pub(super) fn count_tokens(
+    text: &Bound<'_, PyAny>,
+    encoding: Option<&str>,
+    model: Option<Name>,
+) -> PyResult<u64> {
+    let encoding = match (encoding, &model) {
+        (Some(_), Some(_)) => {
+            return Err(PyValueError::new_err(
+                "encoding and model are given; a model has an encoding: leave one of them out",
+            ));
+        }
+        (None, Some(model)) => of_model(&model.0)?,
+        (encoding, None) => named(encoding.unwrap_or("o200k_base"))?,
+    };
     guard(|| on_text(text, |text| encoding.count(text)))
 }
 
@@ -154,14 +175,23 @@ pub(super) fn aside(work: &mut (dyn FnMut() + Send)) {
 /// The encoding that text for this model is counted with.
 #[pyfunction]
 pub(super) fn encoding_for_model(model: Name) -> PyResult<PyEncoding> {
-    let resolved = Table::bundled().resolve(&model.0, Dialect::OpenAiChat, None);
+    PyEncoding::new(encoding_name(&model.0)?.as_str())
+}
+
+/// The name of the encoding of a model.
+fn encoding_name(model: &str) -> PyResult<String> {
+    let resolved = Table::bundled().resolve(model, Dialect::OpenAiChat, None);
     match resolved.is_known_model {
-        true => PyEncoding::new(resolved.profile.encoding.as_str()),
+        true => Ok(resolved.profile.encoding.as_str().to_owned()),
         false => Err(PyValueError::new_err(format!(
-            "no profile knows the model {:?}; choose an encoding by get_encoding",
-            model.0
+            "no profile knows the model {model:?}; choose an encoding by get_encoding"
         ))),
     }
+}
+
+/// The encoding of a model.
+fn of_model(model: &str) -> PyResult<Encoding> {
+    named(&encoding_name(model)?)
 }
 
 /// The name of the encoding that text for this model is counted with.

@@ -7,6 +7,7 @@ use super::models;
 use super::profile::table;
 use super::results::{CachePoints, CachedPrefix, DriftRow, PartCounts, Recorded, Wanted};
 use super::vocabulary::vocabularies;
+use crate::Error;
 use crate::engine::learn::Learner;
 use crate::engine::{self, Answer, Engine, Method, Settings, WantedParts};
 use crate::known::digest::Digest;
@@ -81,6 +82,7 @@ impl PyEngine {
         now_seconds: f64,
         wanted: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
+        body.check_type()?;
         let call = call.at(now_seconds, 0);
         let answer = guard(|| {
             body.with(|body| Ok(self.0.estimate(body, &call, wanted, &Interpreter(py))?))
@@ -116,8 +118,12 @@ impl PyEngine {
         let host = Interpreter(py);
         let record = guard(|| {
             body.with(|body| {
-                let record = |reply: Option<&engine::Body<'_>>| {
-                    Ok(self.0.record(body, billed, reply, &call, &host)?)
+                let record = |reply: Option<&engine::Body<'_>>| match self
+                    .0
+                    .record(body, billed, reply, &call, &host)
+                {
+                    Err(Error::NoMessages { .. }) => Ok(None),
+                    done => Ok(done?),
                 };
                 let Some(reply) = &reply else {
                     return record(None);
@@ -256,6 +262,7 @@ impl PyEngine {
         body: Body<'py>,
         call: &CallContext,
     ) -> PyResult<Bound<'py, PyAny>> {
+        body.check_type()?;
         let (call, host) = (call.at(0.0, 0), Interpreter(py));
         let count = guard(|| body.with(|body| Ok(self.0.count(body, &call, &host)?)))?;
         models::request_count(py, count)
@@ -269,6 +276,7 @@ impl PyEngine {
         call: &CallContext,
         now_seconds: f64,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        body.check_type()?;
         let (call, host) = (call.at(now_seconds, 0), Interpreter(py));
         let both = guard(|| body.with(|body| Ok(self.0.count_and_estimate(body, &call, &host)?)));
         let (count, estimate) = both?;
@@ -291,6 +299,7 @@ impl PyEngine {
         wants_categories: bool,
         placeholder: Option<&str>,
     ) -> PyResult<(Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, PartCounts)> {
+        body.check_type()?;
         let (call, host) = (call.at(now_seconds, 0), Interpreter(py));
         let wanted = WantedParts {
             estimate: wants_estimate,

@@ -8,8 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use std::borrow::Cow;
 
-fn no_text() -> PyErr {
-    PyTypeError::new_err("text must be str or bytes")
+fn no_text(value: &Bound<'_, PyAny>) -> PyErr {
+    let class = value.get_type().name();
+    let class = class.map_or_else(|_| "unknown".to_owned(), |it| it.to_string());
+    PyTypeError::new_err(format!(
+        "text must be str or bytes, and this is of type {class}; messages and requests are counted by \
+         HybridTokenEstimator().estimate(body)"
+    ))
 }
 
 /// The result of `work` on `text`, detached from the interpreter unless the text is short.
@@ -21,7 +26,7 @@ pub(super) fn on_text<T: Send>(
     if let Ok(text) = text.cast::<PyString>() {
         return with_text(text, |text, _| run(py, text.len(), || work(text)));
     }
-    let bytes = as_bytes(text)?.ok_or_else(no_text)?;
+    let bytes = as_bytes(text)?.ok_or_else(|| no_text(text))?;
     let bytes = bytes.as_bytes();
     Ok(run(py, bytes.len(), || {
         work(&String::from_utf8_lossy(bytes))
@@ -36,7 +41,7 @@ pub(super) fn attached<T>(
     if let Ok(text) = text.cast::<PyString>() {
         return with_text(text, |text, _| work(text))?;
     }
-    let bytes = as_bytes(text)?.ok_or_else(no_text)?;
+    let bytes = as_bytes(text)?.ok_or_else(|| no_text(text))?;
     work(&String::from_utf8_lossy(bytes.as_bytes()))
 }
 
@@ -98,7 +103,7 @@ impl<'a> View<'a> {
         if let Ok(bytes) = text.cast::<PyBytes>() {
             return Ok(View::Bytes(bytes.as_bytes().into()));
         }
-        let bytes = as_bytes(text)?.ok_or_else(no_text)?;
+        let bytes = as_bytes(text)?.ok_or_else(|| no_text(text))?;
         Ok(View::Bytes(bytes.as_bytes().to_owned().into()))
     }
 

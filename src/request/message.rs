@@ -28,7 +28,12 @@ pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Notes) -> Mess
             read_item(kind, item, assumptions)
         }
         _ if fields.is_spoken => read_spoken(item, &fields, assumptions),
-        _ => read_user_content(item, assumptions),
+        _ => {
+            if item.is_empty() {
+                assumptions.insert("unknown_message");
+            }
+            read_user_content(item, assumptions)
+        }
     }
 }
 
@@ -140,6 +145,11 @@ fn read_spoken<'d>(item: Value<'d>, fields: &Fields<'d>, assumptions: &mut Notes
         let mut reader = Reader::new(assumptions);
         reader.data(item);
         return message(role, reader.parts);
+    }
+    if is_message && !fields.has_content {
+        assumptions.insert("unknown_message"); // it says nothing
+    } else if is_message && fields.role.is_none() && fields.parts.is_none() {
+        assumptions.insert("unknown_role");
     }
     let content = present(fields.content).or(present(fields.parts));
     let content = content.or(present(fields.message));

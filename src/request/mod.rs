@@ -79,17 +79,28 @@ pub(crate) fn read_tables() {
 
 /// The neutral request in `document`: a body of any dialect, or its list of messages.
 ///
-/// `model` and `dialect` override what the body says. Fails only by a limit.
+/// `model` and `dialect` override what the body says. Fails by a limit.
 pub fn read_request<'d>(
     document: &'d Document<'_>,
     model: Option<&'d str>,
     dialect: Option<Dialect>,
 ) -> Result<Request<'d>, Error> {
-    read_hashed(document, model, dialect, None)
+    read(document, model, dialect, None)
 }
 
-/// As [`read_request`]; `media_hasher` hashes what is long and base64.
+/// As [`read_request`]; `media_hasher` hashes what is long and base64. What an estimate is wanted of has to be a request:
+/// so this fails for JSON that is none, too.
 pub(crate) fn read_hashed<'d>(
+    document: &'d Document<'_>,
+    model: Option<&'d str>,
+    dialect: Option<Dialect>,
+    media_hasher: Option<MediaHasher>,
+) -> Result<Request<'d>, Error> {
+    check_is_request(document.root())?;
+    read(document, model, dialect, media_hasher)
+}
+
+fn read<'d>(
     document: &'d Document<'_>,
     model: Option<&'d str>,
     dialect: Option<Dialect>,
@@ -145,6 +156,21 @@ pub(crate) fn read_hashed<'d>(
         assumptions: assumptions.finish()?,
         evidence: detected.evidence,
     })
+}
+
+/// Fails for what cannot have been meant as a request, so that no number is made of a mistake.
+fn check_is_request(body: Value<'_>) -> Result<(), Error> {
+    let found = match body.kind() {
+        Kind::Null => "the body is null",
+        Kind::Object if body.is_empty() => "the body is an empty object",
+        Kind::Object => match body.get("messages").map(Value::kind) {
+            Some(Kind::String) => "`messages` is a text",
+            _ => return Ok(()),
+        },
+        Kind::Array | Kind::String => return Ok(()),
+        _ => "the body is a number or a boolean",
+    };
+    Err(Error::NoMessages { found })
 }
 
 /// The messages in a response, as they come back in the next request; empty when unclear.

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import accuracy
+import first_screen
 import tokenctx
 from tokenctx import HybridTokenEstimator
 from tokenctx._cli.commands import app
-from tokenctx._cli.eval_tables import Grid
 from tokenctx._cli.evaluation import peers as _peers
 from tokenctx._cli.evaluation.chat_form import chat_form
 from tokenctx._cli.evaluation.evaluation import Score, Scores, read_call
@@ -432,10 +432,10 @@ def test_a_line_says_what_a_call_is() -> None:
 
 
 def test_the_table_of_the_readme_is_replaced_between_its_marks() -> None:
-    before = f"a\n{accuracy.START}old\n{accuracy.END}z\n"
-    once = accuracy.with_table(before, "new\n")
-    assert once == f"a\n{accuracy.START}new\n{accuracy.END}z\n"
-    assert accuracy.with_table(once, "new\n") == once
+    before = f"a\n{first_screen.START}old\n{first_screen.END}z\n"
+    once = first_screen.with_table(before, "new\n")
+    assert once == f"a\n{first_screen.START}\nnew\n\n{first_screen.END}z\n"
+    assert first_screen.with_table(once, "new\n") == once
 
 
 def test_the_page_is_replaced_up_to_its_mark() -> None:
@@ -445,24 +445,18 @@ def test_the_page_is_replaced_up_to_its_mark() -> None:
     )
 
 
-def grid_of(markdown: str) -> Grid:
-    """The table of pools without the project of the call in a document."""
-    table = markdown.partition("## Out of project")[2]
-    lines = [line for line in table.splitlines() if line.startswith("| ")]
-    titles, _, *rows = (tuple(line.strip("| ").split(" | ")) for line in lines)
-    return Grid("", titles, 1, rows[: len(POOLS)])
+def test_the_first_screen_of_readme_is_made_of_the_page() -> None:
+    """The table and both pictures: `dev.py study first_screen` makes them."""
+    page = accuracy.DOCUMENT.read_text("utf-8")
+    readme = first_screen.README.read_text("utf-8")
+    assert first_screen.with_table(readme, first_screen.table(page)) == readme
+    for theme in first_screen.PICTURES:
+        assert first_screen.path_of(theme).read_text("utf-8") == first_screen.picture(page, theme)
+        assert f"docs/site/first-screen-{theme}.svg" in readme
 
 
-def test_readme_has_six_rows_of_the_table_of_the_page() -> None:
-    page = grid_of(accuracy.DOCUMENT.read_text("utf-8"))
-    readme = accuracy.README.read_text("utf-8")
-    table = readme.partition(accuracy.START)[2].partition(accuracy.END)[0]
-    assert len(accuracy.shortened(page).rows) == len(accuracy.README_POOLS) == 6
-    assert table.endswith(f"\n\n{accuracy.shortened(page).as_markdown()}\n")
-
-
-def test_every_pool_of_the_readme_is_one() -> None:
-    assert set(accuracy.README_POOLS) <= {pool.name for pool in (*POOLS, DELTA)}
+def test_every_row_of_the_first_screen_is_a_pool() -> None:
+    assert set(first_screen.ROWS) <= {pool.name for pool in (*POOLS, DELTA)}
 
 
 def test_the_document_is_of_this_version() -> None:

@@ -24,5 +24,6 @@ def test_the_answer_is_the_recorded_one(kind: str, case: dict[str, Any]) -> None
 
 def test_every_profile_has_an_answer() -> None:
     """But those that no model resolves to: a method, and what the rows of Grok share."""
-    counted = {case["answer"]["profile"] for case in cases("counts")}
+    answers = [case["answer"] for case in cases("counts")]
+    counted = {it["profile"] for it in answers if isinstance(it, dict)}
     assert bundled_profiles().keys() - counted == {"universal", "grok-frame"}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tokenctx
 from request_laws import Laws, as_value, one_document
-from strategies import arbitrary, replies, requests
+from strategies import arbitrary, is_request, replies, requests
 from tokenctx import _core
 
 REQUESTS = int(os.environ.get("REQUESTS", "20000"))
@@ -83,9 +83,13 @@ def test_the_model_and_dialect_of_the_caller_are_what_counts(
 
 @settings(thorough, max_examples=500)
 @given(arbitrary)
-def test_any_json_value_gives_a_number(value: Any) -> None:
+def test_any_json_value_gives_a_number_or_is_no_request(value: Any) -> None:
     estimator = tokenctx.HybridTokenEstimator()
     value = as_value(value)
+    if not is_request(value):
+        with pytest.raises((TypeError, tokenctx.RequestError), match="messages"):
+            estimator.estimate(value)
+        return
     estimate = estimator.estimate(value)
     assert 0 <= estimate.low <= estimate.tokens <= estimate.high
     assert estimator.count_request(json.dumps(value)).tokens == estimate.tokens

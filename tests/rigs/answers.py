@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import learned_constants
 from agent_turns import SHAPES, edited_anywhere
-from tokenctx import HybridTokenEstimator
+from tokenctx import HybridTokenEstimator, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,9 +121,21 @@ def learned(case: Json) -> list[Any]:
     return [*answers, wins]
 
 
+def or_refused(answer: Callable[[Json], Any]) -> Callable[[Json], Any]:
+    """The answer, or the code of the error where the body is no request."""
+
+    def answered(case: Json) -> Any:
+        try:
+            return answer(case)
+        except (RequestError, TypeError) as error:
+            return [getattr(error, "code", "TypeError")]
+
+    return answered
+
+
 KINDS: Final[dict[str, Callable[[Json], Any]]] = {
-    "counts": counted,
-    "replays": replayed,
+    "counts": or_refused(counted),
+    "replays": or_refused(replayed),
     "sessions": session,
     "learning": learned,
 }

@@ -475,3 +475,10 @@ def replies(draw: Draw) -> Json:
     if draw(st.booleans()):
         mutate(draw, reply)
     return reply
+
+
+def is_request(value: Any) -> bool:
+    """True if `value` could be meant as a request: a number of tokens is had, and no error."""
+    if isinstance(value, dict):
+        return bool(value) and not isinstance(value.get("messages"), str)
+    return isinstance(value, (list, str))

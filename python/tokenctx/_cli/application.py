@@ -34,7 +34,9 @@ def _main(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version", "-V", callback=_print_version, is_eager=True, help="Show the version."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -44,8 +46,9 @@ def application() -> typer.Typer:
     """The program without commands."""
     app = typer.Typer(
         cls=_Group,
-        add_completion=False,
+        add_completion=True,
         no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         help="Input tokens of a chat request, known before it is sent.",
     )

@@ -11,7 +11,7 @@ import typer
 
 from tokenctx._cli.application import application
 from tokenctx._cli.context import context_command
-from tokenctx._cli.count import EXAMPLES, UNREADABLE, count_command
+from tokenctx._cli.count import EXAMPLES, UNREADABLE, cost_command, count_command
 from tokenctx._cli.data import data_command
 from tokenctx._cli.eval import eval_command
 from tokenctx._cli.evaluation.recordings import (
@@ -29,9 +29,10 @@ from tokenctx._cli.profiles import profiles_command
 from tokenctx._cli.screen import (
     complain,
     console,
+    paragraph,
     print_line,
+    print_table,
     progress,
-    text,
 )
 from tokenctx._cli.serve import serve_command
 from tokenctx._cli.tables import (
@@ -59,6 +60,10 @@ app = application()
 
 
 app.command("count", epilog=EXAMPLES)(count_command)
+app.command(
+    "cost",
+    epilog=examples('cost "Why is the sky blue?" --model gpt-4o', "cost request.json"),
+)(cost_command)
 app.command(
     "context",
     epilog=examples(
@@ -161,7 +166,7 @@ def _replayed(recording: Recording, provider: str | None) -> Report:
 def _show(recording: Recording, report: Report, *, verbose: bool) -> None:
     screen = console()
     if recording.about:
-        screen.print(text(recording.about), soft_wrap=True)
+        paragraph(screen, recording.about)
     if recording.conversation_count == 1:
         table = turn_table()
         for turn in report.turns:
@@ -174,18 +179,18 @@ def _show(recording: Recording, report: Report, *, verbose: bool) -> None:
         conversations = figure_table("conversation")
         for name, figures in report.by_conversation:
             add_figures(conversations, (name,), figures)
-        screen.print(conversations)
-    screen.print(table)
+        print_table(screen, conversations)
+    print_table(screen, table)
     for line in _notes(recording, report):
-        screen.print(text(line), soft_wrap=True)
+        paragraph(screen, line)
 
 
 def _show_steps(steps: StepReport) -> None:
     screen = console()
-    screen.print(step_table(steps.whole))
+    print_table(screen, step_table(steps.whole))
     if steps.after_total:
-        screen.print(text(AFTER_TOTAL), soft_wrap=True)
-        screen.print(step_table(steps.after_total))
+        paragraph(screen, AFTER_TOTAL)
+        print_table(screen, step_table(steps.after_total))
 
 
 def _notes(recording: Recording, report: Report) -> Iterator[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -10,7 +12,7 @@ import typer
 from tokenctx._cli.application import application
 from tokenctx._cli.help_texts import DIALECT, ENCODING, PROVIDER, examples
 from tokenctx._cli.inputs import BadLine, Count, Kind, Options, counts, read_input
-from tokenctx._cli.screen import complain, console, many_lines, progress
+from tokenctx._cli.screen import complain, console, many_lines, progress, remark
 from tokenctx._core import _json_compact
 from tokenctx._estimate.estimator import Method  # noqa: TC001  # typer reads annotations
 from tokenctx._results.errors import Error
@@ -18,8 +20,11 @@ from tokenctx._results.estimates import Dialect, EncodingName  # noqa: TC001
 
 UNREADABLE: Final = (Error, OSError, EOFError, zlib.error)
 """The errors of reading a file; BadGzipFile is an OSError."""
+GIVEN: Final = "text"
+"""The name of what stands in the command line, in the place of a file's."""
 EXAMPLES: Final = examples(
     "count prompt.txt",
+    'count --text "Why is the sky blue?" --model gpt-4o',
     "count --model claude-sonnet-4-5 request.json",
     "count --json requests.jsonl > counts.jsonl",
     "count - < request.json",
@@ -27,8 +32,13 @@ EXAMPLES: Final = examples(
 
 
 def count_command(
-    files: Annotated[list[str], typer.Argument(help="Files to count; - is standard input.")],
+    files: Annotated[
+        list[str] | None, typer.Argument(help="Files to count; - is standard input.")
+    ] = None,
     *,
+    given: Annotated[
+        str | None, typer.Option("--text", "-t", metavar="TEXT", help="Count this text.")
+    ] = None,
     kind: Annotated[
         Kind | None, typer.Option("--as", help="What the files are. (default: detected)")
     ] = None,
@@ -56,25 +66,55 @@ def count_command(
             "as anything else",
             param_hint="--encoding",
         )
+    if not files and given is None:
+        raise typer.BadParameter("give a file, - for standard input, or --text", param_hint="files")
+    if cost and model is None and (given is not None or kind == "text"):
+        raise typer.BadParameter(
+            "a text alone has no model, and so no price; name one by --model", param_hint="--cost"
+        )
     options = Options(kind, encoding, model, dialect, method, provider, cost)
-    results = [_is_counted(name, options, messages=messages, as_json=as_json) for name in files]
+    shown = {"with_messages": messages, "as_json": as_json}
+    results = [_is_counted(name, options, **shown) for name in files or ()]
+    if given is not None:
+        content = given.encode("utf-8", "surrogateescape")
+        as_text = replace(options, kind="text")
+        results.append(_is_counted(GIVEN, as_text, content, **shown))
     if not all(results):
         raise typer.Exit(1)
 
 
-def _is_counted(name: str, options: Options, *, messages: bool, as_json: bool) -> bool:
+def cost_command(
+    words: Annotated[list[str], typer.Argument(help="A text, or files; - is standard input.")],
+    *,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="The model that is called.")
+    ] = None,
+    provider: Annotated[str | None, typer.Option(help=PROVIDER)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one per input.")] = False,
+) -> None:
+    """Show what the input of a call costs: `count --cost`, of files or of a text."""
+    files = [word for word in words if word == "-" or Path(word).exists()]
+    given = None if files else " ".join(words)
+    count_command(files, given=given, model=model, provider=provider, cost=True, as_json=as_json)
+
+
+def _is_counted(name: str, options: Options, content: bytes | None = None, **shown: bool) -> bool:
     """True if the whole file was counted; if not, the reason is on standard error."""
     try:
-        return _count_file(name, options, with_messages=messages, as_json=as_json)
+        return _count_file(name, options, content, **shown)
     except BrokenPipeError:
         raise
     except UNREADABLE as error:
         complain(name, error)
+        if isinstance(error, FileNotFoundError):
+            remark('that is no file; to count a text: tokenctx count --text "..."')
         return False
 
 
-def _count_file(name: str, options: Options, *, with_messages: bool, as_json: bool) -> bool:
-    content = read_input(name)
+def _count_file(
+    name: str, options: Options, content: bytes | None, *, with_messages: bool, as_json: bool
+) -> bool:
+    content = read_input(name) if content is None else content
     gathered: list[Count] = []
     bad_lines: list[BadLine] = []
     with progress(name, len(content)) as advance_to, many_lines() as print_one:

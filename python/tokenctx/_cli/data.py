@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tokenctx._cli.eval_tables import Grid
-from tokenctx._cli.screen import complain, console, print_line, text
+from tokenctx._cli.screen import complain, console, count_of, paragraph, print_line, print_table
 from tokenctx._estimate.data import differences, load_data, read_bundle
 
 UNREADABLE = (OSError, EOFError, ModuleNotFoundError, ValueError)
@@ -49,11 +49,12 @@ def data_command(
         for it in tables
     ]
     screen = console()
-    screen.print(Grid("tables of facts", ("table", "made", "rows", "age"), 1, cells).as_table())
+    grid = Grid("tables of facts", ("table", "made", "rows", "age"), 1, cells)
+    print_table(screen, grid.as_table())
     for name, rows in changes.items():
-        screen.print(text(f"{name}: {len(rows):,} rows differ"))
+        paragraph(screen, f"{name}: {count_of(len(rows), 'row')} different")
         for row, (old, new) in list(rows.items())[: None if whole else MOST_LINES]:
-            screen.print(text(f"  {row}: {_short(old)} -> {_short(new)}"), soft_wrap=True)
+            paragraph(screen, f"  {row}: {_short(old)} -> {_short(new)}", after="    ")
 
 
 def _short(value: Any) -> str:

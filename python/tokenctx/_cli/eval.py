@@ -27,7 +27,14 @@ from tokenctx._cli.evaluation.peers import PEERS, MissingPeerError, Peer
 from tokenctx._cli.evaluation.recordings import RecordingError, read_recording
 from tokenctx._cli.evaluation.strata import Stratum  # noqa: TC001  # typer reads annotations at run time
 from tokenctx._cli.money import forecast_grid
-from tokenctx._cli.screen import complain, console, print_document, print_line, progress
+from tokenctx._cli.screen import (
+    complain,
+    console,
+    print_document,
+    print_line,
+    print_table,
+    progress,
+)
 from tokenctx._core import Encoding, __version__
 from tokenctx._results.errors import Error
 
@@ -121,7 +128,7 @@ def _forecasts(
     elif is_markdown:
         print_document(grid.as_markdown())
     else:
-        console().print(grid.as_table())
+        print_table(console(), grid.as_table())
 
 
 def _left_out(file: Path, *, is_markdown: bool, as_json: bool) -> None:
@@ -145,7 +152,7 @@ def _left_out(file: Path, *, is_markdown: bool, as_json: bool) -> None:
     elif is_markdown:
         print_document(grid.as_markdown())
     else:
-        console().print(grid.as_table())
+        print_table(console(), grid.as_table())
 
 
 def _vocabularies(pairs: list[str]) -> dict[str, Encoding]:

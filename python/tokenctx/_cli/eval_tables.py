@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tokenctx._cli.evaluation.held_out import figures
 from tokenctx._cli.evaluation.strata import DELTA
-from tokenctx._cli.screen import console, text, visible
+from tokenctx._cli.screen import console, paragraph, print_table, text, visible
 from tokenctx._core import __version__
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 LINES_SHOWN: Final = 10
 """Numbers of skipped lines that are shown; all of them are in the JSON."""
-MOST_COLUMNS: Final = 1000
-"""A table is as wide as it has to be: no cell is cut."""
 SHARES: Final = ("exact", "within_2", "within_5", "within_10")
 FIGURES: Final = ("n", *SHARES, "mape", "median", "p90", "signed_mean", "coverage")
 WHOLE_NUMBERS: Final = frozenset({"n", *SHARES, "coverage"})
@@ -84,15 +82,12 @@ def _markdown(cell: str) -> str:
 def show(evaluation: Evaluation, found: Sequence[Miss], least: int) -> None:
     """Everything on the terminal."""
     screen = console()
-    unlimited = screen.options.update(max_width=MOST_COLUMNS)
     for grid in [*_grids(evaluation, least), *([_misses(found)] if found else [])]:
         if not grid.rows:
             continue
-        table = grid.as_table()
-        screen.width = max(screen.width, screen.measure(table, options=unlimited).maximum)
-        screen.print(table)
+        print_table(screen, grid.as_table())
     for line in _notes(evaluation, least):
-        screen.print(text(line), soft_wrap=True)
+        paragraph(screen, line)
 
 
 def document(evaluation: Evaluation, least: int, date: str) -> str:

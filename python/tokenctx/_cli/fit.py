@@ -16,7 +16,15 @@ from tokenctx._cli.evaluation.own_profile import read_logs
 from tokenctx._cli.evaluation.recordings import RecordingError, transcripts_at
 from tokenctx._cli.evaluation.transcripts.marks import LACKS
 from tokenctx._cli.evaluation.transcripts.thread import Reading
-from tokenctx._cli.screen import complain, console, print_line, progress, remark, text
+from tokenctx._cli.screen import (
+    complain,
+    console,
+    paragraph,
+    print_line,
+    print_table,
+    progress,
+    remark,
+)
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -147,9 +155,9 @@ def _show(findings: list[Finding]) -> None:
     titles = ("profile", "calls", "now: exact", "2 %", "5 %", "own: exact", "2 %", "5 %", "kept")
     grid = Grid("calls that the fit has not seen", titles, 1, list(map(_cells, findings)))
     screen = console()
-    screen.print(grid.as_table())
+    print_table(screen, grid.as_table())
     for line in _changes(findings):
-        screen.print(text(line), soft_wrap=True)
+        paragraph(screen, line)
 
 
 def _cells(it: Finding) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from tokenctx._results.estimates import Dialect, EncodingName
 
 DIALECT: Final = f"{', '.join(get_args(Dialect))}. (default: detected)"
 ENCODING: Final = f"Count as text by {', '.join(get_args(EncodingName))}."
-PROVIDER: Final = "Who answers: vertex, bedrock, groq, ... (default: what the model says)"
+PROVIDER: Final = "Provider or host: vertex, bedrock, groq, ... (default: what the model says)"
 
 
 def examples(*lines: str) -> str:

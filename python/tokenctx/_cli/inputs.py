@@ -302,6 +302,9 @@ def count_text(name: str, content: bytes, options: Options, note: str = "") -> C
     Raises InputError for what is no UTF-8, unless `options` call it a text.
     """
     text, note = _text_of(content, note, is_text=options.kind == "text")
+    if options.with_cost and options.model:
+        note = note or "priced as one message of the user"
+        return replace(_message(text, options), name=name, note=note)
     if options.encoding or not (options.model or options.method):
         encoding = options.encoding or "o200k_base"
         tokens = count_tokens(text, encoding=encoding)

@@ -42,7 +42,7 @@ def expected(body: object, before: Iterable[Turn], names: dict[str, Any]) -> Est
 def cost_lines(cost: Cost | None) -> Iterator[str]:
     """The cost of a call, in a line; a second one near a tier of higher prices."""
     if cost is None:
-        yield "unknown: nobody here knows prices of this model"
+        yield "unknown: no price is known for this model"
         return
     output = "output unknown" if cost.output is None else f"{_money(cost.output)} output at most"
     stale = ", stale" if cost.is_stale else ""
@@ -51,7 +51,7 @@ def cost_lines(cost: Cost | None) -> Iterator[str]:
     yield f"{_money(cost.input)} {cost.currency} input, {output} ({about})"
     if cost.tokens_to_next_tier is not None and cost.next_tier_factor is not None:
         factor = f"{cost.next_tier_factor:f}".rstrip("0").rstrip(".")
-        yield f"{cost.tokens_to_next_tier:,} tokens below {factor} times the price"
+        yield f"{cost.tokens_to_next_tier:,} tokens more, and the price is {factor} times as high"
 
 
 def cache_line(cache: CacheForecast | None) -> str:
@@ -59,7 +59,7 @@ def cache_line(cache: CacheForecast | None) -> str:
     if cache is None:
         return "unknown"
     parts = f"{cache.read_tokens:,} read, {cache.write_tokens:,} written"
-    return f"{parts}, {cache.uncached_tokens:,} neither ({cache.label}: {REASONS[cache.reason]})"
+    return f"{parts}, {cache.uncached_tokens:,} uncached ({cache.label}: {REASONS[cache.reason]})"
 
 
 def _money(amount: Decimal | None) -> str:

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table as Grid
 
 from tokenctx._cli.help_texts import PROVIDER
-from tokenctx._cli.screen import complain, console, print_line, text
+from tokenctx._cli.screen import complain, console, paragraph, print_line, print_table, text
 from tokenctx._core import profile_of_model
 from tokenctx._estimate.profiles import profile_rows, profile_table
 from tokenctx._results.estimates import Dialect  # noqa: TC001
@@ -62,7 +62,7 @@ def _show_all(table: dict[str, Row], *, as_json: bool) -> None:
         models, at = ", ".join(row["models"]), ", ".join(row["providers"])
         cells = (name, at, row["encoding"], row["confidence"], row["date"], models)
         grid.add_row(*map(text, cells))
-    console().print(grid)
+    print_table(console(), grid)
 
 
 def _show(row: Row, title: str, *, as_json: bool) -> None:
@@ -70,11 +70,11 @@ def _show(row: Row, title: str, *, as_json: bool) -> None:
         print_line(json.dumps(row))
         return
     screen = console()
-    screen.print(text(title), soft_wrap=True)
+    paragraph(screen, title)
     grid = Grid("field", "value")
     for key, value in _flat(row):
         grid.add_row(text(key), text(value))
-    screen.print(grid)
+    print_table(screen, grid)
 
 
 def _flat(values: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

@@ -6,7 +6,10 @@ character that turns the direction of a line is shown as its escape, such as `\x
 
 from __future__ import annotations
 
+import os
 import sys
+import textwrap
+import time
 import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -19,15 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
     Part = str | tuple[str, str] | Text
 
 PIPE_COLUMNS: Final = 160
-"""Width where there is no terminal: enough for every table."""
+"""Width where there is neither a terminal nor `COLUMNS`: enough for most tables."""
 LINES_AT_ONCE: Final = 64
-LEAST_COLUMNS: Final = 124
-"""Width of the widest table: a narrower terminal breaks its lines, and no cell is cut."""
+LEAST_COLUMNS: Final = 20
+"""A terminal that is narrower breaks our lines."""
 
 
 def visible(foreign: str) -> str:
@@ -38,6 +42,11 @@ def visible(foreign: str) -> str:
         letter if letter.isprintable() else letter.encode("unicode_escape").decode()
         for letter in foreign
     )
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number:,} {noun}{'s'[: number != 1]}"
 
 
 def text(*parts: Part, style: str = "", no_wrap: bool | None = None) -> Text:
@@ -57,6 +66,7 @@ def text(*parts: Part, style: str = "", no_wrap: bool | None = None) -> Text:
 
 def print_line(line: str) -> None:
     """One line on standard output that no terminal's width breaks."""
+    _clear()
     typer.echo(visible(line))
 
 
@@ -68,6 +78,7 @@ def many_lines() -> Iterator[Callable[[str], None]]:
 
     def write() -> None:
         nonlocal count
+        _clear()
         typer.echo("\n".join(lines))
         lines.clear()
         count = 0
@@ -88,26 +99,129 @@ def many_lines() -> Iterator[Callable[[str], None]]:
 
 def print_document(document: str) -> None:
     """Lines on standard output as they are; `document` has no foreign text but what is visible."""
+    _clear()
     typer.echo(document, nl=False)
 
 
 def console(*, is_error: bool = False) -> Console:
-    """The terminal; a pipe is wide, and what is not an error is never cut."""
+    """The terminal, as wide as it is; a pipe is as wide as `COLUMNS`, else wide."""
     from rich.console import Console
 
-    stream = sys.stderr if is_error else sys.stdout
     screen = Console(stderr=is_error, highlight=False)
     if not is_error:
-        screen.width = max(screen.width, LEAST_COLUMNS) if stream.isatty() else PIPE_COLUMNS
+        _clear()
+        if not _has_width():
+            screen.width = PIPE_COLUMNS
     return screen
+
+
+def _has_width() -> bool:
+    """Whether somebody said how wide the output is."""
+    return sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
+
+
+BAR_AFTER_SECONDS: Final = 0.5
+"""What ends sooner has no bar: it would only flicker."""
+
+
+class _Bar:
+    """A bar that comes after half a second, and is gone before anything is printed."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        self._about = title, total
+        self._due = time.monotonic() + BAR_AFTER_SECONDS
+        self._bar: Any = None
+
+    def advance_to(self, done: int) -> None:
+        if self._bar is None:
+            if time.monotonic() < self._due:
+                return
+            self._bar = _bar(*self._about)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done)
+
+    def close(self) -> None:
+        """Take it off the screen; the next step brings it back only after another half second."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        self._due = time.monotonic() + BAR_AFTER_SECONDS
+
+
+_SHOWN: Final[list[_Bar]] = []
+
+
+def _clear() -> None:
+    """Take the bars off the screen, where something is to be printed."""
+    for bar in _SHOWN:
+        bar.close()
+
+
+def print_table(screen: Console, table: Table) -> None:
+    """A table, or where the screen is too narrow for it, a block of lines for each of its rows.
+
+    No cell is cut: what is wide, as the list of a profile's models, is broken between words.
+    """
+    table.expand = False
+    unlimited = screen.options.update(max_width=10_000)
+    measured = screen.measure(table, options=unlimited)
+    if not _has_width():
+        screen.width = max(screen.width, measured.maximum)
+    if measured.minimum <= screen.width:
+        screen.print(table)
+        return
+    titles = [" ".join(str(column.header).split()) or "and" for column in table.columns]
+    rows = list(zip(*(column.cells for column in table.columns), strict=True))
+    if table.title:
+        paragraph(screen, str(table.title))
+    for row in rows:
+        said = [
+            (title, getattr(cell, "plain", None) or str(cell))
+            for title, cell in zip(titles, row, strict=True)
+        ]
+        (title, first), *others = said
+        if len(others) == 1:
+            paragraph(screen, f"{first}: {others[0][1]}", after="  ")
+            continue
+        paragraph(screen, f"{title} {first}".strip())
+        pairs = [f"{name} {value}" for name, value in others if value]
+        paragraph(screen, "  " + ", ".join(pairs), after="  ")
+
+
+def paragraph(screen: Console, line: str, *, after: str = "") -> None:
+    """A line of foreign text, broken between words at the width of the screen.
+
+    What follows its first row is moved in by `after`. Nothing is lost: a word that is longer than
+    a row goes on in the next.
+    """
+    rows = [visible(line)]
+    if _has_width():
+        width = max(screen.width, LEAST_COLUMNS)
+        kept = {"break_on_hyphens": False, "drop_whitespace": True, "replace_whitespace": False}
+        rows = textwrap.wrap(rows[0], width, subsequent_indent=after, **kept)  # type: ignore[arg-type]
+    for row in rows or [""]:
+        screen.print(text(row), soft_wrap=True)
 
 
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Any]:
-    """A bar on standard error while there is a terminal; gives what moves it."""
+    """A bar on standard error while there is a terminal; gives what moves it.
+
+    It comes after half a second, and goes before a line is printed.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return
+    bar = _Bar(title, total)
+    _SHOWN.append(bar)
+    try:
+        yield bar.advance_to
+    finally:
+        bar.close()
+        _SHOWN.remove(bar)
+
+
+def _bar(title: str, total: int | None) -> Any:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -122,13 +236,14 @@ def progress(title: str, total: int | None) -> Iterator[Any]:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console(is_error=True), transient=True) as bar:
-        task = bar.add_task(visible(title), total=total)
-        yield lambda done: bar.update(task, completed=done)
+    bar = Progress(*columns, console=console(is_error=True), transient=True)
+    bar.add_task(visible(title), total=total)
+    return bar
 
 
 def remark(line: str) -> None:
     """One line on standard error."""
+    _clear()
     typer.echo(visible(f"tokenctx: {line}"), err=True)
 
 

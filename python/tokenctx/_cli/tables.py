@@ -10,7 +10,8 @@ from rich.table import Table
 from tokenctx._cli.evaluation.replay import REASONS, quantile
 from tokenctx._cli.evaluation.steps import WAYS
 from tokenctx._cli.money import cache_line, cost_lines
-from tokenctx._cli.screen import text
+from tokenctx._cli.screen import count_of, paragraph, text
+from tokenctx._core import list_encodings
 from tokenctx._results.tables import read_table
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from tokenctx._cli.inputs import Count
 
 SOURCE_STYLES: Final = {"exact": "green", "delta": "cyan", "estimated": "yellow"}
+ENCODINGS: Final = frozenset(list_encodings())
+LEAST_TURNS: Final = 20
+"""Fewer tell no quantile of the error of their new part, which is of a few tokens."""
 TURN_COLUMNS: Final = (
     "turn", "source", "new msgs", "known", "+ new", "= estimate", "billed", "error", "%", "µs",
 )  # fmt: skip
@@ -62,7 +66,7 @@ def show_count(screen: Console, count: Count, *, with_messages: bool) -> None:
 
 def _show_rows(screen: Console, rows: Iterable[tuple[str, str]]) -> None:
     for name, value in rows:
-        screen.print(text(f"  {name:<13} {value}"), soft_wrap=True)
+        paragraph(screen, f"  {name:<13} {value}", after=" " * 16)
 
 
 def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
@@ -70,8 +74,11 @@ def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
     bounds = "" if is_certain else f"   {count.low:,} .. {count.high:,}"
     yield "tokens", f"{count.tokens:,}{bounds}"
     yield "quality", count.quality
-    about = (count.profile, count.dialect, count.model)
-    yield "counted with", ", ".join(filter(None, (count.counted_with, *about)))
+    about = (
+        ("vocabulary" if count.counted_with in ENCODINGS else "method", count.counted_with),
+        *(("profile", count.profile), ("dialect", count.dialect), ("model", count.model)),
+    )
+    yield "counted with", ", ".join(f"{name} {value}" for name, value in about if value)
     if count.message_tokens is not None and count.context_tokens is not None:
         yield "context", f"{count.context_tokens:,}   system prompt, tools, framing"
         yield "messages", f"{sum(count.message_tokens):,}   in {len(count.message_tokens):,}"
@@ -85,7 +92,7 @@ def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
 def show_lines(screen: Console, name: str, counts: Sequence[Count]) -> None:
     """A file of many requests in one block."""
     tokens = [count.tokens for count in counts]
-    screen.print(text((name, "bold"), f"  jsonl, {len(counts):,} requests"))
+    screen.print(text((name, "bold"), f"  jsonl, {count_of(len(counts), 'request')}"))
     rows = [("tokens", f"{sum(tokens):,}")]
     if tokens:
         median = quantile(tokens, 0.5)
@@ -185,7 +192,8 @@ def reply_line(figures: Figures) -> str:
         " / ".join(f"{_number(quantile(errors, share), 2)} %" for share in (0.5, 0.9, 0.99))
         for errors in (figures.reply_errors, figures.new_errors)
     )
-    return f"from input and output of the turn before, median / p90 / p99: {whole}; new part: {new}"
+    line = f"from input and output of the turn before, median / p90 / p99: {whole}"
+    return line if len(figures.new_errors) < LEAST_TURNS else f"{line}; new part: {new}"
 
 
 def reason_lines(figures: Figures) -> list[str]:

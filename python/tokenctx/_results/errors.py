@@ -19,8 +19,9 @@ class RequestError(Error, ValueError):
         code: Name of the reason, the same in every version: ``"empty_body"``, ``"truncated"``,
             ``"trailing_data"``, ``"nul_byte"``, ``"comment"``, ``"trailing_comma"``, ``"syntax"``,
             ``"encoding"``, ``"too_large"``, ``"too_deep"``, ``"too_many_values"``,
-            ``"too_many_messages"``, ``"too_many_parts"``, ``"too_many_tools"`` or
-            ``"framework_object"``, for which the message says how to convert it.
+            ``"no_messages"``, ``"too_many_messages"``, ``"too_many_parts"``,
+            ``"too_many_tools"`` or ``"framework_object"``, for which the message says how to
+            convert it.
         offset: Byte of the body at which it was refused; ``None`` if there is no such place.
             Behind invalid UTF-8 it counts the bytes of the repaired text.
         limit: The limit that was crossed; ``None`` if it was none.

@@ -2,6 +2,9 @@ from tokenctx.gateway import server as server
 from tokenctx.gateway.asgi import TokenctxMiddleware as TokenctxMiddleware
 from tokenctx.gateway.call import Call as Call
 from tokenctx.gateway.gateway import Gateway as Gateway
+from tokenctx.gateway.passing import answer_headers as answer_headers
+from tokenctx.gateway.passing import request_headers as request_headers
+from tokenctx.gateway.passing import tenant_of as tenant_of
 from tokenctx.gateway.refusals import Refusal as Refusal
 from tokenctx.gateway.refusals import refusal_of as refusal_of
 from tokenctx.gateway.relay import Relay as Relay
