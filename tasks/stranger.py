@@ -180,4 +180,4 @@ def first_difference(rows: list[str], expected: list[str]) -> Iterator[str]:
 
 
 if os.name == "nt":
-    COLUMNS = ()
+    COLUMNS = ()  # type: ignore[assignment]

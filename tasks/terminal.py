@@ -94,8 +94,9 @@ def shown(words: list[str], folder: Path, columns: int) -> tuple[list[str], int]
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
-    ends = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    process = subprocess.Popen(words, cwd=folder, env=environment(0), close_fds=True, **ends)
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment(0), stdin=theirs, stdout=theirs, stderr=theirs
+    )
     os.close(theirs)
     output = b""
     while True:

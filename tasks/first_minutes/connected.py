@@ -143,8 +143,8 @@ class Checks:
         self.same("usage of a stream", usages, [CHAT_USAGE])
         plain = list(client.chat.completions.create(**asked, stream=True))
         self.same("events of a stream without usage", len([it for it in plain if it.usage]), 0)
-        usage = client.responses.create(model="gpt-4o", input=QUESTION).usage
-        self.same("usage of responses", numbers(usage, RESPONSES_USAGE), RESPONSES_USAGE)
+        answer = client.responses.create(model="gpt-4o", input=QUESTION)
+        self.same("usage of responses", numbers(answer.usage, RESPONSES_USAGE), RESPONSES_USAGE)
         self.same("models", [it.id for it in client.models.list()], ["gpt-4o"])
         self.same("the host", HOSTS[-1], "api.openai.com")
 

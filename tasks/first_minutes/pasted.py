@@ -22,7 +22,8 @@ OTHERS = (*FRAMEWORKS, *CLIENTS)
 def mistakes(source: str, name: str) -> list[str]:
     """What an expression with a comment is, where its comment says otherwise; or the error."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    lines, wrong = source.splitlines(), []
+    lines = source.splitlines()
+    wrong: list[str] = []
     for node in ast.parse(source).body:
         comment = lines[(node.end_lineno or 1) - 1][node.end_col_offset :].strip()
         try:

@@ -80,7 +80,7 @@ def test_a_folder_is_all_its_transcripts_and_a_copied_call_counts_once(tmp_path:
     saved(tmp_path / "b.jsonl", CLAUDE[:10])  # a session that was resumed from the first
     saved(tmp_path / "deep" / "c.jsonl", CODEX)
     saved(tmp_path / "notes.json", {"a": 1})
-    for message in OPENCODE["messages"]:  # type: ignore[attr-defined]
+    for message in OPENCODE["messages"]:
         saved(tmp_path / "deep" / f"{message['info']['id']}.json", message["info"])
         for part in message["parts"]:
             saved(tmp_path / "deep" / f"{part['id']}.json", part)

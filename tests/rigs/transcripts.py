@@ -145,7 +145,7 @@ def pi(own: str, parent: str | None, message: Json, kind: str = "message") -> Js
 
 
 def pi_said(billed: int, blocks: list[Json], **more: Any) -> Json:
-    usage = {"input": billed - 900, "output": 30, "cacheRead": 900, "cacheWrite": 0}
+    usage: Json = {"input": billed - 900, "output": 30, "cacheRead": 900, "cacheWrite": 0}
     usage = {**usage, "totalTokens": billed + 30, "cost": {"total": 0.1}}
     about = {"role": "assistant", "api": "x", "provider": "openai", "model": "gpt-5.2"}
     return {**about, "content": blocks, "usage": usage, "stopReason": "stop", **more}
@@ -212,7 +212,7 @@ def finish(billed: int) -> Json:
 
 
 STATE = {"status": "completed", "input": {"path": "a"}, "output": RESULT}
-OPENCODE = {
+OPENCODE: Json = {
     "info": {"id": "ses", "version": "1.0.0", "title": "t"},
     "messages": [
         opencode("m1", "user", [{"type": "text", "text": PROMPT}]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -73,12 +74,12 @@ def count_command(
             "a text alone has no model, and so no price; name one by --model", param_hint="--cost"
         )
     options = Options(kind, encoding, model, dialect, method, provider, cost)
-    shown = {"with_messages": messages, "as_json": as_json}
-    results = [_is_counted(name, options, **shown) for name in files or ()]
+    is_counted = partial(_is_counted, with_messages=messages, as_json=as_json)
+    results = [is_counted(name, options) for name in files or ()]
     if given is not None:
         content = given.encode("utf-8", "surrogateescape")
         as_text = replace(options, kind="text")
-        results.append(_is_counted(GIVEN, as_text, content, **shown))
+        results.append(is_counted(GIVEN, as_text, content))
     if not all(results):
         raise typer.Exit(1)
 
