@@ -12,7 +12,7 @@ import pytest
 
 from tokenctx._cli.evaluation.recordings import RecordingError, Turn, read_recording
 from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn, quantile, replay
-from tokenctx._cli.tables import reason_lines
+from tokenctx._cli.tables import LEAST_TURNS, reason_lines
 from tokenctx._results.tables import table_path
 
 ROOT = Path(__file__).parents[2]
@@ -363,6 +363,8 @@ def test_the_new_part_is_measured_alone_where_the_reply_is_known(tmp_path: Path)
         figures.add(turn, has_context=True)
     assert figures.new_errors == [abs(second.new_error_percent or 0)]
     assert figures.reply_errors == [abs(second.error_percent)]
+    assert "new part" not in reason_lines(figures)[0]
+    figures.new_errors *= LEAST_TURNS
     assert "new part" in reason_lines(figures)[0]
 
 
