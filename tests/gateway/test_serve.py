@@ -196,14 +196,16 @@ def test_what_is_known_outlives_the_server(tmp_path: Path, workers: str) -> None
     assert found == ["exact"] * 8
 
 
-def test_known_prefixes_of_another_secret_are_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_another_secret_is_set_aside_and_the_server_starts(tmp_path: Path) -> None:
     known, secret = tmp_path / "known.bin", tmp_path / "secret"
     known.write_bytes(b"of another secret")
     secret.write_text(SECRET)
-    done = run("--known", str(known), "--secret-file", str(secret))
-    assert done.returncode == 1
-    assert "known.bin" in done.stderr
-    assert known.read_bytes() == b"of another secret"
+    with Served("--known", str(known), "--secret-file", str(secret)) as server:
+        assert server.ask("/healthz").status == 200
+        text = server.stop()
+    assert text.count("known.bin.set-aside") == 1
+    assert (tmp_path / "known.bin.set-aside").read_bytes() == b"of another secret"
+    assert known.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -99,12 +99,14 @@ def _run(settings: Settings, host: str, port: int, workers: int) -> None:
     import uvicorn
     from uvicorn.supervisors import Multiprocess
 
+    from tokenctx._cli.protocol import BoundedProtocol
     from tokenctx._cli.workers import make_app
 
     options: dict[str, Any] = {"log_config": None, "access_log": False, "server_header": False}
     config = uvicorn.Config(
         partial(make_app, settings),
         factory=True,
+        http=BoundedProtocol,
         host=host,
         port=port,
         workers=workers,

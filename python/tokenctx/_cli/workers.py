@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import json
 import logging
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,8 @@ SHARE_SECONDS: Final = 1.0
 DEAD_SECONDS: Final = 10.0
 """A worker that has told nothing for so long keeps nothing any more; its counts stay."""
 SOCKET_SECONDS: Final = 0.5
+THREADS: Final = 2
+"""That count large bodies: each keeps memory of its own, and large ones wait for each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +88,11 @@ class Worker:
 
     async def start(self) -> None:
         """Take over what was known, and begin to tell the other workers."""
+        threads = ThreadPoolExecutor(THREADS, thread_name_prefix="tokenctx")
+        asyncio.get_running_loop().set_default_executor(threads)
         known = self._settings.known
         if known is not None and known.exists():
-            self._estimator.import_known(known.read_bytes())
+            _import(self._estimator, known)
         if self._client is not None:
             with suppress(Exception):  # the first look-up finds a connection, if there is one
                 await self._client.ping()
@@ -141,20 +147,34 @@ class Worker:
 def merge_known(known: Path | None, secret: bytes | None) -> None:
     """Write what is in `known` and in the parts that workers left beside it into the one file.
 
-    Raises ValueError for a file of another secret or release, and then changes nothing; OSError if
-    it cannot be read or written.
+    A file of another secret or release, or one that is cut, is set aside. Raises OSError if one
+    cannot be read or written.
     """
     if known is None:
         return
     estimator = HybridTokenEstimator(secret=secret)
-    parts = sorted(known.parent.glob(f"{known.name}.*.part"))
+    parts = sorted(known.parent.glob(f"{glob.escape(known.name)}.*.part"))
     for path in (known, *parts):
         if path.exists():
-            estimator.import_known(path.read_bytes())
+            _import(estimator, path)
     if parts:
         _replace(known, estimator.export_known())
     for part in parts:
         part.unlink(missing_ok=True)
+
+
+def _import(estimator: HybridTokenEstimator, path: Path) -> None:
+    """Take over what is in a file; what cannot be taken over is set aside, and the log says so."""
+    try:
+        estimator.import_known(path.read_bytes())
+    except ValueError:
+        aside = path.with_name(f"{path.name}.set-aside")
+        path.replace(aside)
+        _logger.error(  # noqa: TRY400  # a traceback says no more
+            "%s is of another secret or release, or damaged: it is now %s, and nothing is known",
+            path.name,
+            aside.name,
+        )
 
 
 def _replace(path: Path, content: bytes) -> None:

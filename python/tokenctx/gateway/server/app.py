@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES: Final = 32 << 20
 """Of Anthropic's messages and counts: documentation, "Errors"."""
 MAX_SECONDS: Final = 30.0
+LARGE_BYTES: Final = 256 << 10
+LARGE_AT_ONCE: Final = 2
+"""So many bodies above `LARGE_BYTES` are read at once; others wait where they come from. One is
+counted at a time: a count takes many times as much as its body, where that has odd forms."""
 BODIES: Final = 16
 """So many bodies of the most bytes are held at once; what comes then is told to come again."""
 DISCARD_SECONDS: Final = 1.0
@@ -89,6 +93,8 @@ class CountServer:
         self._max_seconds = max_seconds
         self._hooks = {"startup": on_start, "shutdown": on_stop}
         self._held_bytes = 0
+        self.large = asyncio.Semaphore(LARGE_AT_ONCE)
+        self._counting = asyncio.Semaphore(1)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one connection of the server."""
@@ -158,8 +164,13 @@ class CountServer:
         route, named = found
         try:
             async with Deadline(self._max_seconds):
-                call = ServedRequest(self._estimator, headers, named, await body.read(headers))
-                answer, more = await route.answer(call)
+                content = await body.read(headers)
+                call = ServedRequest(self._estimator, headers, named, content)
+                if len(content) <= LARGE_BYTES:
+                    answer, more = await route.answer(call)
+                else:
+                    async with self._counting:
+                        answer, more = await route.answer(call)
         except TimeoutError:
             raise self._late(body) from None
         except RequestError as error:
@@ -232,6 +243,7 @@ class _Body:
         self._server, self._receive = server, receive
         self._held = 0
         self._came = 0
+        self._is_large = False
         self.is_read = False
 
     async def read(self, headers: dict[str, bytes]) -> bytes:
@@ -247,6 +259,9 @@ class _Body:
             parts.append(await self._part())
             self._server.hold(len(parts[-1]))
             self._held += len(parts[-1])
+            if self._came > LARGE_BYTES and not self._is_large:
+                await self._server.large.acquire()
+                self._is_large = True
         if self._came > most:
             raise Refused(413, f"the body has more than {most} bytes, which is the limit")
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -277,6 +292,9 @@ class _Body:
         """Its bytes are held no more."""
         self._server.hold(-self._held)
         self._held = 0
+        if self._is_large:
+            self._is_large = False
+            self._server.large.release()
 
 
 def _require_method(scope: MutableMapping[str, Any], *allowed: str) -> None:
