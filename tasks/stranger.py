@@ -7,6 +7,7 @@ Users have none of this, so what they do first is done here as they do it.
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,8 @@ FILES = {
     "request.json": '{"model": "gpt-4o", "messages": '
     '[{"role": "user", "content": "Why is the sky blue?"}]}\n',
 }
+DIFFERENT = ("demo", "replay", "context")
+"""Commands that show times, or colours in place of letters: their screen is not that of a pipe."""
 GOES_ON = "# goes on from the block above"
 """The first line of a block that does not run alone, and says so."""
 
@@ -104,7 +107,7 @@ class Stranger:
         """Each command of README and docs/commands.md in terminals of 80 and 44 columns."""
         if not has_terminals():
             raise MissingError("this system has no pseudo-terminals")
-        [named] = self.place.glob("venv/**/tokenctx") if not EXE else [self.place]
+        named = self.python.with_name(f"tokenctx{EXE}")
         self.install("rich", "typer", network=True)
         self.wrong += [wrong for line in commands() for wrong in self.typed(named, line)]
 
@@ -114,7 +117,7 @@ class Stranger:
         folder.mkdir(exist_ok=True)
         for name, content in self.files().items():
             (folder / name).write_text(content, "utf-8")
-        words = [str(program), *line.split()[1:]]
+        words = [str(program), *shlex.split(line)[1:]]
         for columns in COLUMNS:
             rows, code = shown(words, folder, columns)
             lines, same_code = piped(words, folder, columns)
@@ -123,6 +126,10 @@ class Stranger:
                 yield f"{line} ({columns} columns): exit code {code}, {same_code} into a pipe"
             elif broken:
                 yield f"{line} ({columns} columns): a line is {len(broken[0])} long: {broken[0]!r}"
+            elif any("…" in row for row in rows):
+                yield f"{line} ({columns} columns): a cell is cut"
+            elif words[1] in DIFFERENT:
+                continue
             elif rows != wrapped(lines, columns):
                 [differs] = [*first_difference(rows, wrapped(lines, columns))][:1]
                 yield f"{line} ({columns} columns): the screen has {differs}"
@@ -155,7 +162,7 @@ def python_blocks() -> Iterator[tuple[str, str]]:
 def commands() -> list[str]:
     """The commands of README and docs/commands.md that end by themselves."""
     pages = [(ROOT / name).read_text("utf-8") for name in ("README.md", "docs/commands.md")]
-    lines = re.findall(r"^(tokenctx (?!serve).*?)(?: +#.*)?$", "\n".join(pages), re.MULTILINE)
+    lines = re.findall(r"^(tokenctx (?!serve|tells).*?)(?: +#.*)?$", "\n".join(pages), re.MULTILINE)
     return [line for line in dict.fromkeys(lines) if ".gz" not in line]
 
 

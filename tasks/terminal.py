@@ -5,6 +5,7 @@ import re
 import struct
 import subprocess
 from pathlib import Path
+from typing import Any
 
 ROWS = 200
 ORDER = re.compile(rb"\x1b(?:\[([0-9;?]*)([A-Za-z])|\][^\x07]*\x07|[()].|.)")
@@ -115,7 +116,7 @@ def shown(words: list[str], folder: Path, columns: int) -> tuple[list[str], int]
 
 def piped(words: list[str], folder: Path, columns: int) -> tuple[list[str], int]:
     """The lines that a command writes into a pipe of `columns`, and its exit code."""
-    done = subprocess.run(
-        words, cwd=folder, env=environment(columns), capture_output=True, check=False
-    )
+    told = {**environment(columns), "PYTHONUNBUFFERED": "1"}
+    both: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(words, cwd=folder, env=told, check=False, **both)
     return [line.rstrip() for line in done.stdout.decode().splitlines()], done.returncode

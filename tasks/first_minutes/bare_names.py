@@ -17,7 +17,7 @@ def main() -> None:
     for name in table["models"]:
         maker, _, bare = name.partition("/")
         of_another = any(bare.startswith(f"{it}-") for it in makers)
-        if maker not in makers or of_another or ":" in bare or "@" in bare:
+        if maker not in makers or of_another or {":", "@", "/"} & set(bare):
             continue
         if any(f"{it}/{bare}" in table["models"] for it in makers[: makers.index(maker)]):
             continue  # the one who made it was asked

@@ -362,6 +362,8 @@ def test_the_new_part_is_measured_alone_where_the_reply_is_known(tmp_path: Path)
     for turn in (first, second, third):
         figures.add(turn, has_context=True)
     assert figures.new_errors == [abs(second.new_error_percent or 0)]
+    assert "new part" not in reason_lines(figures)[0]  # of so few turns
+    figures.new_errors *= 20
     assert figures.reply_errors == [abs(second.error_percent)]
     assert "new part" not in reason_lines(figures)[0]
     figures.new_errors *= LEAST_TURNS

@@ -40,9 +40,9 @@ BLOCK: Final = "█"
 
 
 def screen() -> Console:
-    """The terminal as wide as it is; a pipe has 80 columns."""
-    is_terminal = sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
-    return Console(highlight=False, width=None if is_terminal else PIPE_COLUMNS)
+    """The terminal as wide as it is; a pipe as `COLUMNS` says, else 80."""
+    has_width = sys.stdout.isatty() or "FORCE_COLOR" in os.environ or "COLUMNS" in os.environ
+    return Console(highlight=False, width=None if has_width else PIPE_COLUMNS)
 
 
 def view(

@@ -7,6 +7,7 @@ character that turns the direction of a line is shown as its escape, such as `\x
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import textwrap
 import time
@@ -167,7 +168,8 @@ def print_table(screen: Console, table: Table) -> None:
     measured = screen.measure(table, options=unlimited)
     if not _has_width():
         screen.width = max(screen.width, measured.maximum)
-    if measured.minimum <= screen.width:
+    is_cut = any("…" in piece.text for row in screen.render_lines(table) for piece in row)
+    if measured.minimum <= screen.width and not is_cut:
         screen.print(table)
         return
     titles = [" ".join(str(column.header).split()) or "and" for column in table.columns]
@@ -244,7 +246,12 @@ def _bar(title: str, total: int | None) -> Any:
 def remark(line: str) -> None:
     """One line on standard error."""
     _clear()
-    typer.echo(visible(f"tokenctx: {line}"), err=True)
+    rows = [visible(f"tokenctx: {line}")]
+    if sys.stderr is not None and (sys.stderr.isatty() or os.environ.get("COLUMNS")):
+        columns = max(shutil.get_terminal_size().columns, LEAST_COLUMNS)
+        rows = textwrap.wrap(rows[0], columns, subsequent_indent="  ", break_on_hyphens=False)
+    for row in rows:
+        typer.echo(row, err=True)
 
 
 def complain(name: str, error: BaseException) -> None:

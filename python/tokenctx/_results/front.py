@@ -18,6 +18,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _FRONTS: Final[set[str]] = set()
+_ELSEWHERE: Final = {
+    "HybridTokenEstimator().estimate(body)": (
+        "token_counter num_tokens_from_messages num_tokens_from_string get_num_tokens "
+        "get_num_tokens_from_messages count_messages estimate count_tokens_approximately"
+    ),
+    "HybridTokenEstimator().estimate(body).cost, or normalize_usage(usage).cost(model)": (
+        "completion_cost cost_per_token cost_calculator response_cost cost model_cost"
+    ),
+    "ContextWindow(model).trim(body, budget_tokens)": "trim_messages trim",
+    "model_limits(model) of the module context": "get_max_tokens get_model_info max_tokens",
+    "list_encodings() of the module encodings": "list_encoding_names list_models",
+    "get_encoding(name).encode(text)": "encode decode encode_ordinary Tokenizer tokenize",
+    "Gateway of the module gateway": "Proxy Middleware middleware proxy",
+}
+"""What is called here what other packages call so: tiktoken, litellm, LangChain."""
 
 
 def front(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -56,7 +71,7 @@ def front(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], li
             for topic in () if name.startswith("_") else topics():
                 if name in getattr(topic, "__all__", ()):
                     return getattr(topic, name)
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            raise AttributeError(f"module {module!r} has no attribute {name!r}{_hint(name)}")
         if home == module:
             return import_module(f"{module}.{name}")
         value = getattr(import_module(home), name)
@@ -70,6 +85,14 @@ def front(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], li
         return sorted({*shown, "__all__", *homes()})
 
     return load, names
+
+
+def _hint(name: str) -> str:
+    """What to call instead, for a name that other packages have."""
+    for here, names in _ELSEWHERE.items():
+        if name in names.split():
+            return f"; here it is {here}: see docs/migration.md"
+    return ""
 
 
 def own_names(scope: Mapping[str, Any]) -> tuple[list[str], Callable[[], list[str]]]:

@@ -187,7 +187,9 @@ class _Table:
         self.makers = makers = content.get("makers")
         self._rows: dict[str, Any] = {}
         self._by_own_name: dict[str, str] = {}
+        places = {maker: place for place, maker in enumerate(makers or ())}
         is_checked = source != "caller"
+        exact: list[tuple[int, int, str, str]] = []
         derived: list[tuple[str, str]] = []
         for name, row in models.items():
             key = name.lower()
@@ -197,16 +199,21 @@ class _Table:
                 own = tail or host
                 plain = own if own.startswith(FINE_TUNED) else _own(own)
                 if own.translate(DASHES) == plain.translate(DASHES):
-                    self._by_own_name.setdefault(plain, key)
+                    exact.append((tail.count("/"), places.get(host, 0), plain, key))
                 else:
                     derived.append((plain, key))
-        for plain, key in derived:  # a name's own row comes before that of a longer name
+        # Who made a model comes before who hosts it, and a name's own row before a longer name's.
+        exact.sort(key=lambda it: it[:2])
+        for plain, key in [*(it[2:] for it in exact), *derived]:
             self._by_own_name.setdefault(plain, key)
 
     def find(self, model: str, provider: str, at: dt.datetime, words: Words) -> Priced | None:
         """The prices of `model`; None if it is not in the table."""
         name = _LEVEL.sub("", model.strip().lower())
         key = next((key for key in _keys(name, provider) if key in self._rows), None)
+        if key is None and not provider:  # as its maker writes it, before what is spelled alike
+            by_makers = (f"{maker}/{name}" for maker in self.makers or ())
+            key = next((it for it in by_makers if it in self._rows), None)
         if key is None and not name.endswith(":free"):
             names = _plain_names(name)
             key = next((self._by_own_name[it] for it in names if it in self._by_own_name), None)
@@ -236,6 +243,8 @@ def _keys(name: str, provider: str) -> Iterator[str]:
     if name.endswith(":free"):
         yield from (f"{provider}/{name}", name)
         return
+    if tail and not provider:
+        yield name
     hosts = [PROVIDERS.get(it, it) for it in (provider, head if tail else "") if it]
     if not hosts and _BEDROCK.match(name):
         hosts = [PROVIDERS["bedrock"]]
