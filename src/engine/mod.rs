@@ -577,8 +577,8 @@ impl Engine {
             BodyLayout::new(digester, bytes, matched)
         });
         let layout = layout.as_ref();
-        let part = layout.filter(|_| !call.wants_cache_points);
-        let part = part.and_then(|it| KnownBody::without_messages(digester, it));
+        let points = call.wants_cache_points;
+        let part = layout.and_then(|it| KnownBody::without_messages(digester, it, points));
         // 3. What was known of it before.
         let look = |reading: &Reading<'_>| {
             H::locked(|| {

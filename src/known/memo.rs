@@ -4,7 +4,7 @@
 //! when half of the one before is taken, so that few pages are touched while little is known. In a set that is
 //! full, chance decides what goes. Threads share the tables without a lock, which a fork could copy locked: the
 //! last word of an entry is a sum of the others, so that halves of two entries do not fit together, but for once
-//! in 2^56 times.
+//! in 2^48 times.
 //!
 //! An entry is found by 128 bits under a key of one estimator and one tenant. It has the digest that BLAKE3 would
 //! give, so what is remembered and what is forgotten changes no answer.
@@ -12,9 +12,9 @@ use crate::known::identity::Digest;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 const SET: usize = 4;
-const NOTE_BITS: u32 = 8;
+const NOTE_BITS: u32 = 16;
 
-/// Fingerprint, digest, and what binds them, with a note in its lowest byte.
+/// Fingerprint, digest, and what binds them, with a note in its lowest bytes.
 type Entry = [AtomicU64; 5];
 type Table<const SETS: usize> = [[Entry; SET]; SETS];
 
@@ -33,7 +33,7 @@ fn tables() -> [&'static [[Entry; SET]]; 3] {
 }
 
 /// The digest, and what was noted beside it, that was remembered for `fingerprint`.
-pub(crate) fn remembered(fingerprint: Digest) -> Option<(Digest, u8)> {
+pub(crate) fn remembered(fingerprint: Digest) -> Option<(Digest, u16)> {
     let count = COUNT.load(Relaxed);
     let [large, middle, small] = tables();
     let begun = [(large, most(middle)), (middle, most(small)), (small, 0)];
@@ -45,7 +45,7 @@ pub(crate) fn remembered(fingerprint: Digest) -> Option<(Digest, u8)> {
 }
 
 /// Remembers `digest`, and a `note`, for `fingerprint`.
-pub(crate) fn remember(fingerprint: Digest, digest: Digest, note: u8) {
+pub(crate) fn remember(fingerprint: Digest, digest: Digest, note: u16) {
     let count = COUNT.fetch_add(1, Relaxed);
     let [large, middle, small] = tables();
     let table = match count {
@@ -74,24 +74,30 @@ fn is_empty(entry: &Entry) -> bool {
 }
 
 /// The bond of the words of an entry: they are uniform, so a sum with each at other bits does.
-fn bound(words: [u64; 4], note: u8) -> u64 {
+fn bound(words: [u64; 4], note: u16) -> u64 {
     let [a, b, c, d] = words;
     let sum = a ^ b.rotate_left(13) ^ c.rotate_left(29) ^ d.rotate_left(47);
     let sum = sum.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 << NOTE_BITS;
     sum & !((1 << NOTE_BITS) - 1) | u64::from(note)
 }
 
-fn read(entry: &Entry, fingerprint: Digest) -> Option<(Digest, u8)> {
+fn read(entry: &Entry, fingerprint: Digest) -> Option<(Digest, u16)> {
     let [a, b] = words(fingerprint);
     if entry[0].load(Relaxed) != a || entry[1].load(Relaxed) != b {
         return None;
     }
     let [c, d, last] = [2, 3, 4].map(|nth: usize| entry[nth].load(Relaxed));
-    let note = last.to_le_bytes()[0];
+    let note = note_of(last);
     (bound([a, b, c, d], note) == last).then(|| (digest([c, d]), note))
 }
 
-fn write(entry: &Entry, fingerprint: Digest, digest: Digest, note: u8) {
+/// The lowest bytes of `word`.
+fn note_of(word: u64) -> u16 {
+    let [low, high, ..] = word.to_le_bytes();
+    u16::from_le_bytes([low, high])
+}
+
+fn write(entry: &Entry, fingerprint: Digest, digest: Digest, note: u16) {
     let ([a, b], [c, d]) = (words(fingerprint), words(digest));
     let last = bound([a, b, c, d], note);
     for (place, word) in entry.iter().zip([a, b, c, d, last]) {
@@ -123,10 +129,10 @@ mod tests {
     fn what_is_found_is_what_was_remembered() {
         assert_eq!(remembered(named(1)), None);
         for number in 0..100_000 {
-            remember(named(number), named(number + 1), number.to_le_bytes()[0]);
+            remember(named(number), named(number + 1), note_of(number));
         }
         let found = |number| remembered(named(number));
-        let right = |number: u64| Some((named(number + 1), number.to_le_bytes()[0]));
+        let right = |number: u64| Some((named(number + 1), note_of(number)));
         assert!((0..100_000).all(|it| found(it).is_none() || found(it) == right(it)));
         assert!((95_000..100_000).filter(|it| found(*it).is_some()).count() > 4_000);
         assert_eq!(found(100_001), None);

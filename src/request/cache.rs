@@ -69,6 +69,8 @@ pub struct CacheOptions {
     pub marks: Vec<CacheMark>,
     /// Blocks of content up to the end of each message; text is one.
     pub blocks: Vec<u64>,
+    /// For each message true if a marker stands in it.
+    pub is_marked: Vec<bool>,
     /// Blocks of the system prompt; they are in no other number.
     pub system_blocks: u64,
     /// Options that have to stay the same, in one text.
@@ -98,6 +100,35 @@ impl CacheOptions {
             .and_then(|last| self.blocks.get(last));
         end.copied().unwrap_or(message_count as u64)
     }
+
+    /// The number of blocks of the message at `index`; `None` if there is no such message, or if a marker stands in it.
+    pub fn unmarked_blocks(&self, index: usize) -> Option<u64> {
+        let is_plain = self.is_marked.get(index) == Some(&false);
+        is_plain.then(|| self.blocks_before(index + 1) - self.blocks_before(index))
+    }
+
+    /// Puts messages without markers, of which `omitted` has the numbers of blocks by their places, between those that
+    /// were read.
+    pub fn insert(&mut self, omitted: &[Option<u64>]) {
+        let is_read = |index: &usize| omitted[*index].is_none();
+        let read: Vec<_> = (0..omitted.len()).filter(is_read).collect();
+        if read.len() != self.blocks.len() {
+            return;
+        }
+        let mut blocks: Vec<_> = omitted.iter().map(|it| it.unwrap_or_default()).collect();
+        let mut is_marked = vec![false; omitted.len()];
+        for (nth, place) in read.iter().enumerate() {
+            blocks[*place] = self.blocks_before(nth + 1) - self.blocks_before(nth);
+            is_marked[*place] = self.is_marked[nth];
+        }
+        for index in 1..blocks.len() {
+            blocks[index] += blocks[index - 1];
+        }
+        for mark in self.marks.iter_mut().filter(|it| it.message_count > 0) {
+            mark.message_count = read[mark.message_count - 1] + 1;
+        }
+        (self.blocks, self.is_marked) = (blocks, is_marked);
+    }
 }
 
 /// Reads the wishes of `document` about caching.
@@ -123,6 +154,7 @@ pub fn read_cache_options(document: &Document<'_>) -> CacheOptions {
         let before = options.blocks_before(index);
         options.blocks.push(before + blocks as u64);
         last_blocks = blocks;
+        let mark_count = options.marks.len();
         match marker(message) {
             Some(marker) => options.marks.push(CacheMark {
                 message_count: index + 1,
@@ -136,6 +168,7 @@ pub fn read_cache_options(document: &Document<'_>) -> CacheOptions {
                 options.marks.extend(inner.into_iter().flatten());
             }
         }
+        options.is_marked.push(options.marks.len() > mark_count);
     }
     if let Some(marker) = object(first(fields, &["cache_control"])) {
         let last = options.blocks.len();

@@ -63,9 +63,11 @@ impl KnownBody {
     pub(super) fn without_messages(
         digester: &Digester,
         layout: &BodyLayout<'_, '_>,
+        wants_cache_points: bool,
     ) -> Option<KnownBody> {
-        let omitted = OmittedMessages::new(digester, layout)?;
-        let tools = layout.tools(digester);
+        let omitted = OmittedMessages::new(digester, layout, wants_cache_points)?;
+        // A mark may stand in the tools.
+        let tools = layout.tools(digester).filter(|_| !wants_cache_points);
         let range = tools.as_ref().map_or(0..0, |(_, range)| range.clone());
         Some(KnownBody {
             text: omitted.without(layout, range)?,
@@ -95,7 +97,12 @@ impl KnownBody {
             && reading.edited.is_none()
             && match &self.left_out {
                 LeftOut::Beginning(prefix) => prefix.complete(&mut reading, call.dialect),
-                LeftOut::Messages(_) => reading.request.messages.len() == known.len(),
+                LeftOut::Messages(omitted) => {
+                    if let Some(options) = &mut reading.cache {
+                        omitted.restore_cache(options);
+                    }
+                    reading.request.messages.len() == known.len()
+                }
             };
         is_same.then(|| work(&reading))
     }
@@ -107,7 +114,7 @@ impl KnownBody {
         };
         match &self.left_out {
             LeftOut::Beginning(_) => true,
-            LeftOut::Messages(omitted) => omitted.are_needless(&reading.request, prefix),
+            LeftOut::Messages(omitted) => omitted.are_needless(reading, prefix),
         }
     }
 }
@@ -172,11 +179,11 @@ pub(super) fn known_bodies<'b>(
         short.into_iter().chain(std::iter::once_with(long))
     });
     let omitting = move || {
-        // Cache points need all messages.
-        if wants_cache_points || !OmittedMessages::are_likely(digester, bytes) {
+        if !OmittedMessages::are_likely(digester, bytes) {
             return None;
         }
-        KnownBody::without_messages(digester, &BodyLayout::new(digester, bytes, None))
+        let layout = BodyLayout::new(digester, bytes, None);
+        KnownBody::without_messages(digester, &layout, wants_cache_points)
     };
     begun.chain(std::iter::once_with(omitting).flatten())
 }
@@ -223,8 +230,7 @@ pub(super) fn body_prefix(
         LeftOut::Messages(omitted) => Some(omitted),
         LeftOut::Beginning(_) => None,
     });
-    let read = (request, &reading.digests[..]);
-    let digests = message_digests(digester, layout, read, omitted);
+    let digests = message_digests(digester, layout, reading, omitted);
     let tools = known_tools(layout, reading);
     let new = |counter: &mut Counter<'_>| {
         BodyPrefix::new(

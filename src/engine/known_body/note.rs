@@ -21,9 +21,13 @@ const TOOL_ROLE: usize = 2;
 const RESULT_ROLE: usize = 5;
 const ROLE_BITS: u32 = 3;
 
-/// The role and dialect of the message that may stand in; 0 if none may.
+/// The number of blocks of content is above the number of role and dialect.
+const BLOCK_SHIFT: u32 = 8;
+
+/// The role and dialect of the message that may stand in, 0 if none may; and above them the blocks of content, 0 if
+/// they are not known, or if a cache marker stands among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Note(pub(crate) u8);
+pub(crate) struct Note(pub(crate) u16);
 
 impl Note {
     pub(crate) const NONE: Note = Note(0);
@@ -47,7 +51,8 @@ impl Note {
         let number = Dialect::ALL.iter().position(|it| *it == dialect);
         match (role, number) {
             (Some(role), Some(number)) if is_plain && plain_count(parts) <= Some(most_parts) => {
-                u8::try_from((number << ROLE_BITS | role) + 1).map_or(Note::NONE, Note)
+                let number = u8::try_from((number << ROLE_BITS | role) + 1);
+                number.map_or(Note::NONE, |it| Note(it.into()))
             }
             _ => Note::NONE,
         }
@@ -59,14 +64,29 @@ impl Note {
         is_user && byte_count >= LONG_BYTES
     }
 
+    /// The same for a message without a cache marker that has this number of `blocks`.
+    pub(crate) fn with_blocks(self, blocks: u64) -> Note {
+        let known = u8::try_from(blocks).ok().filter(|_| self != Note::NONE);
+        Note(self.0 | u16::from(known.unwrap_or_default()) << BLOCK_SHIFT)
+    }
+
+    /// Blocks of a message without a cache marker, if they are known.
+    pub(crate) fn blocks(self) -> Option<u64> {
+        Some(u64::from(self.0 >> BLOCK_SHIFT)).filter(|it| *it > 0)
+    }
+
+    fn number(self) -> Option<usize> {
+        let [number, _] = self.0.to_le_bytes();
+        usize::from(number).checked_sub(1)
+    }
+
     pub(crate) fn role(self) -> Option<usize> {
-        let number = usize::from(self.0.checked_sub(1)?);
+        let number = self.number()?;
         Some(number & ((1 << ROLE_BITS) - 1)).filter(|role| *role < ROLES.len())
     }
 
     pub(crate) fn dialect(self) -> Option<Dialect> {
-        let number = usize::from(self.0.checked_sub(1)?) >> ROLE_BITS;
-        Dialect::ALL.get(number).copied()
+        Dialect::ALL.get(self.number()? >> ROLE_BITS).copied()
     }
 
     pub(crate) fn is_tool(self) -> bool {

@@ -13,12 +13,13 @@
 use crate::engine::known_body::beginning::{LISTS, MIN_BYTES};
 use crate::engine::known_body::layout::BodyLayout;
 use crate::engine::known_body::note::{MessageDigest, Note, first_looked_at, stand_in};
+use crate::engine::reading::Reading;
 use crate::json::first_elements;
 use crate::known::KnownPrefix;
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::Kind;
 use crate::known::memo::{remember, remembered};
-use crate::request::{Clues, Message, Request};
+use crate::request::{CacheOptions, Clues, Message, Request};
 use std::ops::Range;
 
 /// In a longer body there might be more values than a document may have, though it has not as many here.
@@ -48,7 +49,13 @@ pub(crate) struct OmittedMessages {
 impl OmittedMessages {
     /// The messages of a body that are remembered, or that a recorded one has which it begins with; `None` if it is
     /// as quickly read in whole. Linear.
-    pub(crate) fn new(digester: &Digester, layout: &BodyLayout<'_, '_>) -> Option<OmittedMessages> {
+    ///
+    /// If `wants_cache_points`, the blocks of each that is omitted are known.
+    pub(crate) fn new(
+        digester: &Digester,
+        layout: &BodyLayout<'_, '_>,
+        wants_cache_points: bool,
+    ) -> Option<OmittedMessages> {
         let (body, ranges) = (layout.bytes, &layout.ranges);
         if !is_long(body) || !(LEAST_MESSAGES..=MAX_MESSAGES).contains(&ranges.len()) {
             return None;
@@ -62,7 +69,7 @@ impl OmittedMessages {
             digests = ranges.iter().map(find).collect();
         }
         Some(OmittedMessages {
-            is_omitted: omitted(&digests, ranges),
+            is_omitted: omitted(&digests, ranges, wants_cache_points),
             digests,
         })
     }
@@ -110,6 +117,13 @@ impl OmittedMessages {
         &self.digests
     }
 
+    /// Puts the blocks of the omitted messages in their places among those that were read.
+    pub(crate) fn restore_cache(&self, options: &mut CacheOptions) {
+        let all = self.is_omitted.iter().zip(&self.digests);
+        let omitted = all.map(|(is_omitted, known)| note(*known).blocks().filter(|_| *is_omitted));
+        options.insert(&omitted.collect::<Vec<_>>());
+    }
+
     /// Those that were `read`, one of each message of the text, and between them what `stands_in` for the others;
     /// those that were read alone, if their number is another.
     fn between<T>(&self, read: Vec<T>, stands_in: impl Fn(Note) -> T) -> Vec<T> {
@@ -127,12 +141,17 @@ impl OmittedMessages {
     }
 
     /// True if `request` is the whole request, but for messages that no count looks at if `prefix` is known.
-    pub(crate) fn are_needless(&self, request: &Request<'_>, prefix: KnownPrefix) -> bool {
+    pub(crate) fn are_needless(&self, reading: &Reading<'_>, prefix: KnownPrefix) -> bool {
+        let request = &reading.request;
         let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
         let is_guessed = request.assumptions.contains("dialect_guessed");
         let is_plain = request.edits.is_empty() && !has_later_tools && !is_guessed;
         let messages = &request.messages;
-        let first = first_looked_at(prefix.message_count, |index| messages[index].role == "tool");
+        // What is behind the last mark is counted, and its own message beside the one before it.
+        let last_mark = reading.cache.as_ref().and_then(|it| it.marks.last());
+        let to_mark = last_mark.map(|it| it.message_count.saturating_sub(2));
+        let counted = prefix.message_count.min(to_mark.unwrap_or(usize::MAX));
+        let first = first_looked_at(counted, |index| messages[index].role == "tool");
         let is_read = self.is_omitted[first..].iter().all(|it| !it);
         let is_same = |(is_omitted, known): (&bool, &Option<MessageDigest>)| {
             !is_omitted || note(*known).dialect() == Some(request.dialect)
@@ -168,7 +187,11 @@ fn find(digester: &Digester, text: &[u8]) -> Option<MessageDigest> {
 }
 
 /// For each message whether it is omitted: the known ones before those that a count may look at.
-fn omitted(digests: &[Option<MessageDigest>], ranges: &[Range<usize>]) -> Vec<bool> {
+fn omitted(
+    digests: &[Option<MessageDigest>],
+    ranges: &[Range<usize>],
+    wants_cache_points: bool,
+) -> Vec<bool> {
     let note = |index: usize| note(digests[index]);
     let known = digests
         .iter()
@@ -179,23 +202,26 @@ fn omitted(digests: &[Option<MessageDigest>], ranges: &[Range<usize>]) -> Vec<bo
         0 => note(0).is_long_first(ranges[0].len()),
         _ => note(index) != Note::NONE,
     };
+    let has_points = |index: usize| !wants_cache_points || note(index).blocks().is_some();
     (0..digests.len())
-        .map(|index| index < first && is_replaceable(index))
+        .map(|index| index < first && is_replaceable(index) && has_points(index))
         .collect()
 }
 
-/// Digests and notes of the messages of a recorded body, which was read as `request` with these `digests`. They are
-/// remembered, but for messages that no other may stand in for.
+/// Digests and notes of the messages of a recorded body, which was read as `reading`. They are remembered, but for messages that no other may stand in for.
 pub(crate) fn message_digests(
     digester: &Digester,
     layout: &BodyLayout<'_, '_>,
-    (request, digests): (&Request<'_>, &[Digest]),
+    reading: &Reading<'_>,
     omitted: Option<&OmittedMessages>,
 ) -> Vec<MessageDigest> {
+    let (request, digests) = (&reading.request, &reading.digests);
     let clues = |index| request.evidence.messages.get(index).copied();
+    let blocks = |index| reading.cache.as_ref()?.unmarked_blocks(index);
     let new = |index, message: &Message<'_>, digest: Digest, text: &[u8]| {
         let clues = clues(index).unwrap_or_default();
         let note = Note::of(message, clues, request.dialect, text.len());
+        let note = note.with_blocks(blocks(index).unwrap_or_default());
         if note != Note::NONE {
             let fingerprint = digester.fingerprint(Kind::MessageText, text);
             remember(fingerprint, digest, note.0);
