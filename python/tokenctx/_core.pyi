@@ -169,7 +169,7 @@ class CachePoints:
     """The places in a request where the provider may have cached it."""
 
     @property
-    def points(self) -> tuple[tuple[bytes, int, int], ...]: ...
+    def points(self) -> Sequence[tuple[bytes, int, int]]: ...
     @property
     def marks(self) -> tuple[CacheMark, ...]: ...
     @property
@@ -348,6 +348,7 @@ class Engine:
     def count_and_estimate(
         self, body: object, call: CallContext, now_seconds: float
     ) -> tuple[RequestCount, Estimate]: ...
+    def count_fixed(self, body: object, call: CallContext) -> int: ...
     def count_parts(
         self,
         body: object,

@@ -100,8 +100,9 @@ pub(super) fn cache_points(
             Some(_) => (*mark, options.blocks_before_mark(mark)),
             None => (*mark, options.blocks_to(mark.message_count)),
         });
-    let points = points(reading, provider);
-    let (model, provider) = names(reading, provider);
+    let names = names(reading, provider);
+    let points = points(reading, &names);
+    let (model, provider) = names;
     CachePoints {
         points,
         marks: marks.collect(),
@@ -193,12 +194,14 @@ fn tokens_after(reading: &Reading<'_>, mark: &CacheMark, part: Option<&MarkedPar
 }
 
 /// Prefixes at whose ends an earlier call may have ended, the deepest last. Linear in the messages.
-pub(super) fn points(reading: &Reading<'_>, provider: Option<&str>) -> Vec<CachePoint> {
+pub(super) fn points(
+    reading: &Reading<'_>,
+    (model, provider): &(String, String),
+) -> Vec<CachePoint> {
     let Some(options) = &reading.cache else {
         return Vec::new();
     };
-    let (model, provider) = names(reading, provider);
-    let [context, all] = identities(reading, &model, &provider);
+    let [context, all] = identities(reading, model, provider);
     let messages = &reading.request.messages;
     let count = messages.len();
     let point = |end: usize| {
@@ -262,7 +265,7 @@ fn identities(reading: &Reading<'_>, model: &str, provider: &str) -> [Digest; 2]
 }
 
 /// The model's own name, and who answers.
-fn names(reading: &Reading<'_>, provider: Option<&str>) -> (String, String) {
+pub(super) fn names(reading: &Reading<'_>, provider: Option<&str>) -> (String, String) {
     let name = Table::bundled().model_name(&reading.request.model);
     let provider = provider.unwrap_or(&name.provider).to_ascii_lowercase();
     (name.own, provider)

@@ -384,6 +384,24 @@ impl Engine {
         })
     }
 
+    /// The tokens of `body` around its messages, and of those that the system says: no part of the conversation.
+    /// Linear in the body. Fails as [`Engine::count`].
+    #[cfg(feature = "python")]
+    pub fn count_fixed<H: Host>(
+        &self,
+        body: &Body<'_>,
+        call: &Call<'_>,
+        host: &H,
+    ) -> Result<u64, Error> {
+        let tenant = self.reader.tenant(call.tenant);
+        host.detached(body.byte_count(), || {
+            body.read(|document| {
+                let reading = self.reader.read(document, call, &tenant, &[])?;
+                Ok(parts::fixed_tokens(document, &reading))
+            })
+        })
+    }
+
     /// The result of [`Engine::count`] and, if wanted, of [`Engine::estimate`] for `body` by what is known here,
     /// and its parts. Linear in the body and, for tools, in their number. Fails as they do.
     #[cfg(feature = "python")]

@@ -1,7 +1,9 @@
 //! A request counted part by part: every message once, and the parts around them. For the context window.
 use crate::Error;
 use crate::bpe::MemoKey;
+use crate::count::Counter;
 use crate::encoding::Encoding;
+use crate::engine::answer::count_whole;
 use crate::engine::estimate::RequestCount;
 use crate::engine::input::Call;
 use crate::engine::reading::{Reader, Reading};
@@ -109,6 +111,27 @@ pub(super) fn count_parts<'d>(
         parts.head = Some(HeadCounter::new(reader, &outline, count, call, reading).count()?);
     }
     Ok(parts)
+}
+
+/// The tokens around the messages of the conversation: of the context, and of what the system says.
+pub(super) fn fixed_tokens(document: &Document<'_>, reading: &Reading<'_>) -> u64 {
+    let outline = Outline::read(document);
+    let messages = &reading.request.messages;
+    // A request of odd shape, or a vocabulary that may fail on a message, is counted in whole.
+    if outline.messages.len() == messages.len() && !reading.has_custom_vocabulary() {
+        let is_system = |index: usize| outline.messages[index].speaker == Speaker::System;
+        let fixed = |counter: &mut Counter<'_>| {
+            let context = counter.context(&reading.request);
+            context + counter.messages_where(messages, is_system).sum::<u64>()
+        };
+        return reading.counted(fixed).0;
+    }
+    let count = count_whole(reading);
+    let wanted = WantedParts::default();
+    let parts = parts(&outline, &count, wanted, reading.tenant.memo_key);
+    let each = parts.message_tokens.iter().zip(parts.is_system);
+    let system = each.filter(|it| it.1).map(|it| it.0);
+    count.context_tokens + system.sum::<u64>()
 }
 
 fn parts(

@@ -213,6 +213,12 @@ pub(super) fn request_in<'d>(
 }
 
 impl Reading<'_> {
+    /// True if the user's own vocabulary counts it.
+    #[cfg(feature = "python")]
+    pub(super) fn has_custom_vocabulary(&self) -> bool {
+        self.custom.is_some()
+    }
+
     /// Identity of the context (all before the messages), whatever the family. Linear in it.
     pub(super) fn any_family(&self) -> u64 {
         let read = || self.tenant.digester.context("", &self.request).word();

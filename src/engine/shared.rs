@@ -1,5 +1,5 @@
 //! Questions to a store that several processes share, and the entries that go into it and come from it.
-use crate::engine::cache_points::{CachedPrefix, points};
+use crate::engine::cache_points::{CachedPrefix, names, points};
 use crate::engine::guarded::Guarded;
 use crate::engine::learn::{Learner, Learners};
 use crate::engine::lookup::Known;
@@ -169,7 +169,7 @@ pub(super) fn wanted(
     }
     let points = match prefixes.is_empty() {
         true => Vec::new(),
-        false => points(reading, provider),
+        false => points(reading, &names(reading, provider)),
     };
     Some(Wanted {
         root: reading.root(),

@@ -286,6 +286,17 @@ impl PyEngine {
         ))
     }
 
+    /// Tokens of all around the messages, and of those of the system.
+    fn count_fixed<'py>(
+        &self,
+        py: Python<'py>,
+        body: Body<'py>,
+        call: &CallContext,
+    ) -> PyResult<u64> {
+        let (call, host) = (call.at(0.0, 0), Interpreter(py));
+        guard(|| body.with(|body| Ok(self.0.count_fixed(body, &call, &host)?)))
+    }
+
     /// The count, the estimate if it is wanted, and the parts, by one reading.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (body, call, now_seconds, *, wants_estimate, wants_categories, placeholder=None))]

@@ -3,6 +3,7 @@
 use super::models;
 use crate::engine::{self, CountedParts, Doubt, Record, ReplyFault};
 use crate::known::digest::Digest;
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
@@ -32,8 +33,7 @@ pub(super) struct Wanted {
 /// The places in a request where the provider may have cached it.
 #[pyclass(frozen, get_all, module = "tokenctx._core")]
 pub(super) struct CachePoints {
-    /// Digest, messages and blocks before each.
-    points: Py<PyTuple>,
+    points: Py<Points>,
     marks: Py<PyTuple>,
     tokens_after_mark: u64,
     context_tokens: Option<u64>,
@@ -43,6 +43,29 @@ pub(super) struct CachePoints {
     has_cached_content: bool,
     retention_seconds: Option<u32>,
     reply: Option<Py<PyBytes>>,
+}
+
+/// Digest, messages and blocks before each point; made when they are asked for, since few are.
+#[pyclass(frozen, sequence, module = "tokenctx._core")]
+pub(super) struct Points(Vec<engine::CachePoint>);
+
+#[pymethods]
+impl Points {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __getitem__(&self, py: Python<'_>, index: isize) -> PyResult<(Py<PyBytes>, usize, u64)> {
+        let origin = if index < 0 { self.0.len() } else { 0 };
+        let place = origin.checked_add_signed(index);
+        let point = place.and_then(|it| self.0.get(it));
+        let point = point.ok_or_else(|| PyIndexError::new_err(index))?;
+        Ok((
+            bytes(py, &point.digest.0),
+            point.message_count,
+            point.blocks,
+        ))
+    }
 }
 
 /// A request counted part by part.
@@ -162,8 +185,6 @@ impl Wanted {
 
 impl CachePoints {
     pub(super) fn new(py: Python<'_>, points: engine::CachePoints) -> PyResult<CachePoints> {
-        let places = points.points.iter();
-        let places = places.map(|it| (bytes(py, &it.digest.0), it.message_count, it.blocks));
         let marks = points.marks.into_iter().map(|(mark, blocks)| CacheMark {
             message_count: mark.message_count,
             is_at_end: mark.is_at_end,
@@ -171,7 +192,7 @@ impl CachePoints {
             blocks,
         });
         Ok(CachePoints {
-            points: PyTuple::new(py, places.collect::<Vec<_>>())?.unbind(),
+            points: Py::new(py, Points(points.points))?,
             marks: PyTuple::new(py, marks.collect::<Vec<_>>())?.unbind(),
             tokens_after_mark: points.tokens_after_mark,
             context_tokens: points.context_tokens,

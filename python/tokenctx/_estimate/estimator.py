@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import time
@@ -514,6 +513,10 @@ class HybridTokenEstimator:
             return count, self.estimate(body, tenant=tenant, **names), parts
         return count, self._answer(estimate, began), parts
 
+    def _fixed_tokens(self, body: object, *, tenant: str | bytes | None, **names: Any) -> int:
+        """The tokens of `body` around the messages of its conversation, system prompt included."""
+        return self._engine.count_fixed(body, self._call(tenant=tenant, **names))
+
     def _count_lines(
         self,
         content: bytes,
@@ -704,7 +707,8 @@ class HybridTokenEstimator:
         """The estimate with the tokens that the provider has probably cached of it."""
         knowledge: Any = self._cache
         cache = knowledge.forecast(points, estimate, self._clock())
-        return dataclasses.replace(estimate, cache=cache)
+        object.__setattr__(estimate, "cache", cache)  # which nobody else has yet
+        return estimate
 
     def _cached(
         self, entries: list[Any], points: CachePoints, billed: Usage, profile: str, unix: int

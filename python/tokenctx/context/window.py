@@ -26,7 +26,7 @@ from tokenctx.context.thresholds import (
     preset_retention,
     threshold_of,
 )
-from tokenctx.context.usage import ContextCounts, ContextUsage, balanced
+from tokenctx.context.usage import ContextCategory, ContextCounts, ContextUsage, balanced
 from tokenctx.convert.source import fields_of
 from tokenctx.usage.answers import answered
 
@@ -158,15 +158,20 @@ class ContextWindow:
     def should_compact(self, body: object) -> bool:
         """True if it is time to compact, before `body` is sent: `usage(body).should_compact`.
 
-        Below the threshold it costs one estimate, since no part needs to be known for that.
+        Below the threshold it costs one estimate, since no part needs to be known for that; above
+        it the parts around the messages are counted, too.
         """
-        if not (self._preset and depends_on_tools(self._preset)):
-            estimate = self.estimator.estimate(body, **self._known_names())
-            threshold = self._threshold_of(self._model or estimate.model)
-            if not threshold.is_reached(estimate.tokens):
-                self._last.threshold = threshold
-                return False
-        return self.usage(body).should_compact
+        if self._preset and depends_on_tools(self._preset):
+            return self.usage(body).should_compact
+        names = self._known_names()
+        estimate = self.estimator.estimate(body, **names)
+        model = self._model or estimate.model
+        self._last.threshold = threshold = self._threshold_of(model)
+        if not threshold.is_reached(estimate.tokens):
+            return False
+        fixed = ContextCategory("system", self.estimator._fixed_tokens(body, **names))  # noqa: SLF001
+        counts = ContextCounts((fixed,), estimated_tokens=estimate.tokens)
+        return self._usage(self._last.known(counts, estimate), model).should_compact
 
     def clamp_max_tokens(self, body: object, wanted: int) -> int:
         """The most output to ask for: `usage(body).clamp_max_tokens(wanted)`."""

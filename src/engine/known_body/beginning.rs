@@ -42,6 +42,9 @@ const MAX_GROWTH: usize = 4;
 /// Bytes of a sample.
 const SAMPLE_BYTES: usize = 32;
 
+/// The last bytes of a beginning that are looked at before all of it.
+const ENDING_BYTES: usize = 256;
+
 /// Prefixes with the same samples that are kept: later turns and branches of one conversation.
 const PREFIXES_PER_KEY: usize = 4;
 
@@ -74,10 +77,15 @@ pub(crate) struct BodyPrefix {
     clues: Clues,
     /// Reasoning after the user's last turn, in the messages that are left out.
     reasoning_tokens: u64,
-    /// Of all its messages; none if a later turn has them.
+    message_count: usize,
+    /// Of its messages, and of those of the body that went on from it last; none if none has gone on lately.
     digests: Arc<[MessageDigest]>,
     /// Where they begin and end, likewise.
     places: Arc<[Place]>,
+    /// Of its last bytes: another branch seldom ends alike.
+    ending: Digest,
+    /// Fingerprint of the beginning that it goes on from.
+    before: Option<Digest>,
     /// Tools that need not be read again; later turns share them.
     pub tools: Option<Arc<KnownTools>>,
 }
@@ -98,7 +106,7 @@ pub(crate) struct MatchedPrefix<'k> {
 impl MatchedPrefix<'_> {
     /// Digests of the first messages of a body with messages at `ranges`.
     pub(crate) fn digests(&self, ranges: &[Range<usize>]) -> &[MessageDigest] {
-        let digests = &self.prefix.digests;
+        let digests = first(&self.prefix.digests, self.prefix.message_count);
         let last = digests.len().checked_sub(1).and_then(|it| ranges.get(it));
         match last.is_some_and(|range| range.end == self.prefix.end) {
             true => digests,
@@ -110,6 +118,7 @@ impl MatchedPrefix<'_> {
     /// is not clear.
     pub(crate) fn ranges(&self, digester: &Digester, body: &[u8]) -> Option<Vec<Range<usize>>> {
         let BodyPrefix { places, tools, .. } = &self.prefix;
+        let places = first(places, self.prefix.message_count);
         let place =
             |(start, end): &Place| Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?);
         let known = places.iter().map(place).collect::<Option<Vec<_>>>()?;
@@ -135,7 +144,7 @@ impl BodyPrefix {
     /// `digests` are those of the messages, `prefixes` those of the context and of the first k messages;
     /// `reasoning` counts what a message has of it.
     pub(crate) fn new(
-        fingerprint: Digest,
+        (fingerprint, ending): (Digest, Digest),
         ranges: &[Range<usize>],
         request: &Request<'_>,
         (prefixes, digests): (&[Digest], &[MessageDigest]),
@@ -177,6 +186,9 @@ impl BodyPrefix {
             dialect: request.dialect,
             clues: request.evidence.all,
             reasoning_tokens: messages[turn + 1..stay].iter().map(reasoning).sum(),
+            message_count: digests.len(),
+            ending,
+            before: None,
             digests: digests.into(),
             places: ranges.iter().map(place).collect::<Option<_>>()?,
             tools,
@@ -187,6 +199,7 @@ impl BodyPrefix {
     pub(crate) fn after(mut self, matched: Option<&MatchedPrefix<'_>>) -> BodyPrefix {
         let known = matched.map_or(Clues::default(), |it| it.prefix.clues);
         self.clues = self.clues.with(known);
+        self.before = matched.map(|it| it.prefix.fingerprint);
         self
     }
 
@@ -227,8 +240,9 @@ impl BodyPrefix {
         digester: &'k Digester,
         body: &[u8],
     ) -> Option<MatchedPrefix<'k>> {
+        let known = self.with_ending(digester, body)?;
         let mut bytes = digester.fingerprint_in_pieces(Kind::Body);
-        bytes.push(body.get(..self.end)?);
+        bytes.push(known);
         let is_same = bytes.finish() == self.fingerprint;
         is_same.then_some(MatchedPrefix {
             prefix: self,
@@ -236,9 +250,15 @@ impl BodyPrefix {
         })
     }
 
+    /// The part of `body` that may be this beginning: its last bytes are the same.
+    fn with_ending<'b>(&self, digester: &Digester, body: &'b [u8]) -> Option<&'b [u8]> {
+        let known = body.get(..self.end)?;
+        (ending(digester, known) == self.ending).then_some(known)
+    }
+
     /// True if `body` begins with the same bytes.
     pub(crate) fn is_beginning(&self, digester: &Digester, body: &[u8]) -> bool {
-        let known = body.get(..self.end);
+        let known = self.with_ending(digester, body);
         known.is_some_and(|it| digester.fingerprint(Kind::Body, it) == self.fingerprint)
     }
 
@@ -284,13 +304,17 @@ impl BodyPrefixes {
         }
     }
 
-    /// Those that a body of these [`keys`] may begin with, the longest first.
+    /// Those that a body of these [`keys`] may begin with, the longest first: of the longest two keys that are known,
+    /// since branches may have another key than what they branch from.
     pub(crate) fn candidates(&mut self, keys: &[Digest], body: &[u8]) -> Vec<BodyPrefix> {
         let mut found: Vec<BodyPrefix> = Vec::new();
+        let mut key_count = 0;
         for key in keys.iter().rev() {
             let known = self.by_samples.get(key).into_iter().flatten();
+            let count = found.len();
             found.extend(known.filter(|it| it.end <= body.len()).cloned());
-            if !found.is_empty() {
+            key_count += usize::from(found.len() > count);
+            if key_count == 2 {
                 break;
             }
         }
@@ -304,14 +328,20 @@ impl BodyPrefixes {
             return;
         };
         let known = self.by_samples.get_or_insert_mut(key, Vec::new);
-        self.bytes =
-            (self.bytes + weight(std::slice::from_ref(&prefix))).saturating_sub(weight(known));
+        let weight_before = weight(known);
         known.retain(|it| it.fingerprint != prefix.fingerprint);
-        known.truncate(PREFIXES_PER_KEY - 1);
-        for known in known.iter_mut() {
-            (known.digests, known.places) = (Arc::new([]), Arc::new([]));
+        for it in known.iter_mut() {
+            (it.digests, it.places) = (Arc::default(), Arc::default());
+            if Some(it.fingerprint) == prefix.before {
+                it.digests = Arc::clone(&prefix.digests);
+                it.places = Arc::clone(&prefix.places);
+            }
         }
+        // Of many branches the one that they branch from is used again, so it is not the one to go.
+        known.sort_by_key(|it| Some(it.fingerprint) != prefix.before);
+        known.truncate(PREFIXES_PER_KEY - 1);
         known.insert(0, prefix);
+        self.bytes = (self.bytes + weight(known)).saturating_sub(weight_before);
         while self.bytes > self.capacity_bytes && self.by_samples.len() > 1 {
             let oldest = self.by_samples.pop_lru();
             self.bytes -= oldest.map_or(0, |(_, known)| weight(&known));
@@ -325,9 +355,25 @@ impl BodyPrefixes {
     }
 }
 
+/// The first `count` of `all`; none if there are fewer.
+fn first<T>(all: &[T], count: usize) -> &[T] {
+    all.get(..count).unwrap_or_default()
+}
+
+/// The digest of the last bytes of a beginning.
+pub(crate) fn ending(digester: &Digester, beginning: &[u8]) -> Digest {
+    digester.bytes(&beginning[beginning.len().saturating_sub(ENDING_BYTES)..])
+}
+
 /// Memory that a key with these prefixes is charged with; none if there are none.
 fn weight(known: &[BodyPrefix]) -> usize {
-    let digests: usize = known.iter().map(|it| it.digests.len()).sum();
+    // The second may have those of the first.
+    let digests = |it: &BodyPrefix| match Arc::ptr_eq(&it.digests, &known[0].digests) {
+        true => 0,
+        false => it.digests.len(),
+    };
+    let newest = known.first().map_or(0, |it| it.digests.len());
+    let digests = newest + known.iter().map(digests).sum::<usize>();
     let message_bytes = size_of::<MessageDigest>() + size_of::<Place>();
     usize::from(!known.is_empty()) * KEY_BYTES + message_bytes * digests
 }

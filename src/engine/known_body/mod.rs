@@ -21,7 +21,7 @@ use crate::known::digest::Digester;
 use crate::known::fingerprint::Kind;
 use crate::known::tenant::Tenant;
 use crate::request::Message;
-use beginning::{BodyPrefix, BodyPrefixes, MatchedPrefix, ToolsRange, keys, likely_ends};
+use beginning::{BodyPrefix, BodyPrefixes, MatchedPrefix, ToolsRange, ending, keys, likely_ends};
 use layout::BodyLayout;
 use note::MessageDigest;
 use omitted::{OmittedMessages, message_digests};
@@ -226,6 +226,7 @@ pub(super) fn body_prefix(
     let fingerprint = matched.and_then(|it| it.fingerprint(layout.bytes, end));
     let whole = || digester.fingerprint(Kind::Body, &layout.bytes[..end]);
     let fingerprint = fingerprint.unwrap_or_else(whole);
+    let marks = (fingerprint, ending(digester, &layout.bytes[..end]));
     let omitted = known.and_then(|it| match &it.left_out {
         LeftOut::Messages(omitted) => Some(omitted),
         LeftOut::Beginning(_) => None,
@@ -234,7 +235,7 @@ pub(super) fn body_prefix(
     let tools = known_tools(layout, reading);
     let new = |counter: &mut Counter<'_>| {
         BodyPrefix::new(
-            fingerprint,
+            marks,
             ranges,
             request,
             (&reading.prefixes, &digests),

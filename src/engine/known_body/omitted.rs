@@ -20,6 +20,7 @@ use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::Kind;
 use crate::known::memo::{remember, remembered};
 use crate::request::{CacheOptions, Clues, Message, Request};
+use std::collections::HashSet;
 use std::ops::Range;
 
 /// In a longer body there might be more values than a document may have, though it has not as many here.
@@ -193,10 +194,8 @@ fn omitted(
     wants_cache_points: bool,
 ) -> Vec<bool> {
     let note = |index: usize| note(digests[index]);
-    let known = digests
-        .iter()
-        .rposition(Option::is_some)
-        .map_or(0, |last| last + 1);
+    let known = digests.iter().rposition(Option::is_some);
+    let known = last_of_prefix(digests).or(known).map_or(0, |last| last + 1);
     let first = first_looked_at(known, |index| note(index).is_tool());
     let is_replaceable = |index: usize| match index {
         0 => note(0).is_long_first(ranges[0].len()),
@@ -206,6 +205,22 @@ fn omitted(
     (0..digests.len())
         .map(|index| index < first && is_replaceable(index) && has_points(index))
         .collect()
+}
+
+/// The last message that is taken for one of the known prefix. A new one may say what was said before ("continue"), so it
+/// is said here for the first time, and the one before it is remembered, too.
+fn last_of_prefix(digests: &[Option<MessageDigest>]) -> Option<usize> {
+    let mut said = HashSet::with_capacity(digests.len());
+    let mut last = None;
+    let mut is_known_before = false;
+    for (index, known) in digests.iter().enumerate() {
+        let is_new = known.is_some_and(|it| said.insert(it.digest));
+        if is_new && is_known_before {
+            last = Some(index);
+        }
+        is_known_before = known.is_some();
+    }
+    last
 }
 
 /// Digests and notes of the messages of a recorded body, which was read as `reading`. They are remembered, but for messages that no other may stand in for.

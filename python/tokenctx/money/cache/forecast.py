@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tokenctx._results.result import CacheForecast
+from tokenctx._results.result import CacheForecast, maker
 from tokenctx.money.cache.rules import minimum_tokens, rule_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ PRIOR_CALLS: Final = 4
 """Calls that the share of a rule stands for."""
 RECENT_CALLS: Final = 100
 """A learned share forgets what is older."""
+_forecast: Final[type[CacheForecast]] = maker(CacheForecast)
 
 
 class Cached(NamedTuple):
@@ -98,7 +99,7 @@ class CacheKnowledge:
         rule = rule_of(points.model, points.vendor, points.provider)
         if rule is None or points.has_cached_content or not points.points:
             return []
-        found = self._deepest(points, _limit(rule, points))
+        found = self._deepest(rule, points, _limit(rule, points))
         lifetime = _lifetime_seconds(rule, points)
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
         if usage.cache_write_1h_tokens and usage.cache_write_1h_tokens == written:
@@ -138,7 +139,7 @@ class CacheKnowledge:
     ) -> CacheForecast:
         tokens, most = sizes
         limit = _limit(rule, points)
-        found = self._deepest(points, limit)
+        found = self._deepest(rule, points, limit)
         lifetime = _lifetime_seconds(rule, points)
         if rule.kind == "marked" and not points.marks and found is None:
             return _unread(tokens, "none", "no_marks", rule=rule)
@@ -153,16 +154,16 @@ class CacheKnowledge:
         write = end if rule.is_write_billed else 0
         if found is None:
             reason: CacheReason = "nothing_known"
-            if self._deepest(points, limit, looks_back=False) is not None:
+            if self._deepest(rule, points, limit, looks_back=False) is not None:
                 reason = "beyond_lookback"
-            return CacheForecast(
+            return _forecast(
                 "none", 0, write, tokens - write, 0, end_at_most, lifetime, rule.name, reason
             )
         cached = found[1]
         read = min(cached.tokens, end)
         age = now - cached.used_seconds
         if age > max(cached.lifetime_seconds, rule.longest_seconds):
-            return CacheForecast(
+            return _forecast(
                 "none", 0, write, tokens - write, 0, read, lifetime, rule.name, "expired"
             )
         is_sure = age <= cached.lifetime_seconds
@@ -171,7 +172,7 @@ class CacheKnowledge:
         label: CacheLabel = "expected" if is_sure else "possible"
         if not is_sure:
             read, write = 0, end if rule.is_write_billed else 0
-        return CacheForecast(
+        return _forecast(
             label,
             read,
             write,
@@ -192,7 +193,7 @@ class CacheKnowledge:
         high = _blocks(rule, most)
         if high < least:
             return _unread(tokens, "none", "below_minimum", rule=rule)
-        found = self._deepest(points, None)
+        found = self._deepest(rule, points, None)
         read = 0 if found is None else _blocks(rule, min(found[1].tokens, tokens))
         if found is None or read < least:
             return _unread(tokens, "none", "nothing_known", rule=rule, high=high, lifetime=lifetime)
@@ -206,16 +207,15 @@ class CacheKnowledge:
         low = read // 2 if is_sure else 0
         read = read if share >= 0.5 else 0
         label: CacheLabel = "expected" if is_sure else "possible"
-        return CacheForecast(
+        return _forecast(
             label, read, 0, tokens - read, low, high, lifetime, rule.name, "best_effort"
         )
 
     def _deepest(
-        self, points: CachePoints, limit: int | None, *, looks_back: bool = True
+        self, rule: Rule, points: CachePoints, limit: int | None, *, looks_back: bool = True
     ) -> tuple[bytes, Cached] | None:
         """The deepest prefix that may be read and is known to be cached."""
-        rule = rule_of(points.model, points.vendor, points.provider)
-        lookback = rule.lookback_blocks if rule is not None and looks_back else None
+        lookback = rule.lookback_blocks if looks_back else None
         for digest, _, blocks in reversed(points.points):
             cached = self._cached.get(digest)
             if cached is None:
@@ -290,4 +290,4 @@ def _unread(
     lifetime: int | None = None,
 ) -> CacheForecast:
     name = "" if rule is None else rule.name
-    return CacheForecast(label, 0, 0, tokens, 0, high, lifetime, name, reason)
+    return _forecast(label, 0, 0, tokens, 0, high, lifetime, name, reason)

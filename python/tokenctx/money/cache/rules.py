@@ -21,7 +21,7 @@ _DEFAULT: Final[dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # each is one of the table, and hashed by that
 class Rule:
     """How one provider caches prefixes.
 
