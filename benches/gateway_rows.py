@@ -187,6 +187,65 @@ def big_record() -> Iterator[Row]:
     yield Row("record of a 0.9 MB body just estimated", 0.4, 0.2, work, loads())
 
 
+def caching() -> Iterator[Row]:
+    """An estimate and a record with `caching`, beside the same without it."""
+
+    def worked(work: str, *, is_caching: bool) -> Timed:
+        made = HybridTokenEstimator(secret=SECRET, caching=is_caching)
+        turns = growing()
+        made.record(next(turns), KNOWN_TOKENS)
+
+        def prepare() -> bytes:
+            turn = next(turns)
+            if work == "record":
+                made.estimate(turn)
+            return turn
+
+        call = functools.partial(made.record, usage=KNOWN_TOKENS)
+        return prepared(call if work == "record" else made.estimate, prepare)
+
+    for work in ("estimate", "record"):
+        ours, theirs = (worked(work, is_caching=it) for it in (True, False))
+        yield Row(f"{work} with caching / without, 0.9 MB", 1.5, 1.2, ours, theirs)
+
+
+def branches() -> Iterator[Row]:
+    """One more branch of a prefix of which 64 are recorded already."""
+    body, made, numbers = big(), estimator(), itertools.count()
+    made.record(encoded(body), KNOWN_TOKENS)
+
+    def branch() -> bytes:
+        said = {"role": "user", "content": f"try {next(numbers)}"}
+        return encoded({**body, "messages": [*body["messages"], said]})
+
+    for _ in range(64):
+        made.record(branch(), KNOWN_TOKENS)
+    yield Row(
+        "a branch of a prefix that has 64", 0.25, 0.15, prepared(made.estimate, branch), loads()
+    )
+
+
+def said_again() -> Iterator[Row]:
+    """Turns of an agent of Claude: the marker moves, the user says the same, or something new."""
+
+    def turns(words: str) -> Timed:
+        body, made, numbers = anthropic(big()), estimator(), itertools.count()
+        made.record(encoded(marked(body)), KNOWN_TOKENS)
+
+        def turn() -> bytes:
+            number = next(numbers)
+            if number:
+                made.record(encoded(marked(body)), KNOWN_TOKENS)
+            said = {"role": "user", "content": words.format(number)}
+            body["messages"] += [{"role": "assistant", "content": f"Step {number}."}, said]
+            return encoded(marked(body))
+
+        return prepared(made.estimate, turn)
+
+    name = "next turn, markers moved, the same text again / a new one"
+    yield Row(name, 1.2, 1, turns("go on"), turns("go on {}"))
+
+
 def next_turn() -> Iterator[Row]:
     body, then = big(), with_new_turn(big())
     work = known(encoded(body), encoded(then))

@@ -21,9 +21,17 @@ if TYPE_CHECKING:
 
 WINDOW_TOKENS = 1_000_000
 
+
+def should_compact_above(window: ContextWindow, body: Any) -> bool:
+    """The decision above the threshold: what is around the messages is counted."""
+    above = ContextWindow("gpt-4o", limits=1_000, estimator=window.estimator)
+    return above.should_compact(body)
+
+
 QUESTIONS: dict[str, Callable[[ContextWindow, Any], object]] = {
     "context-usage": ContextWindow.usage,
     "context-should-compact": ContextWindow.should_compact,
+    "context-should-compact-above": should_compact_above,
     "context-retain": ContextWindow.retain,
     "context-prune": ContextWindow.prune,
     "context-trim": ContextWindow.trim,

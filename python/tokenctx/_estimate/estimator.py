@@ -515,7 +515,8 @@ class HybridTokenEstimator:
 
     def _fixed_tokens(self, body: object, *, tenant: str | bytes | None, **names: Any) -> int:
         """The tokens of `body` around the messages of its conversation, system prompt included."""
-        return self._engine.count_fixed(body, self._call(tenant=tenant, **names))
+        tokens: int = self._engine.count_fixed(body, self._call(tenant=tenant, **names))
+        return tokens
 
     def _count_lines(
         self,
