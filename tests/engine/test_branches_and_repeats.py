@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_resume import encoded, long_body
 
-from agent_turns import TOOLS
+from agent_turns import TOOLS, encoded, long_body
 from tokenctx import HybridTokenEstimator
 
 

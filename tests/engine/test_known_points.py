@@ -104,7 +104,11 @@ def test_an_estimate_with_points_reads_new_messages_only() -> None:
     one, other = (HybridTokenEstimator(secret=b"s" * 16, caching=True) for _ in range(2))
     for turn in range(6):
         messages += [{"role": role, "content": [text(f"{turn}")]} for role in roles[:2]]
-        body = {"user": f"{turn}", "model": "claude-sonnet-4-5", "messages": messages}
+        body: dict[str, Any] = {
+            "user": f"{turn}",
+            "model": "claude-sonnet-4-5",
+            "messages": messages,
+        }
         body |= {"system": "Be brief.", "max_tokens": 9}
         body = copy.deepcopy(body)
         for place in (3, -1) if turn == 4 else (-1,):

@@ -17,16 +17,12 @@ from agent_turns import (
     TOOLS,
     chat_turn,
     edited_anywhere,
+    encoded,
+    long_body,
 )
 from tokenctx import HybridTokenEstimator, RequestError
 
 ALL_SHAPES = SHAPES | TOOL_SHAPES
-
-
-def encoded(body: dict[str, Any], *, is_last: bool, indent: int | None = None) -> bytes:
-    """`body` as bytes, its messages before or behind all other members."""
-    names = sorted(body, key=lambda name: (name in ("messages", "input", "contents")) is is_last)
-    return json.dumps({name: body[name] for name in names}, indent=indent).encode()
 
 
 @pytest.mark.slow
@@ -119,12 +115,6 @@ def test_what_stands_between_known_messages_is_read() -> None:
             estimator.estimate(text.replace(old, new, 1))
         with pytest.raises(RequestError):
             estimator.record(text.replace(old, new, 1), 5_000)
-
-
-def long_body() -> dict[str, Any]:
-    random_ = random.Random(5)
-    messages = [message for turn in range(20) for message in chat_turn(random_, turn)]
-    return {"model": "gpt-4o", "messages": messages, "tools": MANY_TOOLS}
 
 
 def changed_message(body: dict[str, Any]) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import random
+import json
+import random
+from typing import Any
 
 TEXT = 'A line of a file, with 3 numbers and a "quote" \\ and é\n'
 TOOLS = [
@@ -122,3 +121,16 @@ TOOL_SHAPES: dict[str, tuple[Any, dict[str, Any], str]] = {
         "messages",
     ),
 }
+
+
+def encoded(body: dict[str, Any], *, is_last: bool, indent: int | None = None) -> bytes:
+    """`body` as bytes, its messages before or behind all other members."""
+    names = sorted(body, key=lambda name: (name in ("messages", "input", "contents")) is is_last)
+    return json.dumps({name: body[name] for name in names}, indent=indent).encode()
+
+
+def long_body() -> dict[str, Any]:
+    """A conversation of an agent with its tools, the same in each call."""
+    random_ = random.Random(5)
+    messages = [message for turn in range(20) for message in chat_turn(random_, turn)]
+    return {"model": "gpt-4o", "messages": messages, "tools": MANY_TOOLS}
