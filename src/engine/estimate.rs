@@ -242,7 +242,8 @@ pub(super) fn estimate(
         quality = Quality::Exact;
         assumptions.clear();
     }
-    if quality == Quality::Exact && !known.is_billed() && !known.is_counted() {
+    let is_counted = known.is_counted() && count.edit.is_none();
+    if quality == Quality::Exact && !known.is_billed() && !is_counted {
         quality = Quality::Calibrated;
     }
     let tokens = known.tokens.saturating_add(estimated_tokens);

@@ -49,9 +49,6 @@ const REPLY_SLACK_TOKENS: u64 = 8;
 const CALL_SLACK_TOKENS: u64 = 12;
 const REPLY_SHARE: u64 = 50;
 
-/// Output beyond twice the count of an answer and this is reasoning.
-const HIDDEN_TOKENS: u64 = 64;
-
 /// The identity of an answer as it comes back in the next request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reply<'m, 'd> {
@@ -237,7 +234,6 @@ fn boundaries(
     let output_tokens = reply_tokens(&reading.profile, billed, reply);
     let (reply_tokens, derived_tokens) = match counted_reply(reading, reply) {
         Some(it) if it.is_confirmed_by(output_tokens) => (it.tokens, COUNTED),
-        Some(it) if it.is_less_than(output_tokens) => (it.tokens, it.tokens.max(COUNTED + 1)),
         _ => (output_tokens, output_tokens),
     };
     let with_reply = Boundary {
@@ -463,11 +459,6 @@ impl CountedReply {
     fn is_confirmed_by(&self, output_tokens: u64) -> bool {
         let slack = REPLY_SLACK_TOKENS + CALL_SLACK_TOKENS * self.call_count;
         self.tokens.abs_diff(output_tokens) <= slack + self.tokens / REPLY_SHARE
-    }
-
-    /// True if most of the output is not in it: reasoning that nobody told of, and that does not come back.
-    fn is_less_than(&self, output_tokens: u64) -> bool {
-        output_tokens >= self.tokens.saturating_mul(2) + HIDDEN_TOKENS
     }
 }
 

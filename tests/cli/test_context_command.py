@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -189,7 +190,7 @@ def test_a_watched_file_that_breaks_leaves_the_last_picture(
             raise KeyboardInterrupt
         steps.pop(0)()
 
-    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("tokenctx._cli.context.time", SimpleNamespace(sleep=sleep))
     monkeypatch.setattr("rich.console.Console.clear", lambda _self: cleared.append(len(steps)))
     output = CliRunner().invoke(app, ["context", str(file), "--watch"]).output
     places = [
@@ -211,7 +212,7 @@ def test_a_watched_file_is_shown_again_when_it_changes(
         if len(slept) == 6:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr("tokenctx._cli.context.time", SimpleNamespace(sleep=sleep))
     done = CliRunner().invoke(app, ["context", str(file), "--watch"])
     assert done.exit_code == 130
     assert [done.output.count(f"Context window  {it}") for it in ("gpt-4o", "claude")] == [1, 1]

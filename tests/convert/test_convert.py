@@ -13,6 +13,7 @@ import pytest
 from conversion_cases import HIDDEN, USER, call, calls, chat, claude, result
 from conversion_law import DIALECTS
 from conversion_table import FILE, page
+from strategies import is_request
 from tokenctx import HybridTokenEstimator, RequestError, convert_messages
 from tokenctx.convert import ConversionError, ConversionOptions
 from tokenctx.convert.conversion import differences
@@ -170,7 +171,7 @@ def requests_of_the_tests() -> Iterator[dict[str, Any]]:
 def test_options_of_other_dialects_do_not_change_the_dialect() -> None:
     for case in requests_of_the_tests():
         body, dialect = case["body"], case["view"]["dialect"]
-        if "dialect" in case or ESTIMATOR.estimate(body).dialect != dialect:
+        if not is_request(body) or "dialect" in case or ESTIMATOR.estimate(body).dialect != dialect:
             continue
         for other, options in OPTIONS.items():
             if other != dialect:

@@ -370,18 +370,6 @@ def test_what_is_known_of_a_reply_never_widens_the_bounds(
         assert delta.low <= whole.tokens <= delta.high
 
 
-def test_output_that_the_reply_does_not_show_is_no_input() -> None:
-    first = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Which rivers?"}]}
-    answer = {"role": "assistant", "content": "The Loire."}
-    estimator = tokenctx.HybridTokenEstimator()
-    assert estimator.record(first, {"prompt_tokens": 11, "completion_tokens": 400}, reply=answer)
-    more = [*first["messages"], answer, {"role": "user", "content": "And?"}]
-    delta = estimator.estimate({**first, "messages": more})
-    whole = tokenctx.HybridTokenEstimator().estimate({**first, "messages": more})
-    assert delta.low <= whole.tokens <= delta.high < 400
-    assert delta.quality == "calibrated"
-
-
 def test_the_table_is_written_line_by_line_and_read_back() -> None:
     known = all_points([CALLS], [])
     made = bounds.as_json(bounds.Fit(known * bounds.LEAST_CALLS).tables[""], known)

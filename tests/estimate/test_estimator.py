@@ -143,7 +143,7 @@ def test_a_reply_of_several_items_is_known_as_a_whole(estimator: Any) -> None:
     result = {"type": "function_call_output", "call_id": "9", "output": "ok"}
     estimate = estimator.estimate({**body, "input": [user("go"), text, call, result]})
     assert (estimate.source, estimate.new_message_count) == ("delta", 1)
-    assert estimate.known_tokens > 80
+    assert 60 < estimate.known_tokens <= 80 + 4  # counted, since the bill confirms it
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_what_is_shared_is_the_total_sealed_under_the_digest_of_the_prefix(count
         (digests[-1], KnownTotal(50)),
         (
             link(KEY, digests[-1], message_digest(KEY, reply)),
-            KnownTotal(50 + REPLY_TOKENS, REPLY_TOKENS),
+            KnownTotal(50 + REPLY_TOKENS, 1),  # counted, and confirmed by its bill
         ),
     ]
     seal = Sealer(SECRET).seal

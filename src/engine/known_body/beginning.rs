@@ -49,7 +49,7 @@ const ENDING_BYTES: usize = 256;
 const PREFIXES_PER_KEY: usize = 4;
 
 /// The stand-in for a first message that is long.
-const FIRST: &[u8] = br#"{"role":"user"}"#;
+const FIRST: &[u8] = br#"{"role":"user","content":""}"#;
 
 /// Memory that one key with its prefixes, and their tools, is charged with.
 pub(crate) const KEY_BYTES: usize = 896;
