@@ -74,8 +74,10 @@ fn a_recorded_request_is_exact_and_the_next_turn_a_delta() {
 #[test]
 fn a_body_that_begins_as_a_recorded_one_is_read_from_there() {
     let (engine, call) = (engine(), Call::default());
-    let long = user(&SENTENCE.repeat(200));
-    let turns = [&*long, REPLY, &*long, REPLY, &*long];
+    // What is said again is read again, so each turn says something of its own.
+    let [one, two, three] =
+        ["One", "Two", "Three"].map(|it| user(&(it.to_owned() + &SENTENCE.repeat(200))));
+    let turns = [&*one, REPLY, &*two, REPLY, &*three];
     assert!(record(&engine, &body(&turns), &call).is_some());
     let go_on = user("Go on.");
     let more = [&turns[..], &[REPLY, &go_on]].concat();
