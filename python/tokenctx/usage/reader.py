@@ -163,8 +163,10 @@ class UsageReader:
         return self.usage
 
     def __repr__(self) -> str:
-        """The state without text, for a debugger."""
-        return f"UsageReader(usage={self.usage!r})"
+        """The numbers without a word of the stream, for a debugger."""
+        usage = self.usage
+        counts = f"input_tokens={usage.input_tokens}, output_tokens={usage.output_tokens}"
+        return f"UsageReader({counts}, is_partial={usage.is_partial}, reason={self.reason!r})"
 
     @property
     def _has_lost(self) -> bool:

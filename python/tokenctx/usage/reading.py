@@ -20,6 +20,8 @@ _SLIP_PERCENT: Final = 1
 """Reasoning that is above the output by no more is in it: a host of Kimi counts it one higher."""
 _CALLS: Final = frozenset({"message", "fallback_message"})
 _BESIDE: Final = frozenset({"compaction", "advisor_message"})
+_MAX_PLACES: Final = 16
+"""Usage inside of an answer inside of an event is 3; an object that holds itself has no end."""
 _MAX_WORD: Final = 64
 _MAX_DOLLARS: Final = 1_000_000
 """More than a call can cost."""
@@ -126,7 +128,7 @@ class Numbers:
 def numbers_in(obj: object) -> Numbers | None:
     """The numbers of the usage in a response or event, or of a usage object; None without any."""
     numbers = None
-    while True:
+    for _ in range(_MAX_PLACES):
         numbers = Numbers(obj, numbers)
         if "input" in numbers.counts or "uncached" in numbers.counts:
             return numbers
@@ -134,6 +136,7 @@ def numbers_in(obj: object) -> Numbers | None:
         if place is None:
             return numbers if numbers.counts or numbers.lists else None
         obj = place
+    return None
 
 
 def find_usage(event: dict[str, Any]) -> object:
@@ -149,12 +152,14 @@ def find_usage(event: dict[str, Any]) -> object:
         usage = event.get("usage")
         return {**(usage if type(usage) is dict else {}), "timings": event["timings"]}
     obj: object = event
-    while not _has_input(obj):
+    for _ in range(_MAX_PLACES):
+        if _has_input(obj):
+            return obj
         place = _place(obj)
         if place is None:
             return None if obj is event else obj
         obj = place
-    return obj
+    return None
 
 
 def _has_input(obj: object) -> bool:

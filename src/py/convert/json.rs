@@ -5,29 +5,26 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::iter::{BoundDictIterator, BoundListIterator};
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
-use std::collections::HashSet;
 
-/// So many values are looked at before those that hold others are remembered, because what holds
-/// itself would not end.
-const UNREMEMBERED: usize = 1 << 20;
+/// As many as a document holds: what holds itself has no end.
+const MAX_VALUES: usize = 1 << 22;
 
-/// Whether `value` is made of JSON values alone, and of no classes derived from theirs.
+/// Whether `value` is made of JSON values alone, of no classes derived from theirs, and has an end.
 ///
 /// Linear in what it contains, and never recurses. The keys of dicts are not looked at.
 #[pyfunction(name = "_is_json")]
 pub(in crate::py) fn is_json(value: Bound<'_, PyAny>) -> bool {
     let mut pending = vec![value];
-    let mut seen = HashSet::new();
     let mut looked_at = 0;
     while let Some(holder) = pending.pop() {
-        if looked_at > UNREMEMBERED && !seen.insert(holder.as_ptr() as usize) {
-            continue;
+        if looked_at > MAX_VALUES {
+            return false;
         }
         if let Ok(dict) = holder.cast_exact::<PyDict>() {
-            looked_at += dict.len();
+            looked_at += 1 + dict.len();
             pending.extend(dict.iter().map(|(_, item)| item).filter(is_no_scalar));
         } else if let Ok(list) = holder.cast_exact::<PyList>() {
-            looked_at += list.len();
+            looked_at += 1 + list.len();
             pending.extend(list.iter().filter(is_no_scalar));
         } else if is_no_scalar(&holder) {
             return false;
