@@ -322,18 +322,22 @@ def test_results_in_results_are_no_recursion(target: Any) -> None:
     assert convert_messages(body, to=target, source="anthropic").losses
 
 
-def test_what_holds_itself_is_carried_or_refused() -> None:
+def test_what_holds_itself_is_refused() -> None:
     loop: dict[str, Any] = {}
     loop["loop"] = loop
-    assert convert_messages(chat(USER, x=loop), to="gemini").messages
-    body = chat(calls(call("a")), {"role": "tool", "tool_call_id": "a", "content": "x"})
-    body["messages"][0]["tool_calls"][0]["function"]["arguments"] = loop
-    with pytest.raises(RequestError, match="not JSON"):
-        convert_messages(body, to="openai-responses")
-    loop["again"] = [loop, object()]  # such an object makes it be copied
-    with pytest.raises(RequestError, match="holds itself") as refused:
-        convert_messages(chat(USER, x=loop), to="gemini")
-    assert refused.value.code == "too_deep"
+    tool = {"functionDeclarations": [{"name": "f", "parameters": loop}]}
+    twofold: dict[str, Any] = {"contents": [], "tools": [{"functionDeclarations": []}]}
+    twofold["tools"] += [twofold, twofold]
+    for body in (
+        chat(USER, x=loop),
+        chat(calls(call("a", arguments=loop))),
+        {"contents": [], "tools": [tool]},
+        twofold,
+        chat(USER, x=[loop, object()]),  # such an object makes it be copied
+    ):
+        with pytest.raises(RequestError, match="holds itself") as refused:
+            convert_messages(body, to="openai-responses")
+        assert refused.value.code == "too_deep"
     twice = {"same": object()}
     assert convert_messages(chat(USER, x=[twice, twice]), to="gemini").messages
 

@@ -12,6 +12,7 @@ import argparse
 import copy
 import json
 import random
+import resource
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,8 @@ from fuzz_laws import CANARY, MODELS, FindingError, Target
 from nasty_conversations import conversation
 
 DATA: Final = Path(__file__).parents[1] / "data"
+MAX_BYTES: Final = 4 << 30
+"""Of address space: what grows without end is a finding, and not the end of the machine."""
 
 PNG: Final = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\4\0\0\0\3\0\x08\x06\0\0\0" + CANARY.encode()
 SEEDS: Final[list[Any]] = [
@@ -215,7 +218,7 @@ def distorted(random_: random.Random, value: Any) -> Any:
             return value
         parent, key = random_.choice(found)
         other, place = random_.choice(found)
-        kind = random_.randrange(4)
+        kind = random_.randrange(5)
         if kind == 0:
             parent[key] = random_.choice(VALUES)
         elif kind == 1:
@@ -224,6 +227,8 @@ def distorted(random_: random.Random, value: Any) -> Any:
             parent[random_.choice(WORDS).decode("latin-1")] = parent.pop(key)
         elif kind == 3:
             del parent[key]
+        elif kind == 4:
+            parent[key] = other  # may be around it: then it has no end
     return value
 
 
@@ -285,8 +290,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="number of the first input; default: the time")
     parser.add_argument("--keep-going", action="store_true", help="go on after a finding")
     options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     inputs = Inputs()
     first = time.time_ns() % 2**32 if options.seed is None else options.seed
+    print(f"fuzz: from seed {first}", flush=True)
     start, tried, found, slowest = time.monotonic(), 0, 0, (0.0, first)
     while tried == 0 or time.monotonic() - start < options.seconds:
         begun = time.process_time()

@@ -102,6 +102,13 @@ def sdk_event(module: str, kind: Any, event: Any) -> Any:
     return models.construct_type(value=event, type_=kind)
 
 
+def test_a_reader_shows_numbers_and_no_word_of_its_stream() -> None:
+    reader = UsageReader()
+    reader.feed({"usage": {"prompt_tokens": 7, "completion_tokens": 2}, "service_tier": "secret"})
+    assert "input_tokens=7" in repr(reader)
+    assert "secret" not in repr(reader)
+
+
 @pytest.mark.parametrize("name", ANSWERED)
 def test_usage_and_reply_are_read_from_objects_of_the_sdks(name: str) -> None:
     module, cls = SDK_EVENTS[STREAMS[name]["dialect"]]

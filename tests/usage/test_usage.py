@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tokenctx
 from tokenctx import normalize_usage
-from tokenctx.usage import SessionUsage, Usage, UsagePass
+from tokenctx.usage import SessionUsage, Usage, UsagePass, UsageReader
 
 SHAPES = json.loads((Path(__file__).parents[1] / "data" / "usage" / "shapes.json").read_bytes())
 CASES = {case["name"]: case for case in SHAPES["cases"]}
@@ -182,6 +182,15 @@ GARBAGE: list[Any] = [Hostile(), HostileMapping(), object(), Usage, "x", b"{}", 
 def test_garbage_is_nothing(obj: object) -> None:
     assert normalize_usage(obj) is None
     assert normalize_usage({"usage": obj}) is None
+
+
+def test_what_holds_itself_has_an_end() -> None:
+    event: dict[str, Any] = {"usage": {}, "response": {}}
+    event["usage"]["usage"] = event["response"]["usage"] = event
+    assert normalize_usage(event) is None
+    reader = UsageReader()
+    reader.feed(event)
+    assert reader.usage.total_tokens == 0
 
 
 NAMES = sorted(
