@@ -1,7 +1,7 @@
-//! The documents of a stream as its bytes come: data of server-sent events, or objects of JSON.
+//! The documents of a stream as its bytes come: data of server-sent events, objects of JSON, or frames of AWS.
 //!
 //! A stream that begins with a brace or a bracket is JSON: an array of objects, objects one after the other, or one whole
-//! body. Where the chunks are cut makes no difference. All is linear in the bytes and bounded: a document of more
+//! body; one that begins with a zero is of frames, whose length comes first. Where the chunks are cut makes no difference. All is linear in the bytes and bounded: a document of more
 //! than [`MAX_DOCUMENT_BYTES`] is dropped, and so is what comes behind [`FREE_DOCUMENTS`] documents as soon as
 //! they have less than [`LEAST_BYTES`] on average. Events of models have hundreds; what parses them takes
 //! microseconds for each.
@@ -13,6 +13,7 @@
 //! assert!(stream.push(b"data: {\"usage\":").is_empty());
 //! assert_eq!(stream.push(b" 1}\n\n"), [b"{\"usage\": 1}"]);
 //! ```
+use crate::usage::frames::Frames;
 use crate::usage::runs::{Alike, Runs};
 use crate::usage::sse::{BYTE_ORDER_MARK, Data, Lines};
 use memchr::{memchr2, memchr3};
@@ -42,6 +43,7 @@ pub struct Documents {
 enum Form {
     Events(Events),
     Objects(Objects),
+    Frames(Frames),
 }
 
 impl Documents {
@@ -71,6 +73,7 @@ impl Documents {
             let is_whole = match &mut form {
                 Form::Events(events) => events.next(chunk, at, &mut keep),
                 Form::Objects(objects) => objects.next(chunk, at, &mut keep),
+                Form::Frames(frames) => frames.next(chunk, at, &mut keep),
             };
             self.has_lost |= !is_whole;
         }
@@ -113,10 +116,13 @@ impl Documents {
         })
     }
 
-    /// The data of a last event without a blank line behind it. An object that was cut is nothing.
+    /// The data of a last event without a blank line behind it. An object that was cut is nothing, a frame that was
+    /// cut no JSON.
     pub fn finish(&mut self) -> Option<Vec<u8>> {
-        let Some(Form::Events(events)) = &mut self.form else {
-            return None;
+        let events = match &mut self.form {
+            Some(Form::Events(events)) => events,
+            Some(Form::Frames(frames)) => return frames.finish(),
+            _ => return None,
         };
         let event = std::mem::take(&mut events.pending);
         let document = Data::of(&event, 0).bytes.trim_ascii().to_vec();
@@ -146,6 +152,7 @@ impl Documents {
             } else if !byte.is_ascii_whitespace() {
                 self.form = Some(match byte {
                     b'[' | b'{' => Form::Objects(Objects::default()),
+                    0 => Form::Frames(Frames::default()),
                     _ => Form::Events(Events::default()),
                 });
                 return &chunk[at..];

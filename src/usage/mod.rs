@@ -3,6 +3,7 @@
 //! A whole is scaled as what fills the window, its parts as differences of scaled sums. So the parts
 //! of the scaled input add up to the scaled input, none is negative, and zero stays zero.
 pub mod events;
+mod frames;
 pub mod runs;
 pub mod scale;
 pub mod sse;

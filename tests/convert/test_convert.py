@@ -330,7 +330,7 @@ def test_what_holds_itself_is_refused() -> None:
     twofold["tools"] += [twofold, twofold]
     for body in (
         chat(USER, x=loop),
-        chat(calls(call("a", arguments=loop))),
+        chat(calls(call("a") | {"function": loop})),
         {"contents": [], "tools": [tool]},
         twofold,
         chat(USER, x=[loop, object()]),  # such an object makes it be copied

@@ -255,6 +255,9 @@ def test_of_two_headers_of_one_name_none_is_a_tenant() -> None:
     assert provider.calls < 6
     with pytest.raises(LookupError, match="missing"):
         tenant({"type": "http", "headers": []})
+    signed = b"AWS4-HMAC-SHA256 Credential=AK/20261126/us-east-1/bedrock/aws4_request, Signature=1"
+    with pytest.raises(ValueError, match="new with each request"):
+        tenant({"type": "http", "headers": [(b"authorization", signed)]})
 
 
 def test_a_budget_by_model_is_one_for_all_spellings() -> None:

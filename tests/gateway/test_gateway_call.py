@@ -122,7 +122,13 @@ def test_a_client_that_leaves_is_recorded_only_if_the_end_had_come(
     asked = {"stream_options": {"include_usage": True}} if path == CHAT else {}
     body = raw(path, stream=True, **asked)
     events = answer(path, body)[1]
-    ends = (b'"prompt_tokens"', b'"response.completed"', b'"message_delta"', b"usageMetadata")
+    ends = (
+        b'"prompt_tokens"',
+        b'"response.completed"',
+        b'"message_delta"',
+        b"usageMetadata",
+        b'"inputTokens"',
+    )
     last = next(n for n, it in enumerate(events) if any(end in it for end in ends))
     for left in range(len(events)):
         made = gateway()
@@ -209,7 +215,8 @@ def test_what_gzip_packs_is_recorded_and_other_packing_says_so() -> None:
 
 @pytest.mark.parametrize("path", STREAMED)
 def test_agents_are_told_in_the_measure_of_their_window_and_we_record_the_bill(path: str) -> None:
-    made = gateway(assumed_window_tokens=4_000_000, limits={"g": 1_000_000, "c": 1_000_000})
+    limits = dict.fromkeys(("gpt", "claude", "gemini", "amazon"), 1_000_000)
+    made = gateway(assumed_window_tokens=4_000_000, limits=limits)
     body = raw(path, stream=True, stream_options={"include_usage": True})
     whole, events = answer(path, body)
     scaler = ContextWindowScaler(1_000_000, 4_000_000, exempt_models=())

@@ -208,12 +208,57 @@ def ask_gemini(way: Way, messages: list[Any], *, tools: bool, stream: bool) -> s
     return cast("str", content.parts[0].text)
 
 
+BEDROCK_MODEL = "anthropic.claude-opus-4-5-20251101-v1:0"
+
+
+def ask_bedrock(way: Way, messages: list[Any], *, tools: bool, stream: bool) -> str:
+    boto3 = pytest.importorskip("boto3")
+    if way.client("httpx") is not None:
+        pytest.skip("boto3 takes no client of httpx")
+    names = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
+    about = {"region_name": "us-east-1", "endpoint_url": way.url, **names}
+    spec = {"name": "weather", "inputSchema": {"json": SCHEMA}}
+    more: Json = {"toolConfig": {"tools": [{"toolSpec": spec}]}} if tools else {}
+    asked = {"modelId": BEDROCK_MODEL, "messages": messages, **more}
+    with contextlib.closing(boto3.client("bedrock-runtime", **about)) as client:
+        if stream:
+            block, usage = heard(client.converse_stream(**asked)["stream"])
+        else:
+            answer = client.converse(**asked)
+            (block,), usage = answer["output"]["message"]["content"], answer["usage"]
+    bill = billed(json.loads(way.upstream.seen[-1][1]))
+    assert (usage["inputTokens"], usage["outputTokens"]) == (bill, OUTPUT)
+    messages.append({"role": "assistant", "content": [block]})
+    if "toolUse" in block:
+        result = {"toolResult": {"toolUseId": "t1", "content": [{"text": "rain"}]}}
+        messages.append({"role": "user", "content": [result]})
+        return ""
+    return cast("str", block["text"])
+
+
+def heard(events: Any) -> tuple[Json, Json]:
+    """The only block of a ConverseStream, and its usage."""
+    block: Json = {"text": ""}
+    usage: Json = {}
+    spelled = ""
+    for event in events:
+        usage = event.get("metadata", {}).get("usage", usage)
+        if begun := event.get("contentBlockStart"):
+            block = dict(begun["start"])
+        delta = event.get("contentBlockDelta", {}).get("delta", {})
+        spelled += delta.get("text", "") + delta.get("toolUse", {}).get("input", "")
+    if "toolUse" in block:
+        return {"toolUse": {**block["toolUse"], "input": json.loads(spelled)}}, usage
+    return {"text": spelled}, usage
+
+
 Asking = Any
 SDKS: dict[str, tuple[Asking, Json]] = {
     "openai-chat": (ask_chat, {"role": "user", "content": QUESTION}),
     "openai-responses": (ask_responses, {"role": "user", "content": QUESTION}),
     "anthropic": (ask_claude, {"role": "user", "content": QUESTION}),
     "gemini": (ask_gemini, {"role": "user", "parts": [{"text": QUESTION}]}),
+    "bedrock-converse": (ask_bedrock, {"role": "user", "content": [{"text": QUESTION}]}),
 }
 
 
@@ -222,7 +267,7 @@ def by_hand(upstream: Upstream, sdk: str) -> int:
     estimator = HybridTokenEstimator()
     bodies = [raw for _, raw in upstream.seen]
     dialect = cast("Dialect", sdk)
-    model = "gemini-2.5-pro" if sdk == "gemini" else None
+    model = {"gemini": "gemini-2.5-pro", "bedrock-converse": BEDROCK_MODEL}.get(sdk)
     path = next(end for end in ANSWERS if upstream.seen[0][0].endswith(end))
     answer, _ = ANSWERS[path](json.loads(bodies[0]))
     estimator.record(bodies[0], json.dumps(answer), dialect=dialect, model=model)
@@ -274,12 +319,14 @@ def test_a_refusal_is_raised_as_the_sdk_raises_the_providers(
     openai = pytest.importorskip("openai")
     anthropic = pytest.importorskip("anthropic")
     errors = pytest.importorskip("google.genai.errors")
+    bedrock = pytest.importorskip("botocore.exceptions")
     # Of a stream of Responses the error is an event, which the SDK raises as an APIError.
     kinds = {
         "openai-chat": openai.BadRequestError,
         "openai-responses": openai.APIError if stream else openai.BadRequestError,
         "anthropic": anthropic.BadRequestError,
         "gemini": errors.ClientError,
+        "bedrock-converse": bedrock.ClientError,
     }
     ask, question = SDKS[sdk]
     there = ways.reached(way, is_small=True)

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from frames import chunk_frame, event_frame
 from fuzz_laws import CANARY, MODELS, FindingError, Target
 from nasty_conversations import conversation
 
@@ -243,7 +244,11 @@ def streams() -> list[bytes]:
     texts = json.loads((DATA / "usage" / "streams.json").read_text("utf-8"))["streams"]
     objects = json.loads((DATA / "usage" / "events.json").read_text("utf-8"))["streams"]
     found = ["\n".join(stream["lines"]).encode() for stream in texts]
-    return found + [json.dumps(stream["events"]).encode() for stream in objects]
+    found += [json.dumps(stream["events"]).encode() for stream in objects]
+    converse = next(it["events"] for it in objects if it["dialect"] == "bedrock-converse")
+    found.append(b"".join(map(event_frame, converse)))
+    found.append(b"".join(map(chunk_frame, converse)))
+    return found
 
 
 class Inputs:

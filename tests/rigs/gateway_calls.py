@@ -44,7 +44,7 @@ BODIES: dict[str, Json] = {
 PATHS = list(BODIES)
 
 
-STREAMED = [path for path in PATHS if "converse" not in path]
+STREAMED = [path.replace("/converse", "/converse-stream") for path in PATHS]
 
 
 JSON = {"content-type": "application/json"}
@@ -58,6 +58,9 @@ def gateway(**options: Any) -> Gateway:
 
 
 def raw(path: str, **more: Any) -> bytes:
+    if path.endswith("/converse-stream"):
+        path = path.removesuffix("-stream")
+        more.pop("stream", None)  # the path says it
     return json.dumps({**BODIES[path], **more}).encode()
 
 

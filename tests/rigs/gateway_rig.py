@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tokenctx.gateway import Gateway
+from frames import event_frame
+from tokenctx.gateway import Gateway, tenant_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -27,6 +28,7 @@ Json = dict[str, Any]
 HOST = "127.0.0.1"
 START_SECONDS = 20
 PROMPTS = ("messages", "input", "contents", "system", "instructions", "systemInstruction", "tools")
+FRAMES = "application/vnd.amazon.eventstream"
 REPLY = "The sky scatters blue light."
 CALL = {"city": "Oslo"}
 
@@ -58,8 +60,9 @@ OUTPUT = 7
 def has_tools(body: Json) -> bool:
     """Whether a tool is to be called: there is one, and it has not been yet."""
     said = json.dumps(body)
-    is_done = any(word in said for word in ('"tool_result"', '"role": "tool"', "call_output"))
-    return bool(body.get("tools")) and not is_done and "functionResponse" not in said
+    ends = ('"tool_result"', '"role": "tool"', "call_output", "functionResponse", "toolResult")
+    has_some = body.get("tools") or body.get("toolConfig")
+    return bool(has_some) and not any(word in said for word in ends)
 
 
 def chat_answer(body: Json) -> tuple[Json, list[bytes]]:
@@ -184,8 +187,25 @@ def gemini_answer(body: Json) -> tuple[Json, list[bytes]]:
 def converse_answer(body: Json) -> tuple[Json, list[bytes]]:
     usage = {"inputTokens": billed(body), "outputTokens": OUTPUT}
     usage["totalTokens"] = sum(usage.values())
-    message = {"role": "assistant", "content": [{"text": REPLY}]}
-    return {"output": {"message": message}, "stopReason": "end_turn", "usage": usage}, []
+    block: Json = {"text": REPLY}
+    delta: Json = {"text": REPLY}
+    begun: Json = {}
+    if has_tools(body):
+        block = {"toolUse": {"toolUseId": "t1", "name": "weather", "input": CALL}}
+        begun = {"start": {"toolUse": {"toolUseId": "t1", "name": "weather"}}}
+        delta = {"toolUse": {"input": json.dumps(CALL)}}
+    reason = "tool_use" if has_tools(body) else "end_turn"
+    steps: list[Json] = [
+        {"messageStart": {"role": "assistant"}},
+        *([{"contentBlockStart": {"contentBlockIndex": 0, **begun}}] if begun else []),
+        {"contentBlockDelta": {"contentBlockIndex": 0, "delta": delta}},
+        {"contentBlockStop": {"contentBlockIndex": 0}},
+        {"messageStop": {"stopReason": reason}},
+        {"metadata": {"usage": usage, "metrics": {"latencyMs": 1}}},
+    ]
+    message = {"role": "assistant", "content": [block]}
+    whole = {"output": {"message": message}, "stopReason": reason, "usage": usage}
+    return {**whole, "metrics": {"latencyMs": 1}}, [event_frame(it) for it in steps]
 
 
 ANSWERS = {
@@ -195,6 +215,7 @@ ANSWERS = {
     ":generateContent": gemini_answer,
     ":streamGenerateContent": gemini_answer,
     "/converse": converse_answer,
+    "/converse-stream": converse_answer,
 }
 
 
@@ -221,7 +242,9 @@ class Upstream:
             return
         request = json.loads(body)
         whole, events = answer(request)
-        if request.get("stream") or "streamGenerate" in path:
+        if path.endswith("/converse-stream"):
+            await respond(send, 200, FRAMES, events, is_stream=True)
+        elif request.get("stream") or "streamGenerate" in path:
             await respond(send, 200, "text/event-stream; charset=utf-8", events, is_stream=True)
         else:
             await respond(send, 200, "application/json", [json.dumps(whole).encode()])
@@ -345,7 +368,7 @@ def proxy(upstream: str, gateway: Gateway | None = None) -> Any:
         raw, path = await request.body(), request.url.path
         call = None
         if gateway is not None:
-            call = await gateway.acall(raw, path=path, tenant=request.headers.get("authorization"))
+            call = await gateway.acall(raw, path=path, tenant=tenant_of(request.scope))
             if call.refusal is not None:
                 return Response(call.refusal.body, call.refusal.status, call.refusal.headers)
             raw = call.upstream_body

@@ -105,7 +105,7 @@ def sdk_event(module: str, kind: Any, event: Any) -> Any:
 def test_a_reader_shows_numbers_and_no_word_of_its_stream() -> None:
     reader = UsageReader()
     reader.feed({"usage": {"prompt_tokens": 7, "completion_tokens": 2}, "service_tier": "secret"})
-    assert "input_tokens=7" in repr(reader)
+    assert "7 input" in repr(reader)
     assert "secret" not in repr(reader)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+_SIGNED: Final = b"AWS4-"
 
 
 def header_tenant(name: str = "authorization") -> Callable[[Any], bytes]:
@@ -13,7 +15,8 @@ def header_tenant(name: str = "authorization") -> Callable[[Any], bytes]:
 
     Name the header that your application passes on. A request without it, or with two of it, has no
     tenant: the function raises LookupError or ValueError, since of two headers applications,
-    relays and providers do not take the same one. Such a call is one of nobody.
+    relays and providers do not take the same one. Nor has one that is signed as AWS signs, anew
+    with each request: ValueError. Such a call is one of nobody.
     """
     wanted = name.lower().encode("latin-1")
 
@@ -26,6 +29,12 @@ def header_tenant(name: str = "authorization") -> Callable[[Any], bytes]:
             raise LookupError(f"the header {name} is missing, which says whose call it is")
         if len(values) > 1:
             raise ValueError(f"the header {name} comes {len(values)} times; it must come once")
-        return values[0].strip()
+        value = values[0].strip()
+        if value.startswith(_SIGNED):
+            raise ValueError(
+                f"the header {name} holds a signature of AWS, which is new with each request; "
+                "name a header that says whose call it is"
+            )
+        return value
 
     return tenant

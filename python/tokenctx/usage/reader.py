@@ -34,9 +34,9 @@ class UsageReader:
 
     `feed` it with bytes or text, however they are cut, as lines, compressed by gzip or not; or with
     events of an SDK. Any dialect is told by its events: OpenAI Chat and Responses, Anthropic,
-    Gemini (server-sent events or a JSON array), Google's Interactions, Bedrock ConverseStream,
-    Cohere, chunks of LangChain; and the whole body of an answer that was not streamed. `finish`
-    says that the stream has ended. Pass the reader to `record` in place of usage and reply.
+    Gemini (server-sent events or a JSON array), Google's Interactions, Bedrock (events, or the
+    binary frames of AWS), Cohere, chunks of LangChain; and the whole body of an answer that came
+    at once. `finish` says that it has ended. Pass the reader to `record` for usage and reply.
 
     It holds the text of the reply for as long as it lives, of at most 64 MiB of events. An event
     above 16 MiB, small events beyond 4,096 that have less than 48 bytes on average, and what gzip
@@ -164,9 +164,8 @@ class UsageReader:
 
     def __repr__(self) -> str:
         """The numbers without a word of the stream, for a debugger."""
-        usage = self.usage
-        counts = f"input_tokens={usage.input_tokens}, output_tokens={usage.output_tokens}"
-        return f"UsageReader({counts}, is_partial={usage.is_partial}, reason={self.reason!r})"
+        counts = f"{self.usage.input_tokens} input, {self.usage.output_tokens} output"
+        return f"<UsageReader: {counts}, reason={self.reason!r}>"
 
     @property
     def _has_lost(self) -> bool:
