@@ -113,7 +113,7 @@ fn document(frame: &[u8]) -> Option<Vec<u8>> {
 fn wrapped(payload: &[u8]) -> Option<Vec<u8>> {
     let document = Document::parse(std::str::from_utf8(payload).ok()?, &Limits::default()).ok()?;
     let text = document.root().get("bytes")?.as_str()?;
-    let event = decode_base64_head(&text, payload.len());
+    let event = decode_base64_head(text, payload.len());
     (!event.is_empty()).then_some(event)
 }
 
