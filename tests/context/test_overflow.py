@@ -117,6 +117,18 @@ def test_exceptions_of_sdks() -> None:
         assert parse_overflow(error) == ContextOverflow(210_000, 200_000, "anthropic")
 
 
+class Hostile:
+    """Raises at whatever is asked of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+def test_whatever_it_is_nothing_is_raised() -> None:
+    for error in ("\udcab 5 tokens", b"\xff\xfe", Hostile(), [], None, 5):
+        assert parse_overflow(error) is None
+
+
 def test_an_exception_without_a_text_says_nothing() -> None:
     class Mute(Exception):  # noqa: N818
         def __str__(self) -> str:

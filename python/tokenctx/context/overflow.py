@@ -13,6 +13,7 @@ from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.result import Result
 from tokenctx._results.tables import read_json, read_table
 from tokenctx.usage.normal import normalize_usage
+from tokenctx.usage.reading import attribute
 
 MAX_CHARACTERS: Final = 20_000
 """No more of an error is read: messages are short, and what they quote is not."""
@@ -73,12 +74,13 @@ def _is_silent(error: object) -> bool:
     if isinstance(error, str | bytes | bytearray):
         if len(error) > MAX_CHARACTERS:
             return False
-        error = read_json(bytes(error) if not isinstance(error, str) else error.encode())[0]
-    if hasattr(error, "model_dump"):
-        error = error.model_dump()
-    if not isinstance(error, Mapping):
+        text = error.encode("utf-8", "replace") if isinstance(error, str) else bytes(error)
+        error = read_json(text)[0]
+    try:
+        dumped = error.model_dump() if hasattr(error, "model_dump") else error
+        answer = dict(dumped) if isinstance(dumped, Mapping) else {}
+    except Exception:  # a caller's object may raise anything
         return False
-    answer = dict(error)
     for name in ("choices", "candidates"):
         answers = answer.get(name)
         if isinstance(answers, list) and len(answers) == 1 and isinstance(answers[0], Mapping):
@@ -88,7 +90,7 @@ def _is_silent(error: object) -> bool:
     reasons.append(details.get("reason") if isinstance(details, Mapping) else None)
     if not any(isinstance(it, str) and it.lower() in _FOR_LENGTH for it in reasons):
         return False
-    usage = normalize_usage(error)
+    usage = normalize_usage(dumped)
     return usage is not None and usage.input_tokens > 0 and usage.output_tokens == 0
 
 
@@ -114,7 +116,7 @@ def _text(error: object) -> str:
         return error
     if isinstance(error, Mapping | list):
         return _json(error)
-    body = getattr(error, "body", None)
+    body = attribute(error, "body")
     try:
         message = str(error)
     except Exception:  # an exception whose text cannot be made says nothing
@@ -125,7 +127,7 @@ def _text(error: object) -> str:
 def _json(value: Any) -> str:
     try:
         return json.dumps(value, default=lambda _: None)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # no JSON, or a caller's object, which may raise anything
         return ""
 
 
