@@ -31,6 +31,7 @@
 //! | count text | [`Encoding`], and [`RankEncoding`] with a [`SplitRule`] for a file of yours |
 //! | estimate and record calls | [`Engine`] with [`Body`], [`Call`], [`Billed`]; [`Estimate`], [`Record`] |
 //! | share what is known between processes | [`Wanted`], [`SharedEntry`] |
+//! | count many rows on all cores | [`batch`] |
 //! | choose the instructions that texts are counted with | [`SimdLevel`] |
 //! | run inside of something that forks | [`Host`]; [`Alone`] for all others |
 //! | scale usage in streams for agents that assume another window | [`Scale`], [`Rewriter`] |
@@ -41,6 +42,7 @@
 //! Data flows one way: body -> [`json`] document -> [`request`] -> digests -> [`known`] prefix ->
 //! [`count`] -> estimate, and the [`engine`] tells it.
 
+pub mod batch;
 #[doc(hidden)]
 pub mod bpe;
 #[doc(hidden)]

@@ -26,6 +26,7 @@ __all__ = [
     "CachePoints",
     "CachedPrefix",
     "CallContext",
+    "Column",
     "CountedLines",
     "Documents",
     "DriftRow",
@@ -42,11 +43,14 @@ __all__ = [
     "Wanted",
     "__version__",
     "_apportioned",
+    "_arrow_rows",
     "_choose_simd_level",
     "_convert_plain",
     "_converted_dialect",
+    "_count_batch",
     "_count_lines",
     "_debug_build",
+    "_estimate_batch",
     "_is_json",
     "_json_anomalies",
     "_json_canonical",
@@ -58,7 +62,9 @@ __all__ = [
     "_reply_view",
     "_request_view",
     "_set_framework_reader",
+    "_table_capsules",
     "_text_lengths",
+    "_unique_batch",
     "count_tokens",
     "count_tokens_batch",
     "encode",
@@ -114,6 +120,69 @@ class CallContext:
     def dialect(self) -> Dialect | None: ...
     @property
     def provider(self) -> str | None: ...
+
+@final
+class Column(Sequence[Any]):
+    """A column of numbers or words, in which a row may be null.
+
+    `numpy.asarray(column)` is int64, or float64 with NaN where a row is null; `pyarrow.array`,
+    `polars.Series` and others take it by `__arrow_c_array__`. `kind` is `int` or `str`.
+    """
+
+    def __new__(cls, kind: Literal["int", "str"], values: Sequence[Any]) -> Column: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, row: int) -> Any: ...  # type: ignore[override]
+    @property
+    def null_count(self) -> int:
+        """Rows that are null."""
+
+    def sum(self) -> int:
+        """The sum of the numbers that are there. TypeError for a column of words."""
+
+    def tolist(self) -> list[Any]:
+        """The values; None for null."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
+    def __eq__(self, other: object) -> bool: ...
+    __hash__: None  # type: ignore[assignment]
+
+_EstimateColumns = tuple[
+    tuple[Column, Column, Column, Column],
+    tuple[Column, Column, Column, Column, Column],
+    Column,
+]
+
+def _estimate_batch(
+    secret: bytes,
+    bodies: object,
+    call: CallContext,
+    threads: int | None = None,
+    *,
+    method: str = "profile",
+    profile_rows: str | None = None,
+) -> _EstimateColumns:
+    """The estimates of requests: numbers, words, and why a row has none."""
+
+def _count_batch(
+    texts: object,
+    encoding: str | None = None,
+    model: str | None = None,
+    threads: int | None = None,
+) -> tuple[Column, Column]:
+    """The tokens of texts, and why a row has none."""
+
+def _unique_batch(
+    secret: bytes, bodies: object, call: CallContext, threads: int | None = None
+) -> tuple[Column, Column]:
+    """The tokens of requests that none before them had, and why a row has none."""
+
+def _arrow_rows(column: object) -> list[bytes | None] | None:
+    """The rows of a column of Arrow; None for what is none."""
+
+def _table_capsules(columns: list[tuple[str, Column]]) -> tuple[object, object]:
+    """The capsules of a table of these columns."""
 
 @final
 class Recorded:

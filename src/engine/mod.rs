@@ -121,6 +121,13 @@ pub enum Answer {
     Wanted(Wanted),
 }
 
+/// A prefix of a request, and the tokens up to its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountedPrefix {
+    pub digest: Digest,
+    pub tokens: u64,
+}
+
 /// A recorded call.
 ///
 /// ```
@@ -363,6 +370,34 @@ impl Engine {
                     &tenant,
                     &[],
                 )?))
+            })
+        })
+    }
+
+    /// The prefixes of `body`, the shortest first: all before its messages, and after each message; each with the
+    /// tokens up to its end, counted here. Two requests share a digest where they share a prefix. Fails as
+    /// [`Engine::estimate`].
+    pub(crate) fn count_prefixes<H: Host>(
+        &self,
+        body: &Body<'_>,
+        call: &Call<'_>,
+        host: &H,
+    ) -> Result<Vec<CountedPrefix>, Error> {
+        let tenant = self.reader.tenant(call.tenant);
+        host.detached(body.byte_count(), || {
+            body.read(|document| {
+                let reading = self.reader.read(document, call, &tenant, &[])?;
+                let count = count_whole(&reading);
+                let messages = count.message_tokens.iter();
+                let tokens = std::iter::once(&count.context_tokens).chain(messages);
+                let ends = tokens.scan(0, |sum, tokens| {
+                    *sum += tokens;
+                    Some(*sum)
+                });
+                let both = reading.prefixes.iter().zip(ends);
+                Ok(both
+                    .map(|(&digest, tokens)| CountedPrefix { digest, tokens })
+                    .collect())
             })
         })
     }

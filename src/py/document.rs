@@ -185,7 +185,7 @@ pub(super) fn detached<T: Send>(
 ///
 /// Where a message or tool of an agent framework is met, all is read again with dicts in their
 /// place, which Python makes.
-fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Document<'static>> {
+pub(super) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Document<'static>> {
     let mut reader = Reader::new(object, FrameworkObjects::Unknown);
     match reader.read() {
         Err(_) if matches!(reader.framework_objects, FrameworkObjects::Met) => {

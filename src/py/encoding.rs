@@ -19,7 +19,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// The encoding of this name.
-fn named(name: &str) -> PyResult<Encoding> {
+pub(super) fn named(name: &str) -> PyResult<Encoding> {
     Encoding::named(name).ok_or_else(|| {
         let known: Vec<_> = Encoding::names().collect();
         let known = known.join(", ");
@@ -190,7 +190,7 @@ fn encoding_name(model: &str) -> PyResult<String> {
 }
 
 /// The encoding of a model.
-fn of_model(model: &str) -> PyResult<Encoding> {
+pub(super) fn of_model(model: &str) -> PyResult<Encoding> {
     named(&encoding_name(model)?)
 }
 

@@ -1,6 +1,9 @@
 //! The Python binding: the only place that knows pyo3.
+mod arrow;
+mod batch;
 mod call;
 mod capacity;
+mod column;
 mod convert;
 mod document;
 mod encoding;
@@ -25,6 +28,7 @@ use pyo3::prelude::*;
 /// How Python aligns objects: 16 where pointers have 8 bytes. pyo3 does not check it.
 const OBJECT_ALIGNMENT: usize = 2 * align_of::<*const ()>();
 const _: () = {
+    assert!(align_of::<column::Column>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<encoding::PyEncoding>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<engine::PyEngine>() <= OBJECT_ALIGNMENT);
     assert!(align_of::<events::PyDocuments>() <= OBJECT_ALIGNMENT);
@@ -39,7 +43,11 @@ mod _core {
     use super::*;
 
     #[pymodule_export]
+    use batch::{arrow_rows, count_batch, estimate_batch, unique_batch};
+    #[pymodule_export]
     use call::CallContext;
+    #[pymodule_export]
+    use column::{Column, table_capsules};
     #[pymodule_export]
     use convert::{convert_plain, is_json};
     #[pymodule_export]

@@ -40,7 +40,10 @@ def classes_of_integrations() -> set[str]:
 
 FRONTS = (
     "tokenctx",
-    *(f"tokenctx.{it}" for it in ("context", "convert", "encodings", "money", "stores", "usage")),
+    *(
+        f"tokenctx.{it}"
+        for it in ("batch", "context", "convert", "encodings", "money", "stores", "usage")
+    ),
     *("tokenctx.convert.mime", "tokenctx.money.budgets", "tokenctx.money.routing"),
     *("tokenctx.gateway", "tokenctx.gateway.httpx2", "tokenctx.gateway.server"),
     "tokenctx.integrations.metrics",

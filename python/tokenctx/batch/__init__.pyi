@@ -1,0 +1,10 @@
+from tokenctx._core import Column as Column
+from tokenctx.batch.costs import Costs as Costs
+from tokenctx.batch.costs import Usages as Usages
+from tokenctx.batch.costs import cost as cost
+from tokenctx.batch.costs import usage as usage
+from tokenctx.batch.counts import Counts as Counts
+from tokenctx.batch.counts import Estimates as Estimates
+from tokenctx.batch.counts import count as count
+from tokenctx.batch.counts import estimate as estimate
+from tokenctx.batch.counts import unique as unique

@@ -1,0 +1,166 @@
+"""Usage of many answers as columns, and what each of them cost in whole nano-dollars."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tokenctx._core import Column, _arrow_rows
+from tokenctx._results.cost import UNITS
+from tokenctx.batch.counts import Estimates
+from tokenctx.batch.table import Table
+from tokenctx.money.prices import Prices, default_prices
+from tokenctx.usage.normal import Usage, normalize_usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tokenctx._results.estimates import Dialect
+
+NANO: Final = UNITS // 10**9
+"""Parts of a dollar in a nano-dollar, by which sums are kept exact until the row is done."""
+MOST_TOKENS: Final = 2**63 - 1
+"""The largest number of a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usages(Table):
+    """Tokens of answers, a row each, in the terms of `Usage`.
+
+    Attributes:
+        input_tokens: All input.
+        uncached_input_tokens: Input beside the provider's cache.
+        cache_read_tokens: Input read from it.
+        cache_write_tokens: Input written to it.
+        output_tokens: All output.
+        reasoning_tokens: Part of the output.
+    """
+
+    input_tokens: Column
+    uncached_input_tokens: Column
+    cache_read_tokens: Column
+    cache_write_tokens: Column
+    output_tokens: Column
+    reasoning_tokens: Column
+    _rows: tuple[Usage | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs(Table):
+    """What calls cost, a row each, in US dollars times 10 ** 9.
+
+    Attributes:
+        nano_dollars: The total; null with a reason, never 0 for a price that is not known.
+    """
+
+    nano_dollars: Column
+
+
+def usage(objects: object, *, dialect: Dialect | None = None) -> Usages:
+    """The usage in each of `objects`, as `normalize_usage` finds it.
+
+    Rows are mappings, SDK objects, or JSON as `str` or bytes; or JSON lines in one buffer, or a
+    column of Arrow with JSON. The reason of a null row is `null`, `syntax`, or `no_usage`.
+    """
+    found: list[Usage | None] = []
+    reasons: list[str | None] = []
+    for row in _rows(objects):
+        value, reason = _read(row)
+        usage = None if reason else normalize_usage(value, dialect)
+        found.append(usage)
+        reasons.append(reason or ("no_usage" if usage is None else None))
+    names = [it for it in Usages.__dataclass_fields__ if it not in ("reason", "_rows")]
+    columns = (
+        _numbers(None if it is None else getattr(it, name) for it in found) for name in names
+    )
+    return Usages(Column("str", reasons), *columns, tuple(found))
+
+
+def cost(
+    usages: object,
+    model: str | Iterable[str | None] | None = None,
+    *,
+    provider: str | None = None,
+    at: dt.datetime | Iterable[dt.datetime | None] | None = None,
+    service_tier: str | None = None,
+    prices: Prices | None = None,
+) -> Costs:
+    """What each call cost, as `Prices.cost` tells it, in whole nano-dollars.
+
+    `usages` are what `usage` takes or has made; or what `estimate` has made, of which the input is
+    priced. `model` and `at` are for all rows, or one for each; an estimate has a model itself. Rows
+    of other lengths are a ValueError. The reason of a null row is that of the usage, `no_model`, or
+    `no_price`, also for a use that has no price.
+    """
+    prices = prices or default_prices()
+    if isinstance(usages, Estimates):
+        tokens = usages.tokens.tolist()
+        calls = [None if it is None else Usage(uncached_input_tokens=it) for it in tokens]
+        reasons = usages.reason.tolist()
+        model = usages.model if model is None else model
+    else:
+        usages = usages if isinstance(usages, Usages) else usage(usages)
+        calls, reasons = list(usages._rows), usages.reason.tolist()  # noqa: SLF001  # made here
+    models = _each("model", model, len(calls))
+    moments = _each("at", at, len(calls))
+    now = dt.datetime.now(dt.timezone.utc)
+    amounts: list[int | None] = []
+    for row, (call, name, moment) in enumerate(zip(calls, models, moments, strict=True)):
+        amount = None
+        if call is not None and not name:
+            reasons[row] = "no_model"
+        elif call is not None:
+            found = prices.cost(
+                call, model=name, provider=provider, at=moment or now, service_tier=service_tier
+            )
+            units = None if found is None or found.unpriced else found.total_units()
+            amount = None if units is None else min((units + NANO // 2) // NANO, MOST_TOKENS)
+            reasons[row] = "no_price" if amount is None else None
+        amounts.append(amount)
+    return Costs(Column("str", reasons), Column("int", amounts))
+
+
+def _numbers(numbers: Iterable[int | None]) -> Column:
+    return Column("int", [None if it is None else min(it, MOST_TOKENS) for it in numbers])
+
+
+def _rows(objects: object) -> Iterable[Any]:
+    """The rows of a column, of a buffer of JSON lines, or of any iterable."""
+    found = _arrow_rows(objects)
+    if found is not None:
+        return found
+    if isinstance(objects, str):
+        objects = objects.encode(errors="replace")
+    if isinstance(objects, bytes | bytearray | memoryview):
+        lines: Iterator[bytes] = (line.strip() for line in bytes(objects).split(b"\n"))
+        return (line for line in lines if line)
+    if isinstance(objects, dict) or not isinstance(objects, Iterable):
+        raise TypeError(
+            f"a {type(objects).__name__} has no rows; it must be an iterable of rows, JSON lines "
+            "as bytes, or a column of Arrow"
+        )
+    return objects
+
+
+def _read(row: Any) -> tuple[Any, str | None]:
+    if row is None or row != row:  # noqa: PLR0124  # NaN is null to pandas
+        return None, "null"
+    if not isinstance(row, str | bytes | bytearray | memoryview):
+        return row, None
+    try:
+        return json.loads(bytes(row) if isinstance(row, memoryview) else row), None
+    except (ValueError, RecursionError):
+        return None, "syntax"
+
+
+def _each(name: str, value: Any, rows: int) -> list[Any]:
+    """One for each row. Raises ValueError for another number."""
+    if value is None or isinstance(value, str | dt.datetime):
+        return [value] * rows
+    values = list(value)
+    if len(values) != rows:
+        raise ValueError(f"{name} has {len(values)} rows and the usage {rows}; give one for each")
+    return values
