@@ -37,10 +37,15 @@ FINE_TUNED: Final = "ft:"
 STANDARD: Final = Words()
 _STANDARD_WORDS: Final = frozenset(
     "standard default auto standard_only on_demand unspecified service_tier_unspecified global "
-    "not_available".split()
+    "not_available traffic_type_unspecified".split()
 )
 """Words of a call that change no price."""
-_SAME_TIERS: Final = {"fast": "priority", "batches": "batch"}
+_SAME_TIERS: Final = {
+    "fast": "priority",
+    "batches": "batch",
+    "on_demand_flex": "flex",
+    "on_demand_priority": "priority",
+}
 """Other words for a service tier: who asks OpenAI for `fast` is served `priority`."""
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)(?:-v\d+)?$|-v\d+$")
 _LEVEL: Final = re.compile(r"\s*(?:\[[^\[\]]*\]|\([^()]*\))$")
