@@ -88,7 +88,15 @@ CLIENTS = {
         (),
         ("cli", "test", "clients"),
         (
-            *("frameworks", "clients", "usage", "langchain", "pydantic_ai", "agent_frameworks"),
+            *(
+                "frameworks",
+                "clients",
+                "usage",
+                "sdk_fields",
+                "langchain",
+                "pydantic_ai",
+                "agent_frameworks",
+            ),
             *("documents", "migration"),
         ),
     ),

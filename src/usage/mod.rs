@@ -17,7 +17,7 @@ use std::ops::Range;
 use table::{FIELD_COUNT, Field, List, Name, table};
 
 /// Where an element of a list has its number.
-const ELEMENT_NUMBERS: [&str; 3] = ["tokenCount", "token_count", "inputTokens"];
+const ELEMENT_NUMBERS: [&str; 4] = ["tokenCount", "token_count", "inputTokens", "tokens"];
 
 /// Reasoning that is above the output by no more is in it: a host of Kimi counts it one higher.
 const SLIP_PERCENT: u64 = 1;

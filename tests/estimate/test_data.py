@@ -154,3 +154,22 @@ def test_tables_of_the_package_have_days_and_rows(tmp_path: Path) -> None:
     assert all(it.row_count > 0 and not it.is_newer for it in data_tables())
     path = saved(tmp_path / "bundle.json", bundle_of(newer()))
     assert read_bundle(path)["tables"].keys() == set(TABLES)
+
+
+def test_the_command_says_how_old_from_where_and_what_changed(tmp_path: Path) -> None:
+    path = saved(tmp_path / "bundle.json", bundle_of(newer()))
+    done = run("from tokenctx._cli.main import main; main()", "data", str(path), "--json")
+    shown = json.loads(done.stdout)
+    (table,) = (it for it in shown["tables"] if it["table"] == "prices")
+    assert (table["day"], table["is_newer"], table["is_stale"]) == ("2030-01-01", True, False)
+    assert "genai-prices" in table["source"]
+    row = {"input": "7", "output": "8"}
+    assert shown["changes"]["prices"] == {"openai/house-1": [None, row]}
+    text = run("from tokenctx._cli.main import main; main()", "data", str(path)).stdout
+    assert "prices: 1 row different" in text
+    assert "prices: made from genai-prices" in text
+
+
+def test_the_command_writes_the_schema_of_a_file_of_prices() -> None:
+    done = run("from tokenctx._cli.main import main; main()", "data", "--schema")
+    assert json.loads(done.stdout) == read_table("prices.schema")

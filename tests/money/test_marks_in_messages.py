@@ -111,3 +111,15 @@ def test_bytes_and_dicts_have_the_same_points() -> None:
     other = body({**DOCUMENT, **MARK}, question("How?"))
     assert forecast(estimator, other).read_tokens == 5_014
     assert estimator.estimate(json.dumps(other).encode()).cache == forecast(estimator, other)
+
+
+def test_a_mark_that_has_moved_on_is_found_where_it_stood() -> None:
+    """A reminder stays behind the block that was marked, and the next turn marks its own end."""
+    estimator = HybridTokenEstimator(caching=True)
+    usage = {"input_tokens": 24, "cache_creation_input_tokens": 5_004, "output_tokens": 5}
+    estimator.record(body({**TEXT, **MARK}, question("A reminder.")), usage)
+    following = body(TEXT, question("A reminder."))
+    following["messages"].append({"role": "assistant", "content": "Yes."})
+    last = {"role": "user", "content": [{**question("More? " * 50), **MARK}]}
+    following["messages"].append(last)
+    assert forecast(estimator, following).read_tokens == 5_004

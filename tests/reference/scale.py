@@ -12,7 +12,7 @@ MAX_U64: Final = 2**64 - 1
 NUMBER: Final = re.compile(
     rb'"(?:[^"\\]|\\.)*"|(-?\d+)([.eE][-+.eE\d]*)?', re.DOTALL
 )  # or a string, which is skipped
-ELEMENT_NUMBERS: Final = ("tokenCount", "token_count", "inputTokens")
+ELEMENT_NUMBERS: Final = ("tokenCount", "token_count", "inputTokens", "tokens")
 TABLE: Final = package_table("usage_fields")
 PLACES: Final = [tuple(path.split(".")) for path in TABLE["places"]]
 FIELDS: Final = {

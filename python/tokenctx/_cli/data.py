@@ -11,6 +11,7 @@ import typer
 from tokenctx._cli.eval_tables import Grid
 from tokenctx._cli.screen import complain, console, count_of, paragraph, print_line, print_table
 from tokenctx._estimate.data import differences, load_data, read_bundle
+from tokenctx._results.tables import read_table
 
 UNREADABLE = (OSError, EOFError, ModuleNotFoundError, ValueError)
 MOST_LINES = 40
@@ -23,8 +24,13 @@ def data_command(
     *,
     whole: Annotated[bool, typer.Option("--all", help="Every row that differs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    schema: Annotated[bool, typer.Option(help="The JSON schema of a file of prices.")] = False,
 ) -> None:
     """Show the tables of facts with their days, or what a newer bundle would change."""
+    if schema:
+        for line in json.dumps(read_table("prices.schema"), indent=1).splitlines():
+            print_line(line)
+        return
     changes: dict[str, dict[str, tuple[Any, Any]]] = {}
     try:
         if bundle is not None:
@@ -39,7 +45,14 @@ def data_command(
         raise typer.Exit(1) from None
     if as_json:
         shown = [
-            {"table": it.name, "day": it.day, "rows": it.row_count, "is_stale": it.is_stale}
+            {
+                "table": it.name,
+                "day": it.day,
+                "rows": it.row_count,
+                "is_stale": it.is_stale,
+                "is_newer": it.is_newer,
+                "source": it.source,
+            }
             for it in tables
         ]
         print_line(json.dumps({"tables": shown, "changes": changes}))
@@ -51,6 +64,9 @@ def data_command(
     screen = console()
     grid = Grid("tables of facts", ("table", "made", "rows", "age"), 1, cells)
     print_table(screen, grid.as_table())
+    for it in tables:
+        if it.source:
+            paragraph(screen, f"{it.name}: made from {it.source}", after="    ")
     for name, rows in changes.items():
         paragraph(screen, f"{name}: {count_of(len(rows), 'row')} different")
         for row, (old, new) in list(rows.items())[: None if whole else MOST_LINES]:

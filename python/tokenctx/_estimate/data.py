@@ -40,12 +40,14 @@ class TableInfo:
         day: When it was made, as 2026-11-23.
         row_count: Its profiles or models.
         is_newer: Whether it is of a bundle, and not of the release.
+        source: The packages that it was made from, with their versions; empty for what is ours.
     """
 
     name: str
     day: str
     row_count: int
     is_newer: bool
+    source: str = ""
 
     @property
     def age_days(self) -> int:
@@ -86,7 +88,10 @@ def data_tables() -> tuple[TableInfo, ...]:
 
 
 def _info(name: str, table: Any, *, is_newer: bool) -> TableInfo:
-    return TableInfo(name, str(table[DAYS[name]]), len(table[ROWS[name]]), is_newer)
+    sources = [f"{package} {of}" for package, of in table.get("sources", {}).items()]
+    return TableInfo(
+        name, str(table[DAYS[name]]), len(table[ROWS[name]]), is_newer, ", ".join(sources)
+    )
 
 
 def read_bundle(source: str | os.PathLike[str]) -> dict[str, Any]:
@@ -111,7 +116,7 @@ def read_bundle(source: str | os.PathLike[str]) -> dict[str, Any]:
         for name, table in tables.items():
             _info(name, table, is_newer=True)
             dt.date.fromisoformat(table[DAYS[name]])
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise ValueError(f"{source}: {name} has no day or no rows") from None
     return bundle
 

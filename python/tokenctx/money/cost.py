@@ -58,7 +58,8 @@ def counts_of_usage(usage: Usage, output_tokens: int | None) -> Counts:
     read, write = usage.cache_read_tokens, usage.cache_write_tokens
     output = usage.output_tokens if output_tokens is None else output_tokens
     counts: Counts = []
-    if usage.input_audio_tokens or usage.input_image_tokens or usage.input_video_tokens:
+    of_input = (usage.input_audio_tokens, usage.input_image_tokens, usage.input_video_tokens)
+    if any(of_input) or usage.cache_read_audio_tokens or usage.cache_read_image_tokens:
         for kind, tokens, all_cached in (
             ("audio", usage.input_audio_tokens, usage.cache_read_audio_tokens),
             ("image", usage.input_image_tokens, usage.cache_read_image_tokens),
@@ -136,6 +137,7 @@ def cost_of_usage(
     """The cost of a call that was billed, with what stands beside the answer."""
     size = usage.input_tokens + usage.tool_use_prompt_tokens
     parts, unpriced, total = _parts(counts_of_usage(usage, output_tokens), size, priced.rates)
+    unpriced += usage.unread
     beside: int | None = 0
     for kind, cost in passes:
         amount = None if cost is None else cost.total_units()

@@ -22,7 +22,8 @@ from tokenctx.money.cost import (
     cost_of_estimate,
     cost_of_usage,
 )
-from tokenctx.money.rates import Words, check_rows, period_at, rates_of, read_periods
+from tokenctx.money.discounts import read_discounts, spelled
+from tokenctx.money.rates import PROVIDERS, Words, check_rows, period_at, rates_of, read_periods
 from tokenctx.usage.normal import Usage
 
 if TYPE_CHECKING:
@@ -30,17 +31,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tokenctx._results.cost import Cost
+    from tokenctx.money.discounts import Discount
 
-PROVIDERS: Final = {"bedrock": "aws", "vertex": "google", "moonshot": "moonshotai", "xai": "x-ai"}
-"""Who answers, in the words of the table of prices."""
 FINE_TUNED: Final = "ft:"
 STANDARD: Final = Words()
 _STANDARD_WORDS: Final = frozenset(
     "standard default auto standard_only on_demand unspecified service_tier_unspecified global "
-    "not_available".split()
+    "not_available traffic_type_unspecified".split()
 )
 """Words of a call that change no price."""
-_SAME_TIERS: Final = {"fast": "priority", "batches": "batch"}
+_SAME_TIERS: Final = {
+    "fast": "priority",
+    "batches": "batch",
+    "on_demand_flex": "flex",
+    "on_demand_priority": "priority",
+}
 """Other words for a service tier: who asks OpenAI for `fast` is served `priority`."""
 _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)(?:-v\d+)?$|-v\d+$")
 _LEVEL: Final = re.compile(r"\s*(?:\[[^\[\]]*\]|\([^()]*\))$")
@@ -52,6 +57,8 @@ _BEDROCK: Final = re.compile(
 )
 """A model's id of Bedrock: perhaps a region, a maker, a dot."""
 _REGION: Final = re.compile(r"^(?:[a-z]{2}|global|apac|us-gov|[a-z]{2}-[a-z]+-\d)\.")
+_FIELDS: Final = ("$schema", "about", "updated", "models", "discounts", "makers", "sources")
+"""What a file of prices has."""
 _GENAI_USES: Final = {
     "requests_kcount": "request",
     "web_searches_kcount": "web_search",
@@ -70,8 +77,14 @@ class Prices:
     `service_tier`, `speed` and `inference_geo` say what changes the prices, for each word a factor
     or prices of its own: `{"flex": "0.5", "priority": {"input": "5", "output": "20"}}`. A list of
     such rows has periods: `from` a day, `between` two times of the day (UTC). A name is that of all
-    dated versions of the model. `package` is where other prices are from: `table` (the default),
-    `genai-prices` (which must be installed; it has standard prices alone), or None for no others.
+    dated versions of the model. `discounts`, with `models` or alone, are factors that you have
+    agreed on, for your rows and others: `{"factor": "0.85", "name": "contract", "models":
+    ["gpt-5*"], "hosts": ["azure"], "from": "2026-07-01", "until": "2027-06-30"}`; all but `factor`
+    may be left out, and the first that holds for a call counts. It changes the prices of tokens, or
+    those of its `kinds`; never a cost that the provider reports. `package` is where other prices
+    are from: `table` (the default), `genai-prices` (which must be installed; it has standard prices
+    alone), or None for no others.
+
     Raises OSError for a file that cannot be read, ValueError for what is wrong in it, ImportError
     without the package that is asked for.
     """
@@ -82,7 +95,13 @@ class Prices:
         *,
         package: str | None = "table",
     ) -> None:
-        self._own = None if rows is None else _Table(_read_rows(rows), "caller")
+        self._own: _Table | None = None
+        self._discounts: tuple[Discount, ...] = ()
+        if rows is not None:
+            content = _read_rows(rows)
+            self._discounts = read_discounts(content.get("discounts", []))
+            has_models = "models" in content or not self._discounts
+            self._own = _Table(content if has_models else {**content, "models": {}}, "caller")
         if package not in ("genai-prices", "table", None):
             raise ValueError(f"package is {package!r}; it must be 'genai-prices', 'table' or None")
         self._package: _Table | None = None
@@ -171,8 +190,30 @@ class Prices:
         for table in (self._own, self._package):
             found = None if table is None else table.find(model, host, moment, words)
             if found is not None:
-                return found
+                return self._discounted(found, model, host, moment.date())
         return None
+
+    def _discounted(self, found: Priced, model: str, host: str, day: dt.date) -> Priced:
+        """The prices with what was agreed on for this model of this host on this day."""
+        name = _LEVEL.sub("", model.strip().lower())
+        head, slash, _ = name.partition("/")
+        host = host or (head if slash else found.provider)
+        host = PROVIDERS.get(host, host)
+        names = {spelled(it) for it in (name, name.rpartition("/")[2], *_plain_names(name))}
+        for discount in self._discounts:
+            if discount.holds(names, host, day):
+                return found._replace(rates=discount.applied(found.rates))
+        return found
+
+    def install(self) -> None:
+        """From now on all costs in this process go by these prices, unless others are named.
+
+        `Estimate.cost`, `Usage.cost`, budgets and routing do; costs that were told stay.
+        """
+        _INSTALLED[:] = [self]
+
+
+_INSTALLED: Final[list[Prices]] = []
 
 
 class _Table:
@@ -310,9 +351,13 @@ def _day(updated: Any, source: str) -> str:
 
 
 def _read_rows(rows: Mapping[str, Any] | str | os.PathLike[str]) -> Mapping[str, Any]:
-    if isinstance(rows, Mapping):
-        return rows
-    path = Path(rows)
+    content = rows if isinstance(rows, Mapping) else _read_file(Path(rows))
+    if unknown := sorted(set(content) - set(_FIELDS)):
+        raise ValueError(f"prices have {unknown[0]!r}; the fields are {', '.join(_FIELDS)}")
+    return content
+
+
+def _read_file(path: Path) -> Mapping[str, Any]:
     try:
         content = json.loads(path.read_text("utf-8"), parse_float=Decimal)
     except ValueError as error:
@@ -342,10 +387,11 @@ def check_table(content: Mapping[str, Any]) -> None:
         raise ValueError("prices: they are in use already; load newer tables before the first cost")
 
 
-@cache
 def default_prices() -> Prices:
     """The prices that `Estimate.cost` and `Usage.cost` go by."""
-    return Prices()
+    if not _INSTALLED:
+        _INSTALLED.append(Prices())
+    return _INSTALLED[0]
 
 
 @cache

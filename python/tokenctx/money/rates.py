@@ -19,6 +19,8 @@ BY_USE: Final = frozenset({"web_search", "storage_search", "request"})
 """What is billed by the use and not by the token; no tier, speed or region changes it."""
 MODIFIERS: Final = ("service_tier", "speed", "inference_geo", "search_context_size")
 """What of a call changes its prices; in the words of those who bill it."""
+PROVIDERS: Final = {"bedrock": "aws", "vertex": "google", "moonshot": "moonshotai", "xai": "x-ai"}
+"""Who answers, in the words of the table of prices."""
 _ABOUT: Final = ("from", "between", "sources")
 
 
@@ -150,7 +152,7 @@ def rates_of(where: str, row: Mapping[str, Any], words: Words) -> Rates:
             prices |= {kind: _tiers(f"{place}.{kind}", change[kind]) for kind in change}
             factors[name] = "own prices"
         else:
-            factor = _decimal(f"{where}.{modifier}.{word}", change)
+            factor = decimal_of(f"{where}.{modifier}.{word}", change)
             prices = {
                 kind: tiers if kind in BY_USE else [(above, it * factor) for above, it in tiers]
                 for kind, tiers in prices.items()
@@ -184,20 +186,20 @@ def _time(text: str) -> dt.time:
 def _tiers(where: str, value: Any) -> list[tuple[int, Decimal]]:
     """`"2.5"`, or with tiers `["2.5", [272000, "5"]]`: lengths and prices from there on."""
     if not isinstance(value, list):
-        return [(0, _decimal(where, value))]
+        return [(0, decimal_of(where, value))]
     if not value:
         raise ValueError(f"{where} is empty; it must be a price")
-    tiers = [(0, _decimal(where, value[0]))]
+    tiers = [(0, decimal_of(where, value[0]))]
     for tier in value[1:]:
         if not (isinstance(tier, list) and len(tier) == 2 and isinstance(tier[0], int)):
             raise ValueError(f'{where} has the tier {tier!r}; write [above, price], [200000, "5"]')
         if tier[0] <= tiers[-1][0]:
             raise ValueError(f"{where} has a tier above {tier[0]}; tiers must rise")
-        tiers.append((tier[0], _decimal(where, tier[1])))
+        tiers.append((tier[0], decimal_of(where, tier[1])))
     return tiers
 
 
-def _decimal(where: str, value: Any) -> Decimal:
+def decimal_of(where: str, value: Any) -> Decimal:
     """A price per million tokens; never a binary fraction."""
     if isinstance(value, (str, int, Decimal)) and not isinstance(value, bool):
         try:

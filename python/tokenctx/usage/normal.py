@@ -16,6 +16,7 @@ from tokenctx.usage.reading import (
     normal_usage_of,
     number_of,
     numbers_in,
+    unread_names,
 )
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Usage(Result):
         search_size: Likewise, how much the searches of the call may return (Perplexity).
         reported_cost: What the call cost in US dollars, said by who served it (OpenRouter, xAI,
             Perplexity); None if they do not say, or say 0.
+        unread: Names of counts of the usage that may cost something and have no field here, such as
+            `billed_units.search_units`; `Cost.unpriced` names them.
         reported_total_tokens: The provider's own total; None without one. It may leave out or add
             what the parts do not.
         is_partial: Of a stream that did not end well: the numbers are the best that are known.
@@ -109,6 +112,7 @@ class Usage(Result):
     inference_geo: str = ""
     search_size: str = ""
     reported_cost: Decimal | None = None
+    unread: tuple[str, ...] = ()
     reported_total_tokens: int | None = None
     is_partial: bool = False
     is_scaled: bool = False
@@ -255,7 +259,8 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     if isinstance(place, Usage):  # in what stands for a response
         return place, place
     counts = numbers.counts
-    if not numbers.has_more and counts.keys() <= _PLAIN:
+    is_plain = not numbers.has_more and counts.keys() <= _PLAIN
+    if is_plain and not (numbers.has_unknown and unread_names(numbers)):
         if place is obj and type(obj) is dict:
             _remember_names(obj, numbers)
         usage = _make_usage(
@@ -341,11 +346,12 @@ def _normal(reading: Reading) -> Usage:
         is_reasoning_inside=not reading.is_reasoning_beside,
         reported_total_tokens=reading.counts.get("total"),
         web_search_requests=counts.get("web_search_requests", 0),
-        service_tier=reading.texts.get("service_tier", ""),
+        service_tier=reading.texts.get("service_tier") or reading.texts.get("traffic_type", ""),
         speed=reading.texts.get("speed", ""),
         inference_geo=reading.texts.get("inference_geo", ""),
         search_size=reading.texts.get("search_context_size", ""),
         reported_cost=reading.cost(),
+        unread=reading.unread,
         **parts,
     )
     return usage

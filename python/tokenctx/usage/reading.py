@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from enum import Enum
 from functools import lru_cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.tables import read_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from decimal import Decimal
 
 _TABLE: Final = read_table("usage_fields")
@@ -25,6 +29,22 @@ _MAX_PLACES: Final = 16
 _MAX_WORD: Final = 64
 _MAX_DOLLARS: Final = 1_000_000
 """More than a call can cost."""
+_MAX_UNREAD: Final = 16
+_FREE: Final = frozenset(_TABLE["free"])
+_COUNT: Final = re.compile(
+    "token|request|search|quer|unit|call|second|minute|hour|page|image|audio|video|character|credit"
+    "|classification|session"
+)
+"""A name of something that may be billed; not of a time or an identifier."""
+_NO_COUNT: Final = re.compile(r"per_|time|duration|millis|_ms$|cost|\btext_tokens$")
+"""Though it sounds like one; money is read elsewhere."""
+_HAS_COUNTS: Final = re.compile("details|usage|units|counts?$|tool_use|billed|connectors")
+"""A name of an object of counts; not of one that may hold what a model has written."""
+_MAX_DEPTH: Final = 3
+_SEARCHES: Final = "web_search_requests"
+_TOOL_COUNTS: Final[dict[str, str]] = _TABLE["tool_counts"]
+_TOOL_USES: Final = "tool_usage"
+"""Beside the usage of an answer of Responses: what its tools used."""
 _FRAMEWORK_DETAILS: Final = "input_token_details.cache_read"
 _OPENAI_INPUT: Final = "prompt_tokens"
 _COHERE_INPUT: Final = "billed_units.input_tokens"
@@ -68,7 +88,8 @@ def _names() -> dict[str, _Name]:
 
 _NAMES: Final = _names()
 _USAGE_NAMES: Final = frozenset(_NAMES)
-KNOWN_NAMES: Final = _USAGE_NAMES | {path[0] for path in _PLACES}
+_PLACE_NAMES: Final = frozenset(path[0] for path in _PLACES)
+KNOWN_NAMES: Final = _USAGE_NAMES | _PLACE_NAMES
 """Without one of these an event has no usage."""
 
 
@@ -81,9 +102,11 @@ class Numbers:
         texts: Words of the answer that change its price: service tier, speed, region.
         money: What the answer says that it costs, in dollars.
         usage: The object itself.
+        tools: What stands beside it, of the vendor's tools.
+        has_unknown: Whether there may be names that no table has.
     """
 
-    __slots__ = ("_ranks", "counts", "lists", "money", "texts", "usage")
+    __slots__ = (*("_ranks", "counts", "has_unknown", "lists", "money", "texts", "tools", "usage"),)
 
     def __init__(self, obj: object, around: Numbers | None = None) -> None:
         self.counts: dict[str, int] = {}
@@ -91,8 +114,12 @@ class Numbers:
         self.texts: dict[str, str] = {} if around is None else around.texts
         self.money: dict[str, Decimal] = {}
         self.usage = obj
+        self.tools: object = None if around is None else around.tools
+        self.has_unknown = self.tools is not None
         self._ranks: dict[str, int] = {}
         self._collect(obj, _NAMES)
+        if around is not None and (searches := around.counts.get(_SEARCHES)):
+            self.counts.setdefault(_SEARCHES, searches)
 
     def path(self, field: str) -> str:
         """Where the number stood; empty if there is none."""
@@ -106,13 +133,19 @@ class Numbers:
 
     def _collect(self, obj: object, names: dict[str, _Name]) -> None:
         counts, ranks = self.counts, self._ranks
-        for key, value in _members(obj, names):
+        members = _members(obj, names)
+        if type(obj) is not dict or len(members) < len(obj):
+            self.has_unknown = True
+        for key, value in members:
             name = names[key]
+            if key == _TOOL_USES and is_object(value):
+                self.tools = value
             if name.money and (dollars := _dollars(value, name.dollars)) is not None:
                 self.money.setdefault(name.money, dollars)
                 continue
             if name.text and isinstance(value, (str, bool)):
-                self.texts[name.text] = str(value)[:_MAX_WORD].lower()
+                word = value.value if isinstance(value, Enum) else value
+                self.texts[name.text] = str(word)[:_MAX_WORD].lower()
                 continue
             number = number_of(value)
             if number is not None:
@@ -191,6 +224,10 @@ class Reading:
     def __init__(self, numbers: Numbers) -> None:
         self.counts, self.lists = numbers.counts, numbers.lists
         self.texts, self.money = numbers.texts, numbers.money
+        self.unread = unread_names(numbers)
+        for kind, uses in tool_counts(numbers):
+            if (field := _TOOL_COUNTS.get(kind)) is not None:
+                self.counts[field] = self.counts.get(field, 0) + uses
         of = self.counts.get
         self.input_tokens, self.output_tokens = of("input", 0), of("output", 0)
         self.cache_read = of("cache_read_beside", 0) or of("cache_read", 0)
@@ -265,7 +302,8 @@ class Reading:
             number = value if isinstance(value, int) else 0
             name = value if isinstance(value, str) else _MODALITIES.get(number, "")
             count = number_of(member(one, "tokenCount")) or number_of(member(one, "token_count"))
-            tokens[name] = tokens.get(name, 0) + (count or 0)
+            count = count or number_of(member(one, "tokens"))
+            tokens[name.upper()] = tokens.get(name.upper(), 0) + (count or 0)
         return tokens
 
     def written_by_ttl(self) -> dict[str, int]:
@@ -304,6 +342,76 @@ class Reading:
         if cost is not None and upstream is not None and self.texts.get("is_byok") == "true":
             cost += upstream
         return cost or None
+
+
+def unread_names(numbers: Numbers) -> tuple[str, ...]:
+    """Paths of the numbers of a usage object that count what is billed and that no table names.
+
+    So nothing that costs money is taken for 0; names alone, and at most 16 of them.
+    """
+    if not numbers.has_unknown and not numbers.lists:
+        return ()
+    found = chain(
+        _unread(numbers.usage, _NAMES, "", 0),
+        _unread(numbers.tools, _NAMES[_TOOL_USES].members, f"{_TOOL_USES}.", 1),
+        (
+            f"tools.{kind}"
+            for kind, uses in tool_counts(numbers)
+            if uses and kind not in _TOOL_COUNTS
+        ),
+    )
+    return tuple(dict.fromkeys(islice(found, _MAX_UNREAD)))
+
+
+def _unread(obj: object, names: dict[str, _Name], path: str, depth: int) -> Iterator[str]:
+    for key, value in _all_members(obj):
+        if not (type(key) is str and key.isidentifier() and len(key) <= _MAX_WORD):
+            continue
+        name, full = names.get(key), path + key
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and value > 0:
+            is_known = name is not None and (name.field or name.money or name.text)
+            if not is_known and full not in _FREE and _is_count(full.lower()):
+                yield full
+        elif (
+            is_number
+            or depth == _MAX_DEPTH
+            or not is_object(value)
+            or (
+                key in _PLACE_NAMES and not path  # a usage of its own, which is read as one
+            )
+        ):
+            continue
+        elif name is not None or path or _HAS_COUNTS.search(key.lower()):
+            members = {} if name is None else name.members
+            yield from _unread(value, members, f"{full}.", depth + 1)
+
+
+def _is_count(path: str) -> bool:
+    return bool(_COUNT.search(path)) and not _NO_COUNT.search(path)
+
+
+def _all_members(obj: object) -> list[tuple[Any, Any]]:
+    """What a mapping or an object of an SDK has, under any name; nothing where that is not told."""
+    try:
+        if isinstance(obj, Mapping):
+            return list(obj.items())
+        own: dict[str, Any] = getattr(obj, "__dict__", _NOTHING)
+        is_pydantic = _kind(type(obj)).is_pydantic
+        more = getattr(obj, "__pydantic_extra__", None) if is_pydantic else None
+        return [*own.items(), *(more or {}).items()]
+    except Exception:  # a caller's object may raise anything
+        return []
+
+
+def tool_counts(numbers: Numbers) -> list[tuple[str, int]]:
+    """Uses of the vendor's tools by kind (Interactions: a list of `type` and `count`)."""
+    found = []
+    for one in numbers.lists.get("tool_counts", ()):
+        kind, count = member(one, "type"), number_of(member(one, "count"))
+        if isinstance(kind, str) and kind.isidentifier() and len(kind) <= _MAX_WORD:
+            found.append((str(kind), count or 0))
+    return found
 
 
 def _members(obj: object, names: dict[str, _Name]) -> list[tuple[str, Any]]:
