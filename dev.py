@@ -84,9 +84,20 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
 # The environments of `dev.py clients`: packages of its own, lists, tests. Packages that cannot
 # stand beside the others have versions of their own, and the newest of what they pull along.
 CLIENTS = {
+    "batch": (
+        (
+            "duckdb==2.0.1",
+            "numpy>=2",
+            "pandas<3",
+            "pyarrow==26.0.1",
+            "pyspark==4.3.0",
+        ),  # and Java 17
+        ("test",),
+        ("batch", "engines"),
+    ),
     "agents": (
         (),
-        ("cli", "test", "clients"),
+        ("cli", "test", "clients", "batch"),
         (
             *(
                 "frameworks",

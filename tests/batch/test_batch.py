@@ -38,7 +38,7 @@ def requests_in(value: Any) -> list[dict[str, Any]]:
 
 def looped(bodies: list[Any]) -> list[dict[str, Any]]:
     estimator = HybridTokenEstimator()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for body in bodies:
         try:
             one = estimator.estimate(body)
@@ -83,6 +83,7 @@ def test_threads_change_nothing(threads: int) -> None:
 
 
 def test_a_bad_row_is_null_with_its_reason_and_no_other() -> None:
+    rows: list[Any]
     deep = "[" * 2000 + "]" * 2000
     rows = [LINE, None, b"{", "", 7, float("nan"), LINE.decode(), b"\x00", deep, HI]
     found = batch.estimate(rows)
@@ -124,6 +125,7 @@ def test_what_has_no_rows_is_refused_by_name(call: Any) -> None:
 
 
 def test_no_rows_are_no_rows() -> None:
+    rows: Any
     for rows in ([], b"", "\n \n", iter(())):
         assert batch.estimate(rows).tolist() == []
     assert batch.count([]).tokens.sum() == 0

@@ -68,7 +68,7 @@ FOREIGN = {
 
 FRAMEWORKS = (
     *("agents", "haystack", "langchain", "langchain_openai", "litellm", "llama_index.core"),
-    *("pydantic_ai", "strands"),
+    *("duckdb", "pyarrow", "pydantic_ai", "strands"),
 )
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # its import asks the network else
 

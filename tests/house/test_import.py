@@ -127,7 +127,7 @@ class Wall:
 sys.meta_path.insert(0, Wall())
 import tokenctx
 
-OPTIONAL = {"typer", "rich", "redis", "tokenizers"}
+OPTIONAL = {"duckdb", "numpy", "pyarrow", "pyspark", "typer", "rich", "redis", "tokenizers"}
 FRAMEWORKS = "tokenctx.integrations."  # each needs its own, which is not asked for here
 for module in pkgutil.walk_packages(tokenctx.__path__, "tokenctx."):
     if module.name.startswith(FRAMEWORKS):

@@ -44,7 +44,8 @@ FRONTS = (
         f"tokenctx.{it}"
         for it in ("batch", "context", "convert", "encodings", "money", "stores", "usage")
     ),
-    *("tokenctx.convert.mime", "tokenctx.money.budgets", "tokenctx.money.routing"),
+    *("tokenctx.batch.duckdb", "tokenctx.batch.spark", "tokenctx.convert.mime"),
+    *("tokenctx.money.budgets", "tokenctx.money.routing"),
     *("tokenctx.gateway", "tokenctx.gateway.httpx2", "tokenctx.gateway.server"),
     "tokenctx.integrations.metrics",
 )

@@ -20,7 +20,7 @@ from tasks.ten_lines import differences
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = json.loads((ROOT / "licenses/manifest.json").read_text("utf-8"))
-EXTRAS = {"cli", "metrics", "redis", "serve", "tokenizers"}
+EXTRAS = {"batch", "cli", "metrics", "redis", "serve", "tokenizers"}
 
 
 def bill(folder: str, second: int) -> bytes:

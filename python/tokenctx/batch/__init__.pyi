@@ -1,4 +1,6 @@
 from tokenctx._core import Column as Column
+from tokenctx.batch import duckdb as duckdb
+from tokenctx.batch import spark as spark
 from tokenctx.batch.costs import Costs as Costs
 from tokenctx.batch.costs import Usages as Usages
 from tokenctx.batch.costs import cost as cost

@@ -72,11 +72,20 @@ def usage(objects: object, *, dialect: Dialect | None = None) -> Usages:
         usage = None if reason else normalize_usage(value, dialect)
         found.append(usage)
         reasons.append(reason or ("no_usage" if usage is None else None))
-    names = [it for it in Usages.__dataclass_fields__ if it not in ("reason", "_rows")]
-    columns = (
-        _numbers(None if it is None else getattr(it, name) for it in found) for name in names
+
+    def column(name: str) -> Column:
+        return _numbers(None if it is None else getattr(it, name) for it in found)
+
+    return Usages(
+        Column("str", reasons),
+        column("input_tokens"),
+        column("uncached_input_tokens"),
+        column("cache_read_tokens"),
+        column("cache_write_tokens"),
+        column("output_tokens"),
+        column("reasoning_tokens"),
+        tuple(found),
     )
-    return Usages(Column("str", reasons), *columns, tuple(found))
 
 
 def cost(
