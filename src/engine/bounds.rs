@@ -7,14 +7,17 @@ use crate::count::Tally;
 use crate::json::{Document, Limits, Value};
 use crate::profile::Profile;
 use crate::profile::newer::DataTable;
-use crate::request::{Assumptions, MediaKind, Message, Part, Request};
+use crate::request::{Assumptions, MediaKind, Message, Part, Request, UNKNOWN_FIELD};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 pub(super) static DATA: DataTable =
     DataTable::new(include_str!("../../python/tokenctx/data/bounds.json"));
 
-/// Beginnings of the assumptions that make a count undetermined; an unknown model has a row.
+/// Of those the ones that do not: an unknown model has a row, an unknown field the tokens of its text.
+const APART: [&str; 2] = ["unknown_model", UNKNOWN_FIELD];
+
+/// Beginnings of the assumptions that make a count undetermined.
 const GUESSES: [&str; 5] = ["builtin_", "remote_", "server_", "unknown_", "unreadable_"];
 
 /// Profiles of the methods that count every model alike.
@@ -118,7 +121,7 @@ impl Stratum {
     pub fn is_guessed(assumptions: &Assumptions) -> bool {
         let is_guess = |name: &str| GUESSES.iter().any(|guess| name.starts_with(guess));
         let mut names = assumptions.iter();
-        names.any(|name| is_guess(name) && *name != "unknown_model")
+        names.any(|name| is_guess(name) && !APART.contains(name))
     }
 
     /// The stratum of one message.

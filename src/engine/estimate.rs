@@ -254,7 +254,15 @@ pub(super) fn estimate(
             let (low, high) = bounds(reading, count, &uncertain, tokens);
             let is_sure = quality == Quality::Exact || !known.is_counted();
             let slack = if is_sure { 0 } else { ANSWER_SLACK_TOKENS };
-            (low.saturating_sub(slack), high.saturating_add(slack))
+            let more = slack.saturating_add(count.tally.unread);
+            let kept = match source {
+                Source::Estimated => tokens.saturating_add(reading.request.state_tokens),
+                _ => 0,
+            };
+            (
+                low.saturating_sub(slack),
+                high.saturating_add(more).max(kept),
+            )
         }
     };
     Estimate {

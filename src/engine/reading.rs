@@ -112,6 +112,7 @@ impl Reader {
             .table
             .resolve(&request.model, request.dialect, call.provider);
         let is_known_model = resolved.is_known_model;
+        let limits = resolved.limits.within(request.window_tokens);
         let profile = self.profile(resolved.profile);
         let custom = self.vocabularies.of(&request.model, &profile);
         let sizer = Sizer {
@@ -120,7 +121,7 @@ impl Reader {
             custom,
             memo_key: tenant.memo_key,
         };
-        let edited = edited(&mut request, sizer, &resolved.limits);
+        let edited = edited(&mut request, sizer, &limits);
         let family_name = self.family(&request, &profile, is_known_model);
         let digester = &tenant.digester;
         let options = digester.options(&request, profile.hides_tools(&request));
@@ -128,7 +129,7 @@ impl Reader {
         let tools = tools.filter(|it| it.is_all_but(context, &request, options));
         let context = tools.map_or(context, |it| it.context);
         // An edit or an assumption may have changed messages, whose texts no longer have the known digests.
-        let is_plain = request.assumptions.is_empty() && edited.is_none();
+        let is_plain = request.is_plain() && edited.is_none();
         let digests = match is_plain && request.messages.len() == known.len() {
             true => digester.messages_but(&request.messages, |it| Some(known[it]?.digest)),
             false => digester.messages(&request.messages).collect(),
@@ -156,7 +157,7 @@ impl Reader {
             learned_name,
             host: resolved.host,
             has_ignored_provider: resolved.has_ignored_provider,
-            limits: resolved.limits,
+            limits,
             edited,
             prefixes,
             digests,

@@ -159,6 +159,7 @@ impl Digester {
             let later = request.later_tools();
             form.nested(b'l', |form| later.for_each(|tool| form.tool(tool)));
         }
+        form.unread(&request.unread);
         let digest = self.digest(&form.bytes);
         digest
             .0
@@ -350,6 +351,14 @@ impl<'k> Form<'k> {
             self.field(b'n', message.name.as_bytes());
         }
         self.parts(&message.parts);
+        self.unread(&message.unread);
+    }
+
+    /// Fields that nobody counts: their order says nothing.
+    fn unread(&mut self, unread: &[Data<'_>]) {
+        let mut texts: Vec<_> = unread.iter().map(Data::canonical).collect();
+        texts.sort_unstable();
+        texts.iter().for_each(|text| self.field(b'u', text));
     }
 
     fn parts(&mut self, parts: &[Part<'_>]) {

@@ -41,22 +41,42 @@ impl ModelLimits {
         is_doubtful: false,
     };
 
-    /// The row of the longest name in the table that is `name` or goes on with a `-` in it.
+    /// The row of `name` with its tag, else of the longest name in the table that is `name` or goes on with a `-` in it.
     pub(crate) fn of(name: &ModelName) -> Option<ModelLimits> {
         if name.own.len() > MAX_NAME_BYTES {
             return None;
         }
         let rows = table();
+        let at = |name: &str| rows.binary_search_by(|(row, _)| row.as_str().cmp(name));
+        // A tag of Ollama's is a model of its own, whose window it says.
+        let tagged = name.text.rsplit('/').next().filter(|it| it.contains(':'));
+        if let Some(index) = tagged.and_then(|it| at(it).ok()) {
+            return Some(rows[index].1.clone());
+        }
         let plain = name.plain();
         let mut rest = Some(plain.as_str());
         while let Some(start) = rest {
-            let found = rows.binary_search_by(|(row, _)| row.as_str().cmp(start));
-            if let Ok(index) = found {
+            if let Ok(index) = at(start) {
                 return Some(rows[index].1.clone());
             }
             rest = start.rsplit_once('-').map(|(start, _)| start);
         }
         None
+    }
+}
+
+impl ModelLimits {
+    /// These limits where the request tells the server to have a window of `asked` tokens.
+    pub(crate) fn within(self, asked: Option<u64>) -> ModelLimits {
+        match asked {
+            None => self,
+            Some(window) => ModelLimits {
+                window_tokens: Some(window),
+                max_input_tokens: None,
+                source: Cow::Borrowed("request"),
+                ..self
+            },
+        }
     }
 }
 

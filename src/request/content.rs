@@ -5,6 +5,7 @@ use super::field::{first_named, has, joined_text, object, string};
 use super::model::{CallForm, Part, ToolCall, ToolResult};
 use super::part::{PartKind, parts};
 use super::signature::Signature;
+use super::unread::{Owner, unread};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
@@ -18,6 +19,8 @@ pub(super) struct Reader<'a, 'd> {
     pub(super) assumptions: &'a mut Notes,
     /// Of the thoughts behind what was read.
     pub(super) signature: Signature,
+    /// Fields of blocks that may add tokens which nobody counts.
+    pub(super) unread: Vec<Data<'d>>,
     nesting: usize,
 }
 
@@ -27,6 +30,7 @@ impl<'a, 'd> Reader<'a, 'd> {
             parts: Vec::new(),
             assumptions,
             signature: Signature::default(),
+            unread: Vec::new(),
             nesting: 0,
         }
     }
@@ -94,16 +98,24 @@ impl<'a, 'd> Reader<'a, 'd> {
         }
     }
 
-    /// Appends one content block; one of an unknown kind counts as its JSON text.
+    /// Appends one content block; one of an unknown kind counts as its JSON text, all its fields too.
     fn block(&mut self, block: Value<'d>) {
+        if self.known_block(block) {
+            self.unread.extend(unread(Owner::Part, block));
+        }
+    }
+
+    /// Appends a block of a known kind; false if it counts as its JSON text.
+    fn known_block(&mut self, block: Value<'d>) -> bool {
         let kind = string(block.get("type"));
         let fields = &parts().typed;
         let Some(part) = fields.get(kind) else {
-            return match kind {
+            match kind {
                 "search_result" => self.search_result(block),
                 _ if kind.ends_with("_tool_result") => self.result_block(block),
-                _ => self.untyped_block(block),
-            };
+                _ => return self.untyped_block(block),
+            }
+            return true;
         };
         match part.kind {
             PartKind::Text => self.text_block(block),
@@ -123,8 +135,11 @@ impl<'a, 'd> Reader<'a, 'd> {
             }
             PartKind::Result => self.result_block(block),
             PartKind::Media(_) => self.media_block(part, block),
-            PartKind::Data | PartKind::Content | PartKind::Other => self.untyped_block(block),
+            PartKind::Data | PartKind::Content | PartKind::Other => {
+                return self.untyped_block(block);
+            }
         }
+        true
     }
 
     fn text_block(&mut self, block: Value<'d>) {
@@ -200,10 +215,12 @@ impl<'a, 'd> Reader<'a, 'd> {
             parts: Vec::new(),
             assumptions: self.assumptions,
             signature: Signature::default(),
+            unread: Vec::new(),
             nesting: self.nesting,
         };
         read(&mut inner);
-        let (name, parts) = (name.into(), inner.parts);
+        let (name, parts, mut unread) = (name.into(), inner.parts, inner.unread);
+        self.unread.append(&mut unread);
         self.push(Part::ToolResult(ToolResult {
             is_legacy: false,
             name,

@@ -43,6 +43,33 @@ const TEXT_MIMES: [&str; 5] = [
 /// Beginnings of a reference to bytes that are elsewhere.
 const REFERENCES: [&str; 6] = ["http://", "https://", "gs://", "s3://", "file-", "file_"];
 
+/// Where Gemini has how closely the model is to look.
+pub(super) const MEDIA_LEVEL: [&str; 2] = ["mediaResolution", "media_resolution"];
+
+/// The name of a media resolution as the rules have it; none if it says nothing.
+pub(super) fn plain_level(name: &str) -> Option<&'static str> {
+    const LEVELS: [(&str, &str); 4] = [
+        ("LOW", "low"),
+        ("MEDIUM", "medium"),
+        ("HIGH", "high"),
+        ("ULTRA_HIGH", "ultra-high"),
+    ];
+    let name = name.strip_prefix("MEDIA_RESOLUTION_").unwrap_or(name);
+    let mut levels = LEVELS.into_iter();
+    levels.find_map(|(known, level)| known.eq_ignore_ascii_case(name).then_some(level))
+}
+
+/// Sets the level of all media in `parts` that have none of their own. Recurses as deep as the reader nests results.
+pub(super) fn set_level(parts: &mut [Part<'_>], level: &'static str) {
+    for part in parts {
+        match part {
+            Part::Media(media) if media.detail.is_empty() => media.detail = level.into(),
+            Part::ToolResult(result) => set_level(&mut result.parts, level),
+            _ => {}
+        }
+    }
+}
+
 /// The description of its media that a block has beside the bytes.
 pub(super) struct About<'d> {
     kind: MediaKind,
@@ -69,6 +96,16 @@ impl<'d> About<'d> {
             mime: plain_mime(mime, MediaKind::File),
             name: string(first(part, &["displayName", "display_name"])),
             ..About::kind(MediaKind::File)
+        }
+    }
+
+    /// With the resolution that a part of Gemini asks for.
+    pub(super) fn at_level(self, part: Value<'d>) -> About<'d> {
+        let asked = first(part, &MEDIA_LEVEL);
+        let level = asked.and_then(|it| it.get("level")).or(asked);
+        About {
+            detail: plain_level(string(level)).unwrap_or_default(),
+            ..self
         }
     }
 
@@ -239,7 +276,7 @@ fn about_block<'d>(kind: PartKind, block: Value<'d>, source: Option<Value<'d>>) 
     About {
         kind: family,
         mime: plain_mime(string(mime_keys.into_iter().find_map(field)), family),
-        detail: string(field("detail")),
+        detail: string(field("detail").or_else(|| field("resolution"))),
         name: string(field("filename").or_else(|| field("title"))),
     }
 }

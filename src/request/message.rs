@@ -1,6 +1,7 @@
 //! Messages of any dialect, and items of the Responses API.
 use super::bound::Notes;
 use super::content::Reader;
+use super::data::Data;
 use super::dialect::is_integer;
 use super::field::{array, first_named, join, joined_text, object, present, string};
 use super::kind::MediaKind;
@@ -8,6 +9,7 @@ use super::media::About;
 use super::model::{CallForm, Message, Part, ToolResult};
 use super::part::{PartKind, parts};
 use super::signature::Signature;
+use super::unread::{Owner, is_unread, unread};
 use crate::interrupt;
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
@@ -41,7 +43,7 @@ pub(super) fn read_message<'d>(item: Value<'d>, assumptions: &mut Notes) -> Mess
 pub(super) fn read_user_content<'d>(content: Value<'d>, assumptions: &mut Notes) -> Message<'d> {
     let mut reader = Reader::new(assumptions);
     reader.content(Some(content));
-    message("user", reader.parts)
+    message("user", reader.parts).with_unread(reader.unread)
 }
 
 fn message<'d>(role: &'d str, parts: Vec<Part<'d>>) -> Message<'d> {
@@ -51,6 +53,13 @@ fn message<'d>(role: &'d str, parts: Vec<Part<'d>>) -> Message<'d> {
         parts,
         has_role: true,
         signature: Signature::default(),
+        unread: Vec::new(),
+    }
+}
+
+impl<'d> Message<'d> {
+    fn with_unread(self, unread: Vec<Data<'d>>) -> Message<'d> {
+        Message { unread, ..self }
     }
 }
 
@@ -77,6 +86,8 @@ struct Fields<'d> {
     has_content: bool,
     /// True if something is said under a name that nobody reads.
     has_unread: bool,
+    /// True if there is one that may add tokens which nobody counts.
+    has_unknown: bool,
     kind: Option<Value<'d>>,
     role: Option<Value<'d>>,
     name: Option<Value<'d>>,
@@ -116,6 +127,7 @@ impl<'d> Fields<'d> {
                 "tool_call_id" => &mut fields.tool_call_id,
                 _ => {
                     fields.has_unread |= is_said(value);
+                    fields.has_unknown |= is_unread(Owner::Message, key, value);
                     continue;
                 }
             };
@@ -154,9 +166,13 @@ fn read_spoken<'d>(item: Value<'d>, fields: &Fields<'d>, assumptions: &mut Notes
     let content = present(fields.content).or(present(fields.parts));
     let content = content.or(present(fields.message));
     let mut reader = Reader::new(assumptions);
+    if fields.has_unknown {
+        reader.unread.extend(unread(Owner::Message, item));
+    }
     if role == "tool" {
         reader.content(content);
-        return message("tool", as_result(fields, reader.parts));
+        let (parts, unread) = (as_result(fields, reader.parts), reader.unread);
+        return message("tool", parts).with_unread(unread);
     }
     read_reasoning(fields, &mut reader);
     reader.content(content);
@@ -169,6 +185,7 @@ fn read_spoken<'d>(item: Value<'d>, fields: &Fields<'d>, assumptions: &mut Notes
         name,
         has_role: present(fields.role).is_some() || fields.parts.is_none(),
         signature: reader.signature,
+        unread: reader.unread,
         ..message(role, reader.parts)
     }
 }
@@ -289,9 +306,13 @@ fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Notes) -> Mes
             read_reasoning_item(item, &mut reader);
             "assistant"
         }
-        _ => read_other_item(kind, item, &mut reader),
+        _ => {
+            let role = read_other_item(kind, item, &mut reader);
+            return message(role, reader.parts).with_unread(reader.unread);
+        }
     };
-    message(role, reader.parts)
+    reader.unread.extend(unread(Owner::Part, item));
+    message(role, reader.parts).with_unread(reader.unread)
 }
 
 /// The kind of an item whose type is in no row.

@@ -37,6 +37,7 @@ mod place;
 mod shape;
 mod signature;
 mod tool;
+mod unread;
 mod view;
 
 pub use bound::{MAX_MESSAGES, MAX_PARTS, MAX_TOOLS};
@@ -61,6 +62,7 @@ pub(crate) use outline::{MessageOutline, Outline, OutlinePart, Speaker, ToolOutl
 #[cfg(feature = "python")]
 pub(crate) use part::{OutlineKind, PartKind, converted_kind};
 pub use signature::Signature;
+pub(crate) use unread::UNKNOWN_FIELD;
 pub use view::{reply_view, request_view};
 
 use crate::Error;
@@ -70,11 +72,13 @@ use content::Reader;
 use field::{array, first, has, is_truthy, object, present, string};
 use message::{read_message, read_user_content};
 use place::{message_value, request_fields, system_value, tool_list};
+use unread::Owner;
 
 /// Reads the tables of dialects and parts, once in a process.
 pub(crate) fn read_tables() {
     dialect::read_table();
     part::parts();
+    unread::read_table();
 }
 
 /// The neutral request in `document`: a body of any dialect, or its list of messages.
@@ -113,7 +117,8 @@ fn read<'d>(
     bound::check_messages(fields.get("chat_history"))?;
     bound::check_tools(tool::definition_count(tool_list(fields)) + tool::added_count(messages))?;
     let mut assumptions = Notes::new(document.anomalies().names().collect(), media_hasher);
-    if option::has_server_state(fields) {
+    let state_tokens = unread::state_tokens(fields);
+    if state_tokens.is_some() {
         assumptions.insert("server_state");
     }
     let detected = dialect::detect_dialect(body, Asker::Counter);
@@ -126,9 +131,24 @@ fn read<'d>(
     }
     let (schema_name, schema_description) = option::read_output_format(fields);
     let named = model.unwrap_or_else(|| string(first(fields, &["model", "modelId"])));
-    let system = read_system(fields, &mut assumptions);
+    let is_message = has(fields, &["role", "parts"]);
+    let mut unread: Vec<_> = match is_message {
+        true => Vec::new(),
+        false => unread::unread_of_request(fields).collect(),
+    };
+    unread.extend(tool::unread_fields(tool_list(fields)));
+    let system = read_system(fields, &mut assumptions, &mut unread);
     let tools = tool::read_tools(tool_list(fields), fields, &mut assumptions);
-    let messages = read_messages(body, fields, &mut assumptions);
+    let mut messages = read_messages(body, fields, &mut assumptions);
+    let media_level = option::read_media_level(fields);
+    if let Some(level) = media_level {
+        messages
+            .iter_mut()
+            .for_each(|it| media::set_level(&mut it.parts, level));
+    }
+    if !unread.is_empty() || messages.iter().any(|it| !it.unread.is_empty()) {
+        assumptions.insert(UNKNOWN_FIELD);
+    }
     let edits = clearing::read_edits(fields, &mut assumptions);
     Ok(Request {
         dialect,
@@ -149,10 +169,14 @@ fn read<'d>(
         has_citations: option::has_citations(fields),
         is_serial: option::read_serial(fields),
         is_pro: option::read_pro(fields),
+        window_tokens: option::read_window(fields),
         max_output_tokens: option::read_max_output(fields),
         price_words: option::read_price_words(fields, &tools),
         tools,
         edits,
+        has_media_level: media_level.is_some(),
+        state_tokens: state_tokens.unwrap_or_default(),
+        unread,
         assumptions: assumptions.finish()?,
         evidence: detected.evidence,
     })
@@ -186,12 +210,20 @@ pub fn read_reply<'d>(document: &'d Document<'_>) -> Result<Vec<Message<'d>>, Er
         return Ok(Vec::new());
     };
     bound::check_messages(Some(reply))?;
+    let is_message = !has(body, &REPLY_KEYS);
     let mut assumptions = Notes::default();
     let items = object(Some(reply)).into_iter().chain(reply.items());
     let items = items.filter(|item| item.kind() == Kind::Object);
-    let messages = items
-        .map(|item| read_message(item, &mut assumptions))
-        .collect();
+    let read = |item| {
+        let mut message = read_message(item, &mut assumptions);
+        if is_message {
+            // The client sends back what is said, not the fields of the response around it.
+            let around = unread::unread(Owner::Message, body).count();
+            message.unread.drain(..around.min(message.unread.len()));
+        }
+        message
+    };
+    let messages = items.map(read).collect();
     assumptions.finish()?;
     Ok(messages)
 }
@@ -204,7 +236,11 @@ pub(crate) fn read_tools(list: Option<Value<'_>>) -> Vec<Tool<'_>> {
 }
 
 /// Parts of the system prompt that stands outside of the messages, and Cohere's documents.
-fn read_system<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Part<'d>> {
+fn read_system<'d>(
+    fields: Value<'d>,
+    assumptions: &mut Notes,
+    unread: &mut Vec<Data<'d>>,
+) -> Vec<Part<'d>> {
     let value = system_value(fields);
     let parts = value.and_then(|value| value.get("parts"));
     let mut reader = Reader::new(assumptions);
@@ -219,6 +255,7 @@ fn read_system<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Part<'d>> 
     for document in documents.into_iter().flat_map(Value::items) {
         reader.cohere_document(document);
     }
+    unread.append(&mut reader.unread);
     reader.parts
 }
 
@@ -285,6 +322,9 @@ fn read_lone_message<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Mess
     messages.push(read_user_content(text, assumptions));
     messages
 }
+
+/// Where responses have their messages, unless they are one.
+const REPLY_KEYS: [&str; 5] = ["choices", "candidates", "output", "message", "items"];
 
 /// Where a response has its message or items; `None` when it has several answers or none.
 fn reply_value(body: Value<'_>) -> Option<Value<'_>> {

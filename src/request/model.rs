@@ -4,6 +4,7 @@ use super::dialect::Evidence;
 use super::edit::ContextEdit;
 use super::kind::{Dialect, MediaKind};
 use super::signature::Signature;
+use super::unread::UNKNOWN_FIELD;
 use crate::json::{Value, write_string};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -51,12 +52,20 @@ pub struct Request<'d> {
     pub is_serial: bool,
     /// True if a mode of reasoning with a hidden prompt is asked for.
     pub is_pro: bool,
+    /// The window that it tells the server to have.
+    pub window_tokens: Option<u64>,
     /// The most output that it asks for.
     pub max_output_tokens: Option<u64>,
     /// What of it changes its price, with its word, such as `service_tier` and `flex`; or is billed by the use.
     pub price_words: Vec<(&'static str, Cow<'d, str>)>,
     /// Edits that the provider is asked for before it answers.
     pub edits: Vec<ContextEdit<'d>>,
+    /// True if the request sets how closely the model looks at media that do not say it themselves.
+    pub has_media_level: bool,
+    /// The tokens that what the provider keeps for it may add.
+    pub state_tokens: u64,
+    /// Fields before or behind the messages that may add tokens which nobody counts.
+    pub unread: Vec<Data<'d>>,
     /// Assumptions made while reading.
     pub assumptions: Assumptions,
     /// The evidence for the dialect of its body, even if the caller names the dialect.
@@ -69,7 +78,16 @@ impl<'d> Request<'d> {
         let is_free = self.tool_choice == ToolChoice::Free;
         let has_later_tools = self.later_tools().next().is_some();
         let is_plain = is_free && !self.has_thinking && !self.is_pro && !has_later_tools;
+        let is_plain = is_plain && self.unread.is_empty();
         !is_plain || self.response_schema.is_some()
+    }
+
+    /// True if no assumption but of fields around the messages was made, and the messages are what their texts say: so
+    /// what is known of those texts is known of them.
+    pub(crate) fn is_plain(&self) -> bool {
+        let is_beside = |name: &&str| *name == UNKNOWN_FIELD;
+        let has_unread = self.messages.iter().any(|it| !it.unread.is_empty());
+        self.assumptions.iter().all(is_beside) && !has_unread && !self.has_media_level
     }
 
     /// Tools that the model sees because of a message.
@@ -105,9 +123,13 @@ impl<'d> Request<'d> {
             has_citations: false,
             is_serial: false,
             is_pro: false,
+            window_tokens: None,
             max_output_tokens: None,
             price_words: Vec::new(),
             edits: Vec::new(),
+            has_media_level: false,
+            state_tokens: 0,
+            unread: Vec::new(),
             assumptions: Assumptions::new(),
             evidence: Evidence::default(),
         }
@@ -149,6 +171,8 @@ pub struct Message<'d> {
     pub has_role: bool,
     /// Of the thoughts that Gemini had on the way to it; no part of the identity either.
     pub signature: Signature,
+    /// Fields of it and of its parts that may add tokens which nobody counts.
+    pub unread: Vec<Data<'d>>,
 }
 
 impl Message<'_> {
@@ -160,6 +184,7 @@ impl Message<'_> {
             parts: Vec::new(),
             has_role: true,
             signature: Signature::default(),
+            unread: Vec::new(),
         }
     }
 }

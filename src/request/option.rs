@@ -1,28 +1,13 @@
 //! Options that cost input tokens: forced tools, structured output, extended thinking.
 use super::data::Data;
 use super::field::{array, first, is_truthy, object, present, string};
+use super::media::{MEDIA_LEVEL, plain_level};
 use super::model::{Tool, ToolChoice};
 use crate::json::Value;
 use std::borrow::Cow;
 
-/// Where a body points to state that the provider keeps.
-const SERVER_STATE_KEYS: [&str; 6] = [
-    "previous_response_id",
-    "conversation",
-    "cachedContent",
-    "cached_content",
-    "mcp_servers",
-    "container",
-];
-
 /// Where Gemini and Bedrock Converse have what concerns tools.
 pub(super) const TOOL_CONFIG: [&str; 2] = ["toolConfig", "tool_config"];
-
-/// True if the request continues something that the provider keeps.
-pub(super) fn has_server_state(fields: Value<'_>) -> bool {
-    let mut members = fields.members();
-    members.any(|(key, value)| SERVER_STATE_KEYS.contains(&key) && is_truthy(value))
-}
 
 /// The names of the most output in each dialect, the one that counts first; and its other places.
 const MAX_OUTPUT: [&str; 10] = [
@@ -52,6 +37,12 @@ const MAX_OUTPUT_OWNERS: [&str; 8] = [
 pub(super) fn read_max_output(fields: Value<'_>) -> Option<u64> {
     let said = |owner| first(owner, &MAX_OUTPUT)?.as_u64().filter(|it| *it > 0);
     said(fields).or_else(|| said(object(first(fields, &MAX_OUTPUT_OWNERS))?))
+}
+
+/// The window that a server is told to have, as Ollama's `num_ctx`.
+pub(super) fn read_window(fields: Value<'_>) -> Option<u64> {
+    let options = object(fields.get("options"))?;
+    options.get("num_ctx")?.as_u64().filter(|it| *it > 0)
 }
 
 /// The names of what changes prices, and what it is called here.
@@ -121,6 +112,12 @@ fn configured_choice(fields: Value<'_>) -> Option<Value<'_>> {
         Some(calling) => present(calling.get("mode")),
         None => present(config.get("toolChoice")),
     }
+}
+
+/// How closely the model is to look at media that do not say it themselves.
+pub(super) fn read_media_level(fields: Value<'_>) -> Option<&'static str> {
+    let config = object(first(fields, &["generationConfig", "generation_config"]));
+    plain_level(string(first(config?, &MEDIA_LEVEL)))
 }
 
 /// Where Gemini has the schema of the structured output, in its own form and as JSON Schema.

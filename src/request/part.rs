@@ -119,7 +119,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    fn of(text: &'static str) -> Name {
+    pub(super) fn of(text: &'static str) -> Name {
         Name {
             text,
             key: Key::of(text),
@@ -128,14 +128,26 @@ impl Name {
 
     /// True if it is `text`, whose key is `key`.
     #[inline]
-    fn is(&self, text: &str, key: Key) -> bool {
+    pub(super) fn is(&self, text: &str, key: Key) -> bool {
         self.key == key && (key.byte_count <= KEY_BYTES || self.text == text)
+    }
+
+    /// The slot to look at first in a table of at most 65,536.
+    pub(super) fn slot(&self) -> usize {
+        self.key.wide_slot()
+    }
+
+    /// What [`Name::is`] compares, and the slot to look at first.
+    #[inline]
+    pub(super) fn key_and_slot(text: &str) -> (Key, usize) {
+        let key = Key::of(text);
+        (key, key.wide_slot())
     }
 }
 
 /// The length and both ends of a name: the whole of it up to `KEY_BYTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
+pub(super) struct Key {
     head: u64,
     tail: u64,
     byte_count: usize,
@@ -172,8 +184,19 @@ impl Key {
     /// The slot to look at first.
     #[inline]
     fn slot(self) -> usize {
+        usize::from(self.mixed()[0])
+    }
+
+    #[inline]
+    fn wide_slot(self) -> usize {
+        let [high, low, ..] = self.mixed();
+        usize::from(u16::from_be_bytes([high, low]))
+    }
+
+    #[inline]
+    fn mixed(self) -> [u8; 8] {
         let mixed = (self.head ^ self.tail.rotate_left(29)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        usize::from(mixed.to_be_bytes()[0])
+        mixed.to_be_bytes()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The fields of a body in which the dialects have system prompt, tools and messages.
 use super::dialect::counted_request;
-use super::field::{first, is_truthy, object};
+use super::field::{first, has, is_truthy, object};
 use super::option::TOOL_CONFIG;
 use crate::json::{Kind, Value};
 
@@ -33,7 +33,15 @@ pub(super) fn system_value(fields: Value<'_>) -> Option<Value<'_>> {
 pub(super) fn message_value<'d>(body: Value<'d>, fields: Value<'d>) -> Option<Value<'d>> {
     let keys = ["messages", "contents", "input", "prompt", "inputText"];
     match fields.kind() {
-        Kind::Object => first(fields, &keys),
+        // A prompt that is an object is one that the provider keeps.
+        Kind::Object => first(fields, &keys).filter(|it| !is_stored(fields, *it)),
         _ => Some(body).filter(|body| !body.is_null()),
     }
+}
+
+/// True if `messages` is a prompt that the provider keeps.
+fn is_stored(fields: Value<'_>, messages: Value<'_>) -> bool {
+    messages.kind() == Kind::Object
+        && has(messages, &["id"])
+        && first(fields, &["messages", "contents", "input"]).is_none()
 }

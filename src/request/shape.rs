@@ -21,16 +21,18 @@ const METADATA_MIMES: [&str; 5] = [
 const SIGNATURE: [&str; 2] = ["thoughtSignature", "thought_signature"];
 
 impl<'d> Reader<'_, 'd> {
-    /// Appends a block that does not say its type, or an unknown one.
-    pub(super) fn untyped_block(&mut self, block: Value<'d>) {
+    /// Appends a block that does not say its type, or an unknown one; false if it counts as its JSON text.
+    pub(super) fn untyped_block(&mut self, block: Value<'d>) -> bool {
         self.signature.add(string(first(block, &SIGNATURE)));
         if let Some(found) = object(block.get("searchResult")) {
-            return self.search_result(found);
+            self.search_result(found);
+            return true;
         }
         let is_read = self.named_part(block) || self.untyped_image(block) || self.host_part(block);
         if !is_read {
             self.unknown(block);
         }
+        is_read
     }
 
     /// Appends a part that says what it is by the field that holds it, as in Gemini and Converse;
@@ -61,7 +63,7 @@ impl<'d> Reader<'_, 'd> {
                 let is_error = string(held.get("status")) == "error";
                 self.result("", content(), is_error);
             }
-            PartKind::Media(_) if is_gemini => self.gemini_media(part, held),
+            PartKind::Media(_) if is_gemini => self.gemini_media(part, block, held),
             PartKind::Media(kind) => self.converse_media(kind, held),
             PartKind::Reasoning => self.converse_reasoning(held),
             PartKind::Data | PartKind::Other => self.data(held),
@@ -94,10 +96,11 @@ impl<'d> Reader<'_, 'd> {
         });
     }
 
-    fn gemini_media(&mut self, part: &PartType, media: Value<'d>) {
+    fn gemini_media(&mut self, part: &PartType, block: Value<'d>, media: Value<'d>) {
+        let about = About::inline(media).at_level(block);
         match part.is_place {
-            true => self.remote(first(media, &["fileUri", "file_uri"]), About::inline(media)),
-            false => self.media(media.get("data"), About::inline(media)),
+            true => self.remote(first(media, &["fileUri", "file_uri"]), about),
+            false => self.media(media.get("data"), about),
         }
     }
 

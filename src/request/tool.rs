@@ -3,6 +3,7 @@ use super::bound::Notes;
 use super::data::{Data, is_unbilled};
 use super::field::{array, first, object, present, string};
 use super::model::Tool;
+use super::unread::{Owner, unread};
 use crate::json::{Kind, Value};
 use std::collections::BTreeSet;
 
@@ -58,6 +59,18 @@ pub(super) fn read_deferred_tools(value: Option<Value<'_>>) -> Vec<Tool<'_>> {
     let deferred = elements(value).filter(|item| is_deferred(*item));
     deferred.for_each(|item| read_tool(item, &mut tools));
     tools
+}
+
+/// Fields of definitions of the client's own that may add tokens which nobody counts.
+pub(super) fn unread_fields(value: Option<Value<'_>>) -> impl Iterator<Item = Data<'_>> {
+    elements(value).flat_map(|item| {
+        let declared = array(first(item, &DECLARATIONS));
+        let inner = object(first(item, &["function", "toolSpec", "custom"]));
+        let own = (declared.is_none() && (inner.is_some() || is_own(item))).then_some(item);
+        let declared = declared.into_iter().flat_map(Value::items);
+        let all = own.into_iter().chain(inner).chain(declared);
+        all.flat_map(|it| unread(Owner::Tool, it))
+    })
 }
 
 /// Definitions in items that add tools.

@@ -39,6 +39,7 @@ impl View {
         let schema = request.response_schema.map(|schema| schema.compact());
         self.field(",", "response_schema", &schema.unwrap_or_default());
         self.flag("thinking", request.has_thinking);
+        self.unread(&request.unread);
         let assumptions: Vec<_> = request.assumptions.iter().collect();
         self.list(",", "assumptions", &assumptions, |view, name| {
             write_string(name, &mut view.0);
@@ -50,7 +51,19 @@ impl View {
         self.field("{", "role", &message.role);
         self.field(",", "name", &message.name);
         self.list(",", "parts", &message.parts, View::part);
+        self.unread(&message.unread);
         self.0.push('}');
+    }
+
+    /// Fields that nobody counts, if there are some.
+    fn unread(&mut self, unread: &[Data<'_>]) {
+        if !unread.is_empty() {
+            let mut texts: Vec<_> = unread.iter().map(Data::canonical).collect();
+            texts.sort_unstable();
+            self.list(",", "unread", &texts, |view, text| {
+                write_string(text, &mut view.0);
+            });
+        }
     }
 
     fn tool(&mut self, tool: &Tool<'_>) {

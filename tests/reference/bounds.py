@@ -29,6 +29,7 @@ STRATA: Final = (
     "undetermined",
 )
 """What was counted may have something of each; flat files are those that a flat price counts."""
+APART: Final = ("unknown_model", "unknown_field")
 GUESSES: Final = ("builtin_", "remote_", "server_", "unknown_", "unreadable_")
 """Beginnings of the assumptions that make a count undetermined; an unknown model has a row."""
 METHODS: Final = frozenset({"universal", "characters"})
@@ -77,7 +78,7 @@ def strata_of(request: View, start: int, assumptions: Iterable[str]) -> list[str
 
 def is_guessed(assumptions: Iterable[str]) -> bool:
     """Whether something had to be guessed that makes a count undetermined."""
-    return any(name.startswith(GUESSES) and name != "unknown_model" for name in assumptions)
+    return any(name.startswith(GUESSES) and name not in APART for name in assumptions)
 
 
 def _of_part(part: View) -> str:

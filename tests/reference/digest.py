@@ -49,7 +49,9 @@ def field(tag: str, content: str | bytes) -> bytes:
 def message_digest(key: bytes, message: View) -> bytes:
     """16-byte identity of `message`: role, name and parts."""
     name = field("n", message["name"]) if message["name"] else b""
-    return _digest(key, field("r", message["role"]) + name + parts_bytes(message["parts"]))
+    unread = b"".join(field("u", text) for text in message.get("unread", ()))
+    parts = parts_bytes(message["parts"])
+    return _digest(key, field("r", message["role"]) + name + parts + unread)
 
 
 def prefix_digests(key: bytes, family: str, request: View) -> list[bytes]:

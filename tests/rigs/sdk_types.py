@@ -138,12 +138,18 @@ def messages_of(body: dict[str, Any]) -> list[Any]:
 
 def type_names(roots: tuple[Any, ...]) -> set[str]:
     """The values of `type` of the members of unions, whose fields are not looked into."""
-    found: set[str] = set()
-    pending = list(roots)
+    kinds = (kind for root in roots for kind in objects(root))
+    return {word for kind in kinds for word in literals(annotations_of(kind).get("type"))}
+
+
+def objects(root: Any) -> list[Any]:
+    """The classes with fields in an annotation, in whatever they are wrapped."""
+    found = []
+    pending = [root]
     while pending:
         kind = pending.pop()
         if typing_extensions.is_typeddict(kind) or hasattr(kind, "model_fields"):
-            found |= literals(annotations_of(kind).get("type"))
+            found.append(kind)
         else:
             pending += get_args(kind)
     return found

@@ -92,6 +92,9 @@ impl KnownBody {
         };
         let tools = self.tools.as_deref();
         let mut reading = reader.identify(&document, request, call, tenant, known, tools);
+        if reading.request.has_media_level {
+            return None; // what was left out was read at another
+        }
         let has_tools = tools.is_none() || reading.known_context.is_some();
         let is_same = has_tools
             && reading.edited.is_none()
@@ -216,7 +219,7 @@ pub(super) fn body_prefix(
     let (request, ranges) = (&reading.request, &layout.ranges[..]);
     let has_later_tools = !request.deferred_tools.is_empty() || !request.added_tools.is_empty();
     let is_clear = ranges.len() == request.messages.len() && reading.edited.is_none();
-    let is_plain = request.assumptions.is_empty() && request.edits.is_empty();
+    let is_plain = request.is_plain() && request.edits.is_empty();
     if !is_clear || !is_plain || has_later_tools {
         return None;
     }

@@ -46,7 +46,7 @@ impl Note {
             role => ROLES.iter().position(|name| *name == role),
         };
         let is_plain = message.has_role && message.signature == Signature::default();
-        let is_plain = is_plain && clues.speak_for(dialect);
+        let is_plain = is_plain && clues.speak_for(dialect) && message.unread.is_empty();
         let most_parts = 1 + byte_count / LEAST_PART_BYTES;
         let number = Dialect::ALL.iter().position(|it| *it == dialect);
         match (role, number) {
@@ -128,6 +128,7 @@ pub(crate) fn stand_in<'d>(note: Note) -> Message<'d> {
         parts: has_result.then(result).into_iter().collect(),
         has_role: true,
         signature: Signature::default(),
+        unread: Vec::new(),
     }
 }
 

@@ -1,0 +1,199 @@
+//! Fields that are in no row of `fields.json`, and what those are that point outside of the request.
+use super::data::Data;
+use super::field::{is_truthy, object};
+use super::part::Name;
+use crate::json::{Document, Kind, Limits, Value};
+use std::sync::OnceLock;
+
+const TABLE: &str = include_str!("../../python/tokenctx/data/fields.json");
+
+/// Assumed if a field may add tokens that nobody counts.
+pub(crate) const UNKNOWN_FIELD: &str = "unknown_field";
+
+/// Where a field stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Request,
+    Configuration,
+    Message,
+    Part,
+    Tool,
+}
+
+impl Owner {
+    const ALL: [(Owner, &'static str); 5] = [
+        (Owner::Request, "request"),
+        (Owner::Configuration, "configuration"),
+        (Owner::Message, "message"),
+        (Owner::Part, "part"),
+        (Owner::Tool, "tool"),
+    ];
+}
+
+/// Names in slots by their keys, so that a look-up costs what a comparison does.
+#[derive(Debug, Default)]
+struct NameSet {
+    /// At least twice as many as there are names, a power of two.
+    slots: Vec<Option<Name>>,
+}
+
+impl NameSet {
+    fn new(names: &[&'static str]) -> NameSet {
+        let mut slots = vec![None; (names.len() * 2).next_power_of_two()];
+        for name in names.iter().map(|name| Name::of(name)) {
+            let mut at = name.slot() % slots.len();
+            while slots[at].is_some_and(|other| other != name) {
+                at = (at + 1) % slots.len();
+            }
+            slots[at] = Some(name);
+        }
+        NameSet { slots }
+    }
+
+    #[inline]
+    fn contains(&self, name: &str) -> bool {
+        let (key, mut at) = Name::key_and_slot(name);
+        loop {
+            match &self.slots[at % self.slots.len()] {
+                None => return false,
+                Some(found) if found.is(name, key) => return true,
+                Some(_) => at += 1,
+            }
+        }
+    }
+}
+
+/// A field of the body that names something that the provider keeps.
+#[derive(Debug)]
+struct State {
+    name: &'static str,
+    /// The most that it adds to most bills.
+    tokens: u64,
+    /// True if it is read where it is no object.
+    is_object: bool,
+}
+
+/// All that the table says: a set for each of [`Owner::ALL`].
+#[derive(Debug)]
+struct Table {
+    read: [NameSet; Owner::ALL.len()],
+    state: Vec<State>,
+    configurations: NameSet,
+}
+
+/// The table, read on first use.
+#[inline]
+fn table() -> &'static Table {
+    static CELL: OnceLock<Table> = OnceLock::new();
+    CELL.get_or_init(|| {
+        let document = Document::parse(TABLE, &Limits::default());
+        let document: &'static _ = Box::leak(Box::new(document.expect("the table is JSON")));
+        read(document.root())
+    })
+}
+
+/// Reads the table, once in a process.
+pub(super) fn read_table() {
+    table();
+}
+
+fn read(root: Value<'static>) -> Table {
+    let names = |place: &str, meaning: &str| -> Vec<&'static str> {
+        let dialects = root.get("dialects").into_iter().flat_map(Value::members);
+        let lists = dialects.filter_map(|(_, about)| about.get(place)?.get(meaning));
+        lists
+            .flat_map(Value::items)
+            .filter_map(Value::as_str)
+            .collect()
+    };
+    let own =
+        |(_, place): (Owner, &str)| [names(place, "read"), names(place, "no_tokens")].concat();
+    let request = own(Owner::ALL[0]);
+    let dialects = root.get("dialects").into_iter().flat_map(Value::members);
+    let states = dialects.filter_map(|(_, about)| about.get("request")?.get("state"));
+    let state = states.flat_map(Value::members);
+    let state = state.map(|(name, tokens)| State {
+        name,
+        tokens: tokens.as_u64().unwrap_or_default(),
+        is_object: request.contains(&name),
+    });
+    let owners = root.get("owners").into_iter().flat_map(Value::items);
+    Table {
+        read: Owner::ALL.map(|owner| NameSet::new(&own(owner))),
+        state: state.collect(),
+        configurations: NameSet::new(&owners.filter_map(Value::as_str).collect::<Vec<_>>()),
+    }
+}
+
+/// The tokens that what the provider keeps for the request may add to it; `None` if it names nothing of the kind.
+pub(super) fn state_tokens(fields: Value<'_>) -> Option<u64> {
+    let members = fields.members().filter(|(_, value)| is_truthy(*value));
+    let tokens = members.filter_map(|(name, value)| Some(state(name, value)?.tokens));
+    tokens.max()
+}
+
+/// The row of a field of the body that names something that the provider keeps.
+fn state(name: &str, value: Value<'_>) -> Option<&'static State> {
+    let is_held = |it: &&State| !it.is_object || value.kind() == Kind::Object;
+    table()
+        .state
+        .iter()
+        .filter(|it| it.name == name)
+        .find(is_held)
+}
+
+/// True if a field that stands there may add tokens that nobody counts.
+#[inline]
+pub(super) fn is_unread(owner: Owner, name: &str, value: Value<'_>) -> bool {
+    !table().read[owner as usize].contains(name) && !value.is_null()
+}
+
+/// The members of `object` that may add tokens which nobody counts, each as an object of its own.
+pub(super) fn unread<'d>(owner: Owner, object: Value<'d>) -> impl Iterator<Item = Data<'d>> {
+    let members = object.members();
+    let unread = members.filter(move |(name, value)| is_unread(owner, name, *value));
+    unread.map(|(name, value)| Data::member(name, value))
+}
+
+/// Those of a body and of its configurations.
+pub(super) fn unread_of_request<'d>(fields: Value<'d>) -> impl Iterator<Item = Data<'d>> {
+    let members = fields.members();
+    members.flat_map(|(name, value)| {
+        let is_own = is_unread(Owner::Request, name, value) && state(name, value).is_none();
+        let own = is_own.then(|| Data::member(name, value));
+        let inner = object(Some(value)).filter(|_| table().configurations.contains(name));
+        let inner = inner.into_iter();
+        own.into_iter()
+            .chain(inner.flat_map(|it| unread(Owner::Configuration, it)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_in_its_place_alone() {
+        let document = Document::parse("true", &Limits::default()).expect("JSON");
+        let is_known = |owner, name| !is_unread(owner, name, document.root());
+        assert!(is_known(Owner::Request, "temperature"));
+        assert!(is_known(Owner::Part, "prompt_cache_breakpoint"));
+        assert!(!is_known(Owner::Message, "temperature"));
+        for (owner, _) in Owner::ALL {
+            assert!(!is_known(owner, "frobnicate") && !is_known(owner, ""));
+        }
+    }
+
+    #[test]
+    fn a_stored_prompt_is_state_and_a_text_is_none() {
+        for (body, is_state) in [
+            (r#"{"prompt":{"id":"p"}}"#, true),
+            (r#"{"prompt":"p"}"#, false),
+            (r#"{"conversation":"c"}"#, true),
+            (r#"{"conversation":""}"#, false),
+        ] {
+            let document = Document::parse(body, &Limits::default()).expect("JSON");
+            assert_eq!(state_tokens(document.root()).is_some(), is_state, "{body}");
+        }
+    }
+}
