@@ -97,7 +97,7 @@ def calls(shared: Path, *, keeps: bool) -> Iterator[tuple[bool, Any, dict[str, i
                 if made is None:
                     continue
                 body, usage = made
-                names = {"model": turn.model}
+                names: dict[str, Any] = {"model": turn.model}
                 forecast = estimator.estimate(body, **names).cache
                 yield usage["cache_read_input_tokens"] > 0, forecast, usage
                 estimator.record(body, usage, reply=turn.reply, **names)

@@ -397,7 +397,8 @@ def _all_members(obj: object) -> list[tuple[Any, Any]]:
         if isinstance(obj, Mapping):
             return list(obj.items())
         own: dict[str, Any] = getattr(obj, "__dict__", _NOTHING)
-        is_pydantic = _kind(type(obj)).is_pydantic
+        its_class: Any = type(obj)
+        is_pydantic = _kind(its_class).is_pydantic
         more = getattr(obj, "__pydantic_extra__", None) if is_pydantic else None
         return [*own.items(), *(more or {}).items()]
     except Exception:  # a caller's object may raise anything
