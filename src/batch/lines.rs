@@ -9,7 +9,7 @@ use memchr::memchr;
 /// ```
 pub fn lines(content: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = content;
-    let mut next = move || {
+    let next = move || {
         if rest.is_empty() {
             return None;
         }
@@ -18,5 +18,5 @@ pub fn lines(content: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = rest.get(end + 1..).unwrap_or_default();
         Some(line.trim_ascii())
     };
-    std::iter::from_fn(move || next()).filter(|line| !line.is_empty())
+    std::iter::from_fn(next).filter(|line| !line.is_empty())
 }

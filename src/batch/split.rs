@@ -70,7 +70,7 @@ impl Threads {
             done
         };
         let mut shares = thread::scope(|scope| {
-            let start = |_| thread::Builder::new().spawn_scoped(scope, &share).ok();
+            let start = |_| thread::Builder::new().spawn_scoped(scope, share).ok();
             let others: Vec<_> = (1..most).filter_map(start).collect();
             let _ended = EndOthers(&is_ended);
             let mut shares = share();

@@ -188,7 +188,10 @@ fn each_block(
     let mut detached = |rows: &[Row<'_>]| {
         let work = &mut work;
         // A signal is asked for from the first row on: all of them together are never few.
-        guard(|| Ok(interruptible(py, usize::MAX, || py.detach(|| work(rows)))))
+        guard(|| {
+            interruptible(py, usize::MAX, || py.detach(|| work(rows)));
+            Ok(())
+        })
     };
     if let Some(mut chunks) = Chunks::of(column)? {
         while let Some(chunk) = chunks.next(py)? {
