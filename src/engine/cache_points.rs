@@ -273,7 +273,7 @@ fn former_marks(options: &CacheOptions) -> Vec<CacheMark> {
         if stop + MAX_LOOKBACK < end {
             break;
         }
-        let pieces = stop.saturating_sub(start) as usize;
+        let pieces = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
         for behind in 1..=MAX_BLOCKS_BEHIND.min(pieces.saturating_sub(1)) {
             let mark = CacheMark {
                 message_count,

@@ -125,7 +125,8 @@ class Hostile:
 
 
 def test_whatever_it_is_nothing_is_raised() -> None:
-    for error in ("\udcab 5 tokens", b"\xff\xfe", Hostile(), [], None, 5):
+    errors: list[object] = ["\udcab 5 tokens", b"\xff\xfe", Hostile(), [], None, 5]
+    for error in errors:
         assert parse_overflow(error) is None
 
 

@@ -123,7 +123,7 @@ def fresh() -> HybridTokenEstimator:
 
 @pytest.mark.parametrize(("dialect", "nth", "place"), CASES)
 @pytest.mark.parametrize("value", [WORDS, 7, False, {"a": [WORDS]}], ids=["text", "7", "no", "map"])
-def test_an_invented_field_is_labelled(dialect: str, nth: int, place: str, value: Any) -> None:
+def test_an_invented_field_is_labelled(dialect: Any, nth: int, place: str, value: Any) -> None:
     plain = fresh().estimate(with_field(dialect, nth, "frobnicate", None), dialect=dialect)
     assert "unknown_field" not in plain.assumptions
     found = fresh().estimate(with_field(dialect, nth, "frobnicate", value), dialect=dialect)
@@ -186,7 +186,7 @@ def test_a_turn_behind_recorded_bytes_goes_on_from_them(field: str) -> None:
     talk = [
         {"role": ("user", "assistant")[n % 2], "content": f"{n} {WORDS * 3}"} for n in range(41)
     ]
-    body = {"model": "gpt-5", field: 1, "messages": talk}
+    body: Any = {"model": "gpt-5", field: 1, "messages": talk}
     assert estimator.record(json.dumps(body).encode(), 9000)
     body["messages"] = [*talk, {"role": "assistant", "content": "a"}]
     longer = json.dumps(body | {"messages": [*body["messages"], talk[0]]}).encode()
