@@ -8,16 +8,10 @@ use crate::known::digest::Digest;
 use crate::known::sealed::Entry;
 use crate::known::{KnownOptions, KnownTotal};
 use crate::profile::table::Table;
-use crate::request::{CacheMark, CacheOptions, Message, Request, first_pieces};
+use crate::request::{CacheMark, Message, Request, first_pieces};
 
 /// Points of a request that are given, the deepest of all that there are.
 const MAX_POINTS: usize = 24;
-
-/// Blocks before a mark in which providers look for an earlier end: 20 of Anthropic and Bedrock.
-const MAX_LOOKBACK: u64 = 20;
-
-/// Blocks at the end of a message before which an earlier mark is looked for.
-const MAX_BLOCKS_BEHIND: usize = 3;
 
 /// A prefix that the provider may have cached.
 ///
@@ -234,9 +228,7 @@ pub(super) fn points(
     let mut points: Vec<_> = ends.take(MAX_POINTS).map(point).collect();
     points.push(point(0));
     points.reverse();
-    let mut marks = options.marks.clone();
-    marks.extend(former_marks(options));
-    for mark in &marks {
+    for mark in options.marks.iter().chain(&options.former_marks()) {
         if let Some(part) = MarkedPart::new(reading, mark) {
             let identity = if mark.message_count == 0 {
                 context
@@ -255,39 +247,6 @@ pub(super) fn points(
     }
     points.sort_by_key(|it| it.blocks);
     points
-}
-
-/// Places inside of messages where an earlier call may have had its mark: the provider looks for an earlier end
-/// block by block. Those before a few last blocks of a message, which is where reminders stand behind a mark.
-fn former_marks(options: &CacheOptions) -> Vec<CacheMark> {
-    let Some(last) = options.marks.last() else {
-        return Vec::new();
-    };
-    let end = options.blocks_before_mark(last);
-    let mut found = Vec::new();
-    for message_count in (1..=last.message_count).rev() {
-        let (start, stop) = (
-            options.blocks_to(message_count - 1),
-            options.blocks_to(message_count),
-        );
-        if stop + MAX_LOOKBACK < end {
-            break;
-        }
-        let pieces = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
-        for behind in 1..=MAX_BLOCKS_BEHIND.min(pieces.saturating_sub(1)) {
-            let mark = CacheMark {
-                message_count,
-                block_count: pieces - behind,
-                pieces: (pieces - behind, pieces),
-                is_at_end: false,
-                ..*last
-            };
-            if options.blocks_before_mark(&mark) < end {
-                found.push(mark);
-            }
-        }
-    }
-    found
 }
 
 /// The identity of the prefix that ends with the reply, behind `prefix`.

@@ -38,6 +38,12 @@ const INNER_KEYS: [(&str, &[&str]); 6] = [
 /// Marks that are kept, the last of them; providers take four.
 const MAX_MARKS: usize = 8;
 
+/// Blocks before a mark in which providers look for an earlier end: 20 of Anthropic and Bedrock.
+pub(crate) const MAX_LOOKBACK: u64 = 20;
+
+/// Blocks at the end of a message before which an earlier mark is looked for.
+const MAX_BLOCKS_BEHIND: usize = 3;
+
 /// A place up to which a request asks to be cached.
 ///
 /// ```
@@ -85,6 +91,37 @@ impl CacheOptions {
     /// Blocks of the system prompt and of the first `message_count` messages.
     pub fn blocks_to(&self, message_count: usize) -> u64 {
         self.system_blocks + self.blocks_before(message_count)
+    }
+
+    /// Places inside of messages where an earlier call may have had its last mark: the provider looks for an earlier
+    /// end block by block. Those before a few last blocks of a message, where reminders stand behind a mark.
+    #[must_use]
+    pub fn former_marks(&self) -> Vec<CacheMark> {
+        let Some(last) = self.marks.last() else {
+            return Vec::new();
+        };
+        let end = self.blocks_before_mark(last);
+        let mut found = Vec::new();
+        for message_count in (1..=last.message_count).rev() {
+            let (start, stop) = (
+                self.blocks_to(message_count - 1),
+                self.blocks_to(message_count),
+            );
+            if stop + MAX_LOOKBACK < end {
+                break;
+            }
+            let pieces = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
+            let marks =
+                (1..=MAX_BLOCKS_BEHIND.min(pieces.saturating_sub(1))).map(|behind| CacheMark {
+                    message_count,
+                    block_count: pieces - behind,
+                    pieces: (pieces - behind, pieces),
+                    is_at_end: false,
+                    ..*last
+                });
+            found.extend(marks.filter(|it| self.blocks_before_mark(it) < end));
+        }
+        found
     }
 
     /// Blocks of the system prompt and the messages before the end of `mark`.

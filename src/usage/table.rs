@@ -163,6 +163,8 @@ mod tests {
             members.map(|(name, _)| name).collect::<Vec<_>>()
         };
         assert_eq!(names("fields"), FIELDS.map(|(name, _)| name));
-        assert_eq!(names("lists"), LISTS.map(|(name, _)| name));
+        let lists = names("lists").into_iter();
+        let of_tokens: Vec<_> = lists.filter(|name| *name != "tool_counts").collect();
+        assert_eq!(of_tokens, LISTS.map(|(name, _)| name));
     }
 }

@@ -325,7 +325,9 @@ def test_ten_thousand_aborted_streams_leave_nothing() -> None:
     before = (descriptors(), alive())
     assert asyncio.run(run()) == 1
     made.calls.clear()
-    assert (descriptors(), alive()) == before
+    open_files, living = before
+    assert descriptors() <= open_files  # other tests' may have been closed
+    assert alive() <= living
     stats = made.stats()
     assert (stats["estimated"], stats["not_recorded_cut"]) == (10_000, 10_000)
     assert "recorded" not in stats

@@ -19,7 +19,7 @@ use crate::known::KnownPrefix;
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::Kind;
 use crate::known::memo::{remember, remembered};
-use crate::request::{CacheOptions, Clues, Message, Request};
+use crate::request::{CacheOptions, Clues, MAX_LOOKBACK, Message, Request};
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -153,7 +153,10 @@ impl OmittedMessages {
         let to_mark = last_mark.map(|it| it.message_count.saturating_sub(2));
         let counted = prefix.message_count.min(to_mark.unwrap_or(usize::MAX));
         let first = first_looked_at(counted, |index| messages[index].role == "tool");
-        let is_read = self.is_omitted[first..].iter().all(|it| !it);
+        let former_marks = reading.cache.iter().flat_map(CacheOptions::former_marks);
+        let mut marked = former_marks.map(|it| it.message_count - 1);
+        let is_read = self.is_omitted[first..].iter().all(|it| !it)
+            && marked.all(|index| !self.is_omitted[index]);
         let is_same = |(is_omitted, known): (&bool, &Option<MessageDigest>)| {
             !is_omitted || note(*known).dialect() == Some(request.dialect)
         };
@@ -201,10 +204,24 @@ fn omitted(
         0 => note(0).is_long_first(ranges[0].len()),
         _ => note(index) != Note::NONE,
     };
-    let has_points = |index: usize| !wants_cache_points || note(index).blocks().is_some();
-    (0..digests.len())
-        .map(|index| index < first && is_replaceable(index) && has_points(index))
-        .collect()
+    // An earlier mark may have stood inside of a message of more blocks, if it is near enough to the last one.
+    let mut blocks_behind = 0;
+    let mut has_points = |index: usize| {
+        let blocks = note(index).blocks();
+        let is_far = blocks_behind > MAX_LOOKBACK;
+        blocks_behind += if index < known {
+            blocks.unwrap_or(1)
+        } else {
+            0
+        };
+        !wants_cache_points || blocks.is_some_and(|blocks| blocks == 1 || is_far)
+    };
+    let mut omitted: Vec<_> = (0..digests.len())
+        .rev()
+        .map(|index| has_points(index) && index < first && is_replaceable(index))
+        .collect();
+    omitted.reverse();
+    omitted
 }
 
 /// The last message that is taken for one of the known prefix. A new one may say what was said before ("continue"), so it
