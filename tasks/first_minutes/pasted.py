@@ -15,7 +15,8 @@ from typing import Any
 
 FRAMEWORKS = ("agents", "haystack", "langchain", "litellm", "llama_index", "pydantic_ai", "strands")
 CLIENTS = ("coredis", "opentelemetry", "prometheus_client", "redis", "tiktoken", "valkey")
-OTHERS = (*FRAMEWORKS, *CLIENTS)
+ENGINES = ("duckdb", "pandas", "pyarrow", "pyspark")
+OTHERS = (*FRAMEWORKS, *CLIENTS, *ENGINES)
 """What a reader of a page about it has, and this environment has not."""
 
 
