@@ -62,4 +62,4 @@ def test_batch(benchmark: BenchmarkFixture, implementation: str) -> None:
     framing = ROWS * 11  # two messages of 4, 3 for the answer
     assert ours(1)(made) - framing == pytest.approx(peer()(made), rel=0.01)
     rounds: dict[str, Any] = {"setup": lambda: ((lines(),), {}), "rounds": 7, "warmup_rounds": 1}
-    benchmark.pedantic(count, **rounds)
+    benchmark.pedantic(count, **rounds)  # type: ignore[no-untyped-call]
