@@ -69,7 +69,7 @@ class _Name:
         return name
 
 
-def _names() -> dict[str, _Name]:
+def _root() -> _Name:
     root = _Name()
     parts = (("field", "fields"), ("field", "priced"), ("list", "lists"), ("text", "texts"))
     for kind, part in parts:
@@ -83,10 +83,11 @@ def _names() -> dict[str, _Name]:
             for path in paths:
                 name = root.at(path)
                 name.money, name.dollars = field, dollars
-    return root.members
+    return root
 
 
-_NAMES: Final = _names()
+_ROOT: Final = _root()
+_NAMES: Final = _ROOT.members
 _USAGE_NAMES: Final = frozenset(_NAMES)
 _PLACE_NAMES: Final = frozenset(path[0] for path in _PLACES)
 KNOWN_NAMES: Final = _USAGE_NAMES | _PLACE_NAMES
@@ -117,7 +118,7 @@ class Numbers:
         self.tools: object = None if around is None else around.tools
         self.has_unknown = self.tools is not None
         self._ranks: dict[str, int] = {}
-        self._collect(obj, _NAMES)
+        self._collect(obj, _ROOT)
         if around is not None and (searches := around.counts.get(_SEARCHES)):
             self.counts.setdefault(_SEARCHES, searches)
 
@@ -131,10 +132,11 @@ class Numbers:
         """True if it says more than counts."""
         return bool(self.lists or self.texts or self.money)
 
-    def _collect(self, obj: object, names: dict[str, _Name]) -> None:
-        counts, ranks = self.counts, self._ranks
+    def _collect(self, obj: object, around: _Name) -> None:
+        counts, ranks, names = self.counts, self._ranks, around.members
         members = _members(obj, names)
-        if type(obj) is not dict or len(members) < len(obj):
+        is_dict = type(obj) is dict
+        if (is_dict and len(members) < len(obj)) or not (is_dict or _is_known(obj, around)):
             self.has_unknown = True
         for key, value in members:
             name = names[key]
@@ -154,8 +156,11 @@ class Numbers:
             elif isinstance(value, (list, tuple)):
                 if (field := name.list) and name.rank < ranks.get(field, MAX_TOKENS):
                     self.lists[field], ranks[field] = list(value), name.rank
-            elif name.members and is_object(value):
-                self._collect(value, name.members)
+            elif is_object(value):
+                if name.members:
+                    self._collect(value, name)
+                else:
+                    self.has_unknown = True
 
 
 def numbers_in(obj: object) -> Numbers | None:
@@ -385,6 +390,24 @@ def _unread(obj: object, names: dict[str, _Name], path: str, depth: int) -> Iter
         elif name is not None or path or _HAS_COUNTS.search(key.lower()):
             members = {} if name is None else name.members
             yield from _unread(value, members, f"{full}.", depth + 1)
+
+
+def _is_known(obj: object, around: _Name) -> bool:
+    """True if all that `obj` of pydantic has is in the table, or counts nothing by its name."""
+    its_class: Any = type(obj)
+    if not _kind(its_class).is_pydantic:
+        return False
+    try:
+        own, more = vars(obj), getattr(obj, "__pydantic_extra__", None)
+        return not more and _are_known(around, tuple(own))
+    except Exception:  # a caller's object may raise anything
+        return False
+
+
+@lru_cache(maxsize=256)
+def _are_known(around: _Name, keys: tuple[str, ...]) -> bool:
+    others = (key.lower() for key in keys if key not in around.members)
+    return not any(_COUNT.search(key) or _HAS_COUNTS.search(key) for key in others)
 
 
 def _is_count(path: str) -> bool:
