@@ -135,8 +135,7 @@ class Numbers:
     def _collect(self, obj: object, around: _Name) -> None:
         counts, ranks, names = self.counts, self._ranks, around.members
         members = _members(obj, names)
-        is_dict = type(obj) is dict
-        if (is_dict and len(members) < len(obj)) or not (is_dict or _is_known(obj, around)):
+        if not (len(members) == len(obj) if type(obj) is dict else _is_known(obj, around)):
             self.has_unknown = True
         for key, value in members:
             name = names[key]
