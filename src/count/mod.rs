@@ -247,7 +247,9 @@ impl<'p> Counter<'p> {
     /// Takes note of fields that are not counted.
     fn unread(&mut self, fields: &[Data<'_>]) {
         for data in fields {
-            self.tally.unread += UNREAD_TOKENS + self.scaled(self.text(&data.compact()));
+            let tokens = self.scaled(self.text(&data.compact()));
+            let tokens = tokens.saturating_add(UNREAD_TOKENS);
+            self.tally.unread = self.tally.unread.saturating_add(tokens);
         }
     }
 

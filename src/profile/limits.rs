@@ -66,13 +66,15 @@ impl ModelLimits {
 }
 
 impl ModelLimits {
-    /// These limits where the request tells the server to have a window of `asked` tokens.
+    /// These limits where the request tells the server to have a window of `asked` tokens: a smaller one, for a server
+    /// has no larger one than its model, and no field of a request may lift a limit.
     pub(crate) fn within(self, asked: Option<u64>) -> ModelLimits {
-        match asked {
+        let is_smaller = |window: &u64| self.window_tokens.is_none_or(|known| *window < known);
+        match asked.filter(is_smaller) {
             None => self,
             Some(window) => ModelLimits {
                 window_tokens: Some(window),
-                max_input_tokens: None,
+                max_input_tokens: self.max_input_tokens.map(|it| it.min(window)),
                 source: Cow::Borrowed("request"),
                 ..self
             },

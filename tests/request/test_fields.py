@@ -305,6 +305,25 @@ SDKS: Final[dict[str, Callable[[], dict[str, set[str]]]]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("model", "asked", "window"),
+    [
+        ("gpt-4o", 10**15, 128_000),
+        ("gpt-4o", 2**63, 128_000),
+        ("qwen3:14b", 8_192, 8_192),
+        ("qwen3:14b", 131_072, 40_960),
+        ("nobody-knows-it", 8_192, 8_192),
+    ],
+)
+def test_a_request_makes_the_window_smaller_and_never_larger(
+    model: str, asked: int, window: int
+) -> None:
+    """Else a field would take a tenant past the guard of the window."""
+    body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
+    found = fresh().estimate(body | {"options": {"num_ctx": asked}})
+    assert found.context_window_tokens == window
+
+
 @pytest.mark.parametrize("dialect", SDKS)
 def test_every_field_of_an_sdk_is_in_the_table(dialect: str) -> None:
     for place, found in SDKS[dialect]().items():
