@@ -326,7 +326,8 @@ def test_ten_thousand_aborted_streams_leave_nothing() -> None:
     assert asyncio.run(run()) == 1
     made.calls.clear()
     open_files, living = before
-    assert descriptors() <= open_files  # other tests' may have been closed
+    # What is left of each stream would be thousands; threads of other tests open and close a few.
+    assert abs(descriptors() - open_files) < 100
     assert alive() <= living
     stats = made.stats()
     assert (stats["estimated"], stats["not_recorded_cut"]) == (10_000, 10_000)
