@@ -48,8 +48,8 @@ BENCH_JSONS = [ROOT / "target" / f"bench-{number}.json" for number in (1, 2, 3)]
 OLDEST_PYTHON = "3.10"
 CI_STEPS = (
     *("demo", "stranger", "test --install", "clients"),  # profile dev
-    *("lint", "rust", "fuzz --seconds 60"),
-    "fuzz_core --seconds 30",
+    *("lint", "rust", "fuzz --seconds 60 --seed 1"),
+    "fuzz_core --seconds 30 --seed 1",  # new inputs are for nightly runs
     *("bench", "exactness", "instructions --install"),  # profile release
     "wheels",  # what is released, on every Python and machine that can be had here
     *("docs", "workflows"),
@@ -312,7 +312,8 @@ def study(options: argparse.Namespace) -> None:
 def fuzz(options: argparse.Namespace) -> None:
     """Feed arbitrary requests, answers and streams to the installed package for --seconds."""
     setup("cli", "test", profile=QUICK)
-    python("fuzz", "tests/rigs/fuzz_requests.py", "--seconds", str(options.seconds))
+    seed = () if options.seed is None else ("--seed", str(options.seed))
+    python("fuzz", "tests/rigs/fuzz_requests.py", "--seconds", str(options.seconds), *seed)
 
 
 def fuzz_core(options: argparse.Namespace) -> None:
@@ -324,8 +325,8 @@ def fuzz_core(options: argparse.Namespace) -> None:
         for number, case in enumerate(json.loads(path.read_text("utf-8"))):
             (corpus / f"{path.stem}-{number}").write_text(json.dumps(case["body"]), "utf-8")
     flags = ("--release", "--locked", "--target", host_target(), "--", corpus, "-max_len=20000")
-    limit = f"-max_total_time={options.seconds}"
-    command = ("cargo", "run", *flags, limit, "-verbosity=0", "-print_final_stats=1")
+    limits = (f"-max_total_time={options.seconds}", f"-seed={options.seed or 0}")  # 0: at random
+    command = ("cargo", "run", *flags, *limits, "-verbosity=0", "-print_final_stats=1")
     run("fuzz the core", *command, folder=ROOT / "fuzz")
 
 
@@ -385,6 +386,7 @@ def main() -> None:
         target.set_defaults(function=function, words=[])
         if function in (fuzz, fuzz_core):
             target.add_argument("--seconds", type=int, default=60)
+            target.add_argument("--seed", type=int, help="of the inputs; default: a new one")
         if function in (wheel, same_again):
             target.add_argument("--target", help="such as aarch64-unknown-linux-gnu")
         if function is wheels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from conversion_law import DIALECTS
 from conversion_table import FILE, page
 from strategies import is_request
 from tokenctx import HybridTokenEstimator, RequestError, convert_messages
-from tokenctx.convert import ConversionError, ConversionOptions
+from tokenctx.convert import ConversionError, ConversionOptions, convert_response
 from tokenctx.convert.conversion import differences
 from tokenctx.convert.notes import FAULTS, KINDS
 
@@ -338,6 +339,37 @@ def test_what_holds_itself_is_refused() -> None:
         with pytest.raises(RequestError, match="holds itself") as refused:
             convert_messages(body, to="openai-responses")
         assert refused.value.code == "too_deep"
+
+
+@pytest.mark.parametrize("key", [(1,), object(), 10**5000], ids=("tuple", "object", "int"))
+def test_a_key_that_json_cannot_write_is_refused_before_anything_is_made(key: Any) -> None:
+    message = calls(call("a"))
+    message["tool_calls"][0]["function"]["arguments"] = {"a": {key: 1}}
+    answer = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    for convert, body in ((convert_response, answer), (convert_messages, chat(USER, x={key: 1}))):
+        with pytest.raises(RequestError, match="a key is ") as refused:
+            convert(body, to="gemini")
+        assert refused.value.code == "syntax"
+
+
+def test_keys_that_are_scalars_are_written_as_json_writes_them() -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {1: {None: {True: 2.5}}}}}
+    converted = convert_messages(chat(USER, tools=[tool]), to="gemini")
+    declared = converted.body["tools"][0]["functionDeclarations"][0]
+    assert declared["parametersJsonSchema"] == {"1": {"null": {"true": 2.5}}}
+
+
+def test_losses_never_raise_however_deep_what_is_written_again() -> None:
+    """Around some depth the way there succeeds and the way back does not."""
+    limit = sys.getrecursionlimit()
+    for depth in range(limit - 150, limit + 10, 2):
+        arguments = '{"a":' + depth * "[" + depth * "]" + "}"
+        body = chat(USER, calls(call("a", arguments=arguments)), result("a"))
+        try:
+            converted = convert_messages(body, to="gemini")
+        except RequestError:
+            continue
+        assert {loss.kind for loss in converted.losses} <= {"unverified", "form"}
     twice = {"same": object()}
     assert convert_messages(chat(USER, x=[twice, twice]), to="gemini").messages
 

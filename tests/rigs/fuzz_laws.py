@@ -337,8 +337,11 @@ class Target:
                 allowed=allowed,
             )
             if made is not None:
-                self.call(lambda made=made: (made.losses, repr(made)))
-                demand(CANARY not in repr(made.losses), "a note quotes the request")
+                try:
+                    told = repr((made.losses, made))
+                except Exception as error:
+                    raise FindingError("the losses of a conversion raise") from error
+                demand(CANARY not in told, "a note quotes the request")
         demand(as_json(body) == before, "a conversion has changed its input")
 
     # Text and names

@@ -82,7 +82,7 @@ class Conversion:
         """The losses: all that converting back would not return, each with kind and place.
 
         The way back is gone when this is first asked for, with input and body as they are then.
-        It takes as long as the conversion did.
+        It takes as long as the conversion did. A way back that fails is a loss, ``unverified``.
         """
         if self._compare is not None:
             self._compare()
@@ -366,7 +366,11 @@ def _compare(
         options = replace(options, policy="repair")
     if options.image_in_non_user_message == "error":
         options = replace(options, image_in_non_user_message="placeholder")
-    back = _or_too_deep(convert, written, to, source, Notes(options))
+    try:
+        back = _or_too_deep(convert, written, to, source, Notes(options))
+    except RequestError:
+        notes.lose("unverified", ())
+        return
     known = {note.path for note in notes.losses}
     for kind, path in differences(body, back):
         if not any(path[:length] in known for length in range(len(path) + 1)):

@@ -51,6 +51,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "prefill": "the last message begins the answer; white space at its end is dropped, or the "
         "target does not continue it",
         "form": "the same is written in another way, or stands in another place",
+        "unverified": "the result cannot be converted back, so not every loss may be named",
         # What is wrong with the input.
         "duplicate_id": "the id of an earlier call is used again; it is made unique",
         "refused_id": "the target refuses the id of a call; it is rewritten",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import enum
 import json
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 def plain(value: Any) -> Any:
     """`value` as JSON values: text is parsed, SDK objects are dumped, all else stays the same.
 
-    Raises RequestError for text that is not JSON and for what is nested too deeply.
+    Raises RequestError for text that is not JSON, for a key that is no scalar and for what is
+    nested too deeply.
     """
     if isinstance(value, bytes | bytearray | str):
         return _parsed(value)
@@ -73,7 +75,7 @@ def _copied(value: Any) -> Any:
             around.add(id(value))
             pending.append((None, value))
             if isinstance(item, dict):
-                item = {str(name): inner for name, inner in item.items()}
+                item = {_key(name): inner for name, inner in item.items()}
                 pending += [(item, name) for name in item]
             else:
                 item = list(item)
@@ -85,6 +87,18 @@ def _copied(value: Any) -> Any:
                 f"the body has more than {MAX_VALUES} values", "too_many_values", limit=MAX_VALUES
             )
     return root[0]
+
+
+def _key(name: object) -> str:
+    """The name of a member as `json.dumps` writes it, which refuses what is no scalar."""
+    if isinstance(name, enum.Enum):
+        name = name.value
+    if isinstance(name, str):
+        return str.__str__(name)
+    if isinstance(name, bool | int | float) or name is None:
+        with contextlib.suppress(ValueError):  # an int of too many digits
+            return json.dumps(name)
+    raise RequestError(f"a key is {type(name).__name__}, which JSON cannot write", "syntax")
 
 
 MAX_VALUES: Final = 2**22

@@ -11,7 +11,7 @@ const MAX_VALUES: usize = 1 << 22;
 
 /// Whether `value` is made of JSON values alone, of no classes derived from theirs, and has an end.
 ///
-/// Linear in what it contains, and never recurses. The keys of dicts are not looked at.
+/// Linear in what it contains, and never recurses. Keys of dicts that are no strings are not JSON.
 #[pyfunction(name = "_is_json")]
 pub(in crate::py) fn is_json(value: Bound<'_, PyAny>) -> bool {
     let mut pending = vec![value];
@@ -22,7 +22,14 @@ pub(in crate::py) fn is_json(value: Bound<'_, PyAny>) -> bool {
         }
         if let Ok(dict) = holder.cast_exact::<PyDict>() {
             looked_at += 1 + dict.len();
-            pending.extend(dict.iter().map(|(_, item)| item).filter(is_no_scalar));
+            for (key, item) in dict.iter() {
+                if !key.is_exact_instance_of::<PyString>() {
+                    return false;
+                }
+                if is_no_scalar(&item) {
+                    pending.push(item);
+                }
+            }
         } else if let Ok(list) = holder.cast_exact::<PyList>() {
             looked_at += 1 + list.len();
             pending.extend(list.iter().filter(is_no_scalar));
