@@ -18,6 +18,7 @@ from typing import Any, Final
 from conversion_law import DIALECTS
 from tokenctx.convert import ConversionOptions, convert_messages
 from tokenctx.convert import model as m
+from tokenctx.convert.accepts import accepted
 from tokenctx.convert.arrange import arranged
 from tokenctx.convert.conversion import RULES
 from tokenctx.convert.notes import KINDS, Notes
@@ -135,6 +136,7 @@ OPTIONS: Final[dict[str, Any]] = {
 TOOLS: Final = {
     "tool": m.Tool(name="f", description="d", schema=SCHEMA),
     "strict tool": m.Tool(name="f", schema=SCHEMA, strict=True),
+    "custom tool": m.Tool(name="f", description="d", is_custom=True),
     "cache marker on a tool": m.Tool(name="f", schema=SCHEMA, cache=CACHE),
 }
 
@@ -153,13 +155,15 @@ def witnesses() -> dict[str, m.Conversation]:
 
 def option(name: str, value: Any) -> m.Conversation:
     options = {name: m.Option(value, ("option",))}
-    return m.Conversation("vscode", (user(TEXT),), options=options)
+    tools = (TOOLS["tool"],) if name in ("tool_choice", "parallel_tool_calls") else ()
+    return m.Conversation("vscode", (user(TEXT),), tools, options)
 
 
 def written(conversation: m.Conversation, dialect: Any) -> tuple[Any, set[str]]:
     """The witness in a dialect, and what was lost on the way."""
     rules, notes = RULES[dialect], Notes(ConversionOptions())
-    found = arranged(conversation, rules, notes)
+    found, rules = accepted(conversation, rules, notes)
+    found = arranged(found, rules, notes)
     body = rules.write(found, Writer(rules, found, notes))
     return body, {note.kind for note in notes.losses}
 

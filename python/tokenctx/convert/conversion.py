@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from tokenctx._core import _convert_plain
 from tokenctx._results.errors import RequestError
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses, vscode
+from tokenctx.convert.accepts import accepted
 from tokenctx.convert.answer import convert_answer, detect_answer, is_answer
 from tokenctx.convert.arrange import SYSTEM_ROLES, arranged, with_few_markers
 from tokenctx.convert.model import (
@@ -317,6 +318,7 @@ def _written(conversation: Conversation, to: Dialect, notes: Notes) -> Json:
     conversation = _for_model(conversation, notes)
     conversation = with_few_markers(conversation, rules, notes)
     if not is_same:
+        conversation, rules = accepted(conversation, rules, notes)
         conversation = arranged(conversation, rules, notes)
         last = conversation.messages[-1] if conversation.messages else None
         if last is not None and last.role == "assistant" and not rules.continues:

@@ -155,7 +155,9 @@ class ToolCall(Node):
             value = {}
         if isinstance(value, dict):
             return value, not is_invalid_arguments(value)
-        return {INVALID_ARGUMENTS: self.arguments_text()}, self.is_custom
+        if self.is_custom:
+            return {"input": self.arguments_text()}, True
+        return {INVALID_ARGUMENTS: self.arguments_text()}, False
 
 
 @dataclass(slots=True)
@@ -235,12 +237,20 @@ class Message(Node):
 
 @dataclass(slots=True)
 class Tool(Node):
-    """A function that the model may call; without `schema` it takes any text."""
+    """A function that the model may call.
+
+    Attributes:
+        schema: Of its arguments; None: it has none.
+        is_custom: Its input is free text.
+        format: Of that text, as OpenAI Responses has it; None: any text.
+    """
 
     name: str = ""
     description: str | None = None
     schema: Any = None
     strict: bool | None = None
+    is_custom: bool = False
+    format: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +259,7 @@ class ToolChoice:
 
     mode: str
     name: str | None = None
+    is_custom: bool = False
 
 
 @dataclass(frozen=True, slots=True)

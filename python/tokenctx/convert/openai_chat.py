@@ -65,17 +65,19 @@ def read_choice(value: Any) -> ToolChoice | None:
     """The tool choice of both OpenAI dialects."""
     if value in ("auto", "none", "required"):
         return ToolChoice(value)
-    if isinstance(value, dict) and value.get("type") == "function":
-        function = value.get("function", value)
-        name = function.get("name") if isinstance(function, dict) else None
-        return ToolChoice("tool", name) if isinstance(name, str) else None
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind in ("function", "custom"):
+        tool = value.get(kind, value)
+        name = tool.get("name") if isinstance(tool, dict) else None
+        return ToolChoice("tool", name, kind == "custom") if isinstance(name, str) else None
     return None
 
 
 def _write_choice(choice: ToolChoice) -> Any:
     if choice.mode != "tool":
         return choice.mode
-    return {"type": "function", "function": {"name": choice.name}}
+    kind = "custom" if choice.is_custom else "function"
+    return {"type": kind, kind: {"name": choice.name}}
 
 
 def _read_format(value: Any) -> ResponseFormat | None:
@@ -172,7 +174,10 @@ def read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
     for index, item in enumerate(value if isinstance(value, list) else []):
         path: Path = ("tools", index)
         function = item.get("function") if isinstance(item, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
+        custom = _read_custom(item, path) if function is None else None
+        if custom is not None:
+            tools.append(custom)
+        elif isinstance(function, dict) and isinstance(function.get("name"), str):
             more = {**rest(function, _FUNCTION_KEYS), **rest(item, _TOOL_KEYS)}
             tools.append(
                 Tool(
@@ -193,7 +198,21 @@ def read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-_TOOL_KEYS: Final = frozenset({"type", "function", "cache_control"})
+def _read_custom(item: Any, path: Path) -> Tool | None:
+    """A tool for free text, whose grammar stands here in a field of its own."""
+    custom = item.get("custom") if isinstance(item, dict) else None
+    if not isinstance(custom, dict) or not isinstance(custom.get("name"), str):
+        return None
+    form = custom.get("format")
+    if isinstance(form, dict) and isinstance(form.get("grammar"), dict):
+        form = {"type": form.get("type"), **form["grammar"]}
+    more = {**rest(custom, _CUSTOM_KEYS), **rest(item, _TOOL_KEYS)}
+    cache, name, about = item.get("cache_control"), custom["name"], custom.get("description")
+    return Tool(path, item, more, cache, name, about, is_custom=True, format=form)
+
+
+_TOOL_KEYS: Final = frozenset({"type", "function", "custom", "cache_control"})
+_CUSTOM_KEYS: Final = frozenset({"name", "description", "format"})
 _FUNCTION_KEYS: Final = frozenset({"name", "description", "parameters", "strict"})
 _CALLS: Final = types_of("openai-chat", "call")
 _CALL_KEYS: Final = frozenset({"id", "type", "index", *_CALLS})
@@ -450,11 +469,24 @@ def _write_tool(tool: Tool, writer: Writer) -> Json:
     function: Json = {"name": tool.name}
     if tool.description is not None:
         function["description"] = tool.description
+    if tool.is_custom:
+        return _write_custom(tool, function, writer)
     if tool.schema is not None:
         function["parameters"] = tool.schema
     if tool.strict is not None:
         function["strict"] = tool.strict
     finished: Json = writer.finish(tool, {"type": "function", "function": function})
+    return finished
+
+
+def _write_custom(tool: Tool, custom: Json, writer: Writer) -> Json:
+    form = tool.format
+    if isinstance(form, dict) and form.get("type") == "grammar":
+        grammar = {name: value for name, value in form.items() if name != "type"}
+        form = {"type": "grammar", "grammar": grammar}
+    if form is not None:
+        custom["format"] = form
+    finished: Json = writer.finish(tool, {"type": "custom", "custom": custom})
     return finished
 
 
@@ -594,6 +626,7 @@ RULES: Final = Rules(
     results="each",
     system="list",
     has_developer=True,
+    has_custom=True,
     continues=False,
     ids=IdRule(LONGEST_CALL_ID),
 )

@@ -59,7 +59,9 @@ LONGEST_CALL_ID: Final = 64
 
 
 def _write_choice(choice: ToolChoice) -> Any:
-    return {"type": "function", "name": choice.name} if choice.mode == "tool" else choice.mode
+    if choice.mode != "tool":
+        return choice.mode
+    return {"type": "custom" if choice.is_custom else "function", "name": choice.name}
 
 
 def _read_format(value: Any) -> ResponseFormat | None:
@@ -129,20 +131,25 @@ def read(body: Json, notes: Notes) -> Conversation:
 
 
 _TOOL_KEYS: Final = frozenset({"type", "name", "description", "parameters", "strict"})
+_CUSTOM_KEYS: Final = frozenset({"type", "name", "description", "format"})
 
 
 def _read_tools(value: Any, extra: dict[Path, Any]) -> tuple[Tool, ...]:
     tools: list[Tool] = []
     for index, item in enumerate(value if isinstance(value, list) else []):
         path: Path = ("tools", index)
-        is_function = isinstance(item, dict) and item.get("type") == "function"
-        if is_function and isinstance(item.get("name"), str):
+        kind = item.get("type") if isinstance(item, dict) else None
+        if kind not in ("function", "custom") or not isinstance(item.get("name"), str):
+            extra[path] = item
+        elif kind == "custom":
+            rest = {key: item[key] for key in item.keys() - _CUSTOM_KEYS}
+            name, about, form = item["name"], item.get("description"), item.get("format")
+            tools.append(Tool(path, item, rest, None, name, about, is_custom=True, format=form))
+        else:
             rest = {key: item[key] for key in item.keys() - _TOOL_KEYS}
             strict = True if item.get("strict") is True else None  # false is what others mean
             name, about, schema = item["name"], item.get("description"), item.get("parameters")
             tools.append(Tool(path, item, rest, None, name, about, schema, strict))
-        else:
-            extra[path] = item
     if value is not None and not isinstance(value, list):
         extra["tools",] = value
     return tuple(tools)
@@ -360,11 +367,14 @@ def _instructions(message: Message, writer: Writer) -> str:
 
 
 def _write_tool(tool: Tool, writer: Writer) -> Json:
-    value: Json = {"type": "function", "name": tool.name}
+    value: Json = {"type": "custom" if tool.is_custom else "function", "name": tool.name}
     if tool.description is not None:
         value["description"] = tool.description
-    value["parameters"] = tool.schema if isinstance(tool.schema, dict) else None
-    value["strict"] = tool.strict is True  # here the default is true, elsewhere it is false
+    if not tool.is_custom:
+        value["parameters"] = tool.schema if isinstance(tool.schema, dict) else None
+        value["strict"] = tool.strict is True  # here the default is true, elsewhere it is false
+    elif tool.format is not None:
+        value["format"] = tool.format
     finished: Json = writer.finish(tool, value)
     return finished
 
@@ -455,6 +465,7 @@ def _write_call(part: ToolCall, writer: Writer) -> Json:
     if part.item_id is not None:
         value["id"] = part.item_id
     if part.is_custom:
+        writer.custom_calls.add(part.id)
         return {"type": "custom_tool_call", **value, "input": part.arguments_text()}
     return {"type": "function_call", **value, "arguments": part.arguments_text()}
 
@@ -462,7 +473,8 @@ def _write_call(part: ToolCall, writer: Writer) -> Json:
 def _write_output(part: ToolResult, writer: Writer) -> Json:
     if part.is_error and part.raw is not None:
         writer.notes.lose("error_flag", (*part.path, "is_error"))
-    kind = "custom_tool_call_output" if part.is_custom else "function_call_output"
+    is_custom = part.is_custom or part.call_id in writer.custom_calls
+    kind = "custom_tool_call_output" if is_custom else "function_call_output"
     parts = writer.parts(part.parts, "user")
     is_single = len(parts) == 1 and is_text(parts[0]) and part.is_plain
     output = parts[0]["text"] if is_single else parts or ""
@@ -507,6 +519,7 @@ RULES: Final = Rules(
     results="tool",
     system="list",
     has_developer=True,
+    has_custom=True,
     continues=False,
     ids=IdRule(LONGEST_CALL_ID),
 )

@@ -66,6 +66,7 @@ class Rules:
         system: Whether system messages stand outside of the list (``top``), in it (``list``), or
             the first outside and later ones in it (``both``).
         has_developer: Whether there is a developer role.
+        has_custom: Whether there are tools whose input is free text.
         has_cache: Whether there are cache markers.
         max_cache_markers: How many of them a request may have; None: any number.
         refuses_empty: Whether empty messages and texts are refused.
@@ -84,6 +85,7 @@ class Rules:
     results: Literal["each", "tool", "user"]
     system: Literal["top", "list", "both"]
     has_developer: bool = False
+    has_custom: bool = False
     has_cache: bool = False
     max_cache_markers: int | None = None
     refuses_empty: bool = False
@@ -99,6 +101,7 @@ class Writer:
         self.rules = rules
         self.notes = notes
         self.is_same = conversation.dialect == rules.name
+        self.custom_calls: set[str | None] = set()  # ids, of those that have been written
         self._names = conversation.tool_names
         model = conversation.options.get("model")
         self.model = str(notes.options.model or (model.value if model else ""))
