@@ -697,9 +697,9 @@ class Documents:
 
 def count_tokens(
     text: str | bytes,
+    model: str | None = None,
     *,
     encoding: EncodingName | CountOnlyName | None = None,
-    model: str | None = None,
 ) -> int:
     """Number of tokens of `text`; special-token spellings count as plain text.
 

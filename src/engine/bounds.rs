@@ -5,8 +5,8 @@
 //! read on first use.
 use crate::count::Tally;
 use crate::json::{Document, Limits, Value};
-use crate::profile::Profile;
 use crate::profile::newer::DataTable;
+use crate::profile::{Profile, Quality};
 use crate::request::{Assumptions, MediaKind, Message, Part, Request, UNKNOWN_FIELD};
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -357,8 +357,18 @@ struct Bounds {
     slack_tokens: u64,
 }
 
+impl Bounds {
+    fn has_width(self) -> bool {
+        self.low_permille < 1000 || self.high_permille > 1000
+    }
+}
+
 /// The rows that may hold the bounds of a profile, the best first: its own, its provider's, that of all.
-struct Rows([Option<&'static Row>; 3]);
+struct Rows {
+    rows: [Option<&'static Row>; 3],
+    /// True if the profile was measured, so that what others are sure of holds for it too.
+    is_sure: bool,
+}
 
 impl Rows {
     fn of(profile: &Profile, is_known_model: bool) -> Rows {
@@ -370,12 +380,19 @@ impl Rows {
         };
         let rows = rows();
         let provider = format!("provider {}", profile.provider);
-        Rows([own, &*provider, "all"].map(|name| rows.get(name)))
+        let rows = [own, &*provider, "all"].map(|name| rows.get(name));
+        Rows {
+            rows,
+            is_sure: rows[0].is_some() || profile.quality == Quality::Exact,
+        }
     }
 
     fn bounds(&self, scope: Scope, stratum: usize) -> Bounds {
-        let mut rows = self.0.iter().flatten();
-        rows.find_map(|row| row[scope as usize][stratum])
+        let of = |row: &&Row| row[scope as usize][stratum];
+        let [own, others @ ..] = &self.rows;
+        let own = own.as_ref().and_then(of);
+        let mut others = others.iter().flatten().filter_map(of);
+        own.or_else(|| others.find(|it| self.is_sure || it.has_width()))
             .unwrap_or(UNMEASURED)
     }
 }

@@ -243,7 +243,9 @@ pub(super) fn estimate(
         assumptions.clear();
     }
     let is_counted = known.is_counted() && count.edit.is_none();
-    if quality == Quality::Exact && !known.is_billed() && !is_counted {
+    // No provider takes a request without messages, so none has billed one.
+    let is_billable = source != Source::Estimated || !reading.request.messages.is_empty();
+    if quality == Quality::Exact && !(is_billable && (known.is_billed() || is_counted)) {
         quality = Quality::Calibrated;
     }
     let tokens = known.tokens.saturating_add(estimated_tokens);
@@ -252,7 +254,7 @@ pub(super) fn estimate(
         Source::Exact => (tokens, tokens),
         _ => {
             let (low, high) = bounds(reading, count, &uncertain, tokens);
-            let is_sure = quality == Quality::Exact || !known.is_counted();
+            let is_sure = quality == Quality::Exact || (!known.is_counted() && is_billable);
             let slack = if is_sure { 0 } else { ANSWER_SLACK_TOKENS };
             let more = slack.saturating_add(count.tally.unread);
             let kept = match source {

@@ -4,11 +4,11 @@
 //! provider of the request. A name that nothing is known of falls to the nearest family: the
 //! longest known name that stands inside it, what the provider serves, what the dialect means.
 use crate::json::{Document, Kind, Limits, Value, write_string};
-use crate::profile::Profile;
 use crate::profile::field::{Fault, none_of, text, texts, write_list, write_member};
 use crate::profile::limits::ModelLimits;
 use crate::profile::model_name::{ModelName, NameParts, begins};
 use crate::profile::newer::DataTable;
+use crate::profile::{Profile, Quality};
 use crate::request::Dialect;
 use std::sync::OnceLock;
 
@@ -22,6 +22,9 @@ const MIN_INNER_NAME_BYTES: usize = 3;
 pub(crate) const NOTES: [&str; 5] = ["models", "like", "source", "date", "confidence"];
 
 /// How sure a row may be: a public fact or exact on three projects; fitted to bills; neither.
+/// Fields of a row that change no count.
+const OF_LIMITS: [&str; 3] = ["name", "context_window_tokens", "max_output_tokens"];
+
 const CONFIDENCES: [&str; 3] = ["verified", "fitted", "guessed"];
 
 /// Why rows are no profiles: which profile and field, what it says and what it must be.
@@ -338,6 +341,17 @@ impl Table {
         let index = own.unwrap_or(self.profiles.len());
         let mut notes = Notes::read(row).map_err(fail)?;
         let inherited = base.map_or((false, false), |base| self.notes[base].tells_limits);
+        let counts = row
+            .members()
+            .any(|(key, _)| !NOTES.contains(&key) && !OF_LIMITS.contains(&key));
+        let is_confirmed = if self.is_custom {
+            own.is_some() && !counts && row.get("like").is_none()
+        } else {
+            notes.confidence == "verified"
+        };
+        if profile.quality == Quality::Exact && !is_confirmed {
+            profile.quality = Quality::Calibrated;
+        }
         let tells = |key| self.is_custom && row.get(key).is_some();
         notes.tells_limits = (
             inherited.0 || tells("context_window_tokens"),

@@ -53,11 +53,11 @@ fn unknown_split(split: &str) -> PyErr {
 
 /// Number of tokens of `text`.
 #[pyfunction]
-#[pyo3(signature = (text, *, encoding = None, model = None))]
+#[pyo3(signature = (text, model = None, *, encoding = None))]
 pub(super) fn count_tokens(
     text: &Bound<'_, PyAny>,
-    encoding: Option<&str>,
     model: Option<Name>,
+    encoding: Option<&str>,
 ) -> PyResult<u64> {
     let encoding = match (encoding, &model) {
         (Some(_), Some(_)) => {

@@ -65,14 +65,11 @@ impl<'d> Message<'d> {
 
 fn read_bare_message<'d>(item: Value<'d>, assumptions: &mut Notes) -> Message<'d> {
     let mut reader = Reader::new(assumptions);
+    reader.assumptions.insert("unknown_message");
     match item.as_str() {
         Some(text) => reader.text(text),
-        None => {
-            reader.assumptions.insert("unknown_message");
-            if !item.is_null() {
-                reader.data(item);
-            }
-        }
+        None if item.is_null() => {}
+        None => reader.data(item),
     }
     message("user", reader.parts)
 }

@@ -25,13 +25,13 @@ SPELLING: Final = frozenset(
 
 
 def differences(one: Any, other: Any) -> Iterator[tuple[Any, ...]]:
-    """The place of every difference, as deep as it goes; NaN is as good as NaN."""
+    """The place of every difference, as deep as it goes; NaN is as good as NaN, and more is none."""
     pending: list[tuple[tuple[Any, ...], Any, Any]] = [((), one, other)]
     while pending:
         path, left, right = pending.pop()
         if isinstance(left, dict) and isinstance(right, dict):
-            for key in left.keys() | right.keys():
-                if key in left and key in right:
+            for key in left:
+                if key in right:
                     pending.append(((*path, key), left[key], right[key]))
                 else:
                     yield (*path, key)

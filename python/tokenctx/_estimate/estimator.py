@@ -26,7 +26,7 @@ from tokenctx._estimate.learned import LEARNED_VERSION, learned_models
 from tokenctx._estimate.loops import here, in_thread
 from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 from tokenctx._results.estimates import Estimate
-from tokenctx._results.result import maker
+from tokenctx._results.result import Hinting, maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ WANTED_PREFIXES: Final = 16
 """Asked of a shared store at once: the borders of the last eight answers."""
 
 
-class HybridTokenEstimator:
+class HybridTokenEstimator(Hinting):
     """Input tokens of a request: what the provider has billed before, plus a count of the rest.
 
     `estimate` before sending, `record` after the answer; both take raw JSON bytes, a dict, a list
@@ -204,8 +204,8 @@ class HybridTokenEstimator:
     def estimate(
         self,
         body: object,
-        *,
         model: str | None = None,
+        *,
         dialect: Dialect | None = None,
         provider: str | None = None,
         tenant: str | bytes | None = None,
@@ -226,8 +226,8 @@ class HybridTokenEstimator:
     async def aestimate(
         self,
         body: object,
-        *,
         model: str | None = None,
+        *,
         dialect: Dialect | None = None,
         provider: str | None = None,
         tenant: str | bytes | None = None,
@@ -460,8 +460,8 @@ class HybridTokenEstimator:
     def count_request(
         self,
         body: object,
-        *,
         model: str | None = None,
+        *,
         dialect: Dialect | None = None,
         provider: str | None = None,
     ) -> RequestCount:

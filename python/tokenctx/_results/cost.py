@@ -52,7 +52,7 @@ _OF_WRITE: Final = _of("cache_write")
 _OF_REQUEST: Final = _of("request")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Cost(Result):
     """The cost of a call, in US dollars. None is unknown, never 0.
 
@@ -94,6 +94,10 @@ class Cost(Result):
     _priced: Any
     _size: int
     unpriced: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        names = ("total", "low", "high", "model", "provider", "source", "unpriced")
+        return f"Cost({', '.join(f'{name}={getattr(self, name)!s}' for name in names)})"
 
     def total_units(self) -> int | None:
         """The total in `UNITS`, of which a dollar has 10 ** 24; None if it is not known."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from tokenctx._results.pricing import default_prices
-from tokenctx._results.result import CacheForecast, LookedUp, Result
+from tokenctx._results.result import CacheForecast, Result, looked_up
 
 if TYPE_CHECKING:
     from tokenctx._results.cost import Cost
@@ -170,7 +170,8 @@ class Estimate(Result):
         missing = self.limits.missing_tokens(getattr(self, by), wanted or 0)
         return None if missing is None else missing == 0
 
-    @LookedUp
+    @property
+    @looked_up
     def cost(self) -> Cost | None:
         """The cost of the call by the prices that are installed; None if they lack the model.
 

@@ -31,8 +31,27 @@ _ELSEWHERE: Final = {
     "list_encodings() of the module encodings": "list_encoding_names list_models",
     "get_encoding(name).encode(text)": "encode decode encode_ordinary Tokenizer tokenize",
     "Gateway of the module gateway": "Proxy Middleware middleware proxy",
+    "HybridTokenEstimator": "Estimator TokenEstimator TokenCounter",
 }
 """What is called here what other packages call so: tiktoken, litellm, LangChain."""
+_OF_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "HybridTokenEstimator": {
+        "estimate(body), or count_request(body) with nothing known": "count count_messages",
+        "count_tokens(text) of the module": "count_tokens count_text encode",
+        "record(body, usage)": "update observe add learn track",
+    },
+    "Estimate": {
+        "tokens": "total total_tokens input_tokens prompt_tokens token_count count value",
+        "cost": "price total_cost",
+        "low and high": "lower upper bounds min max range",
+    },
+    "ContextWindow": {
+        "limits.window_tokens": "window window_tokens context_window size max_tokens",
+        "usage(body)": "estimate count count_tokens",
+    },
+    "Cost": {"total": "amount usd total_cost cost value"},
+}
+"""The same of methods and fields."""
 
 
 def front(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -71,7 +90,7 @@ def front(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], li
             for topic in () if name.startswith("_") else topics():
                 if name in getattr(topic, "__all__", ()):
                     return getattr(topic, name)
-            raise AttributeError(f"module {module!r} has no attribute {name!r}{_hint(name)}")
+            raise AttributeError(f"module {module!r} has no attribute {name!r}{hint(name)}")
         if home == module:
             return import_module(f"{module}.{name}")
         value = getattr(import_module(home), name)
@@ -87,9 +106,9 @@ def front(module: str, file: str) -> tuple[Callable[[str], Any], Callable[[], li
     return load, names
 
 
-def _hint(name: str) -> str:
-    """What to call instead, for a name that other packages have."""
-    for here, names in _ELSEWHERE.items():
+def hint(name: str, kind: str = "") -> str:
+    """What to call instead, for a name that other packages have: of a module, or of a `kind`."""
+    for here, names in (*_OF_KINDS.get(kind, {}).items(), *_ELSEWHERE.items()):
         if name in names.split():
             return f"; here it is {here}: see docs/migration.md"
     return ""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from tokenctx._results.front import hint
+
+T = TypeVar("T")
 
 CacheLabel = Literal["expected", "possible", "none", "unknown"]
 CacheReason = Literal[
@@ -21,7 +25,20 @@ CacheReason = Literal[
 ]
 
 
-class Result:
+class Hinting:
+    """Names that others have for what a class does are answered by what it is called here."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # a checker knows which names there are
+
+        def __getattr__(self, name: str) -> Any:
+            kind = type(self).__name__
+            message = f"{kind!r} object has no attribute {name!r}{hint(name, kind)}"
+            raise AttributeError(message, name=name, obj=self)
+
+
+class Result(Hinting):
     """A result: fields, and values that are computed from them."""
 
     __slots__ = ()
@@ -36,7 +53,7 @@ class Result:
             name
             for base in kind.__mro__
             for name, value in vars(base).items()
-            if type(value) is property
+            if type(value) is property and value.fget not in _LOOKED_UP
         )
         names = dict.fromkeys([*kind.__dataclass_fields__, *computed])  # type: ignore[attr-defined]
         return {name: _as_json(getattr(self, name)) for name in names if name[0] != "_"}
@@ -73,8 +90,13 @@ def _as_json(value: Any) -> Any:
     return str(value) if hasattr(value, "quantize") else float(value)  # money is a Decimal
 
 
-class LookedUp(property):
-    """A computed value that is looked up elsewhere, and so is no part of `as_dict`."""
+_LOOKED_UP: set[Callable[[Any], Any]] = set()
+
+
+def looked_up(getter: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Mark the getter of what is looked up elsewhere, and so is no part of `as_dict`."""
+    _LOOKED_UP.add(getter)
+    return getter
 
 
 @dataclass(frozen=True, slots=True)

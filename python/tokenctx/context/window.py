@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._results.estimates import ModelLimits
-from tokenctx._results.result import Result
+from tokenctx._results.result import Hinting, Result
 from tokenctx.context.compaction import Compaction, is_stalled
 from tokenctx.context.last_call import LastCall
 from tokenctx.context.limits import UNKNOWN_LIMITS, model_limits
@@ -60,7 +60,7 @@ class ModelFit(Result):
     fits: bool | None
 
 
-class ContextWindow:
+class ContextWindow(Hinting):
     """How full the context window of one conversation is, and what follows from that.
 
     `usage` says what the next request takes, part by part; decisions come from the same numbers.

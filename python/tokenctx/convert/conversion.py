@@ -375,7 +375,8 @@ def _compare(
         return
     known = {note.path for note in notes.losses}
     for kind, path in differences(body, back):
-        if not any(path[:length] in known for length in range(len(path) + 1)):
+        is_lost = kind != "added"  # what the way back has more is a default, and nothing lost
+        if is_lost and not any(path[:length] in known for length in range(len(path) + 1)):
             notes.lose(kind, path)
             known.add(path)
 
