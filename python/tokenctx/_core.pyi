@@ -21,6 +21,7 @@ from tokenctx._results.estimates import (
 )
 
 __all__ = [
+    "_WRAPPERS",
     "Alike",
     "CacheMark",
     "CachePoints",
@@ -87,6 +88,7 @@ __all__ = [
 ]
 
 __version__: Final[str]
+_WRAPPERS: Final[list[str]]
 """Version of the crate, which is the version of the package."""
 
 _debug_build: Final[bool]

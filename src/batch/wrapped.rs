@@ -2,7 +2,7 @@
 use crate::engine::Body;
 use crate::json::object_members;
 
-/// The members that have the request: of OpenAI, Anthropic, Google and Bedrock. `tokenctx._cli.inputs` knows them too.
+/// The members that have the request: of OpenAI, Anthropic, Google and Bedrock. Python has them as `_core._WRAPPERS`.
 pub(crate) const WRAPPERS: [&str; 4] = ["body", "params", "request", "modelInput"];
 
 /// The request in `body`, which is none itself; `None` if there is none in it either. `body` must be valid JSON.

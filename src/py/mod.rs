@@ -88,6 +88,7 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::bpe::table::compact::build_aside(encoding::aside);
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("_WRAPPERS", crate::batch::WRAPPERS.to_vec())?;
         module.add("_debug_build", env!("TOKENCTX_OPT_LEVEL") == "0")
     }
 }

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tokenctx import HybridTokenEstimator, RequestError, batch, count_tokens, normalize_usage
+from tokenctx._cli import inputs
+from tokenctx._core import _WRAPPERS
 
 DATA = Path(__file__).parents[1] / "data"
 HI: dict[str, Any] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hi there"}]}
@@ -240,3 +242,11 @@ def test_a_table_shows_its_rows_and_no_text() -> None:
     assert found[0]["tokens"] == next(iter(found))["tokens"] == found.tolist()[0]["tokens"]
     assert list(found.columns)[:3] == ["tokens", "low", "high"]
     assert "hi there" not in repr(found)
+
+
+def test_names_of_batch_files_stand_in_the_core_alone() -> None:
+    """The command and the batch call cannot differ in what a line of a batch wraps."""
+    source = Path(inputs.__file__).read_text("utf-8")
+    assert "_WRAPPERS" in source
+    assert [name for name in ("modelInput", '"params"') if name in source] == []
+    assert sorted(_WRAPPERS) == ["body", "modelInput", "params", "request"]

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from tokenctx._cli.commands import app
 from tokenctx._cli.evaluation.recordings import RecordingError, read_recording
 from tokenctx._cli.evaluation.transcripts.thread import NO_USAGE, REPEATED
+from tokenctx._core import _WRAPPERS
 from transcripts import CLAUDE, CODEX, CODEX_OLD, FORMS, OPENCODE, PROMPT, Turns, asked
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def test_what_is_no_request_has_no_count(
     assert str(path) in found.stderr.replace("\n", "")
 
 
-@pytest.mark.parametrize("wrapper", ["request", "body", "params", "modelInput"])
+@pytest.mark.parametrize("wrapper", _WRAPPERS)
 def test_lines_of_batches_are_counted(wrapper: str, tmp_path: Path) -> None:
     body = {"model": "gpt-4o", "messages": [asked(PROMPT)]}
     path = saved(tmp_path / "a.jsonl", [{"custom_id": "a", wrapper: body}] * 2)

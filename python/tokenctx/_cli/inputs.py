@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._cli.evaluation.transcripts.marks import HEAD_BYTES, LACKS, MARKS
-from tokenctx._core import count_tokens
+from tokenctx._core import _WRAPPERS, count_tokens
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._results.errors import Error, RequestError
 from tokenctx._results.tables import read_json
@@ -28,8 +28,6 @@ Kind = Literal["text", "request", "jsonl"]
 
 JSON_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
 REQUEST_FIELDS: Final = {"messages", "contents", "input", "prompt", "system", "tools"}
-WRAPPERS: Final = ("request", "body", "params", "modelInput")
-"""Where lines of recordings, and of batches of OpenAI, Anthropic and Bedrock, have the request."""
 NO_REQUEST: Final = (
     "JSON, but no request: it has none of messages, contents, input, prompt, system and tools; "
     "to count it as text: --as text"
@@ -270,7 +268,7 @@ def _wrapped(line: bytes) -> object:
 
 def _in_wrapper(value: object) -> object:
     """The request inside of a line of a batch; None if there is none."""
-    inner = (value.get(name) for name in WRAPPERS) if isinstance(value, dict) else ()
+    inner = (value.get(name) for name in _WRAPPERS) if isinstance(value, dict) else ()
     return next((it for it in inner if isinstance(it, dict) and _is_request(it)), None)
 
 
