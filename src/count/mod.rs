@@ -24,6 +24,9 @@ use vocabulary::Vocabulary;
 /// About how many bytes of reasoning are a token.
 const REASONING_BYTES: u64 = 4;
 
+/// Assumed if something encrypted is counted by its length.
+const OPAQUE: &str = "opaque_reasoning";
+
 /// What a vendor may say around a field that is not counted: of 45 recorded calls with one, 41 were billed no more.
 const UNREAD_TOKENS: u64 = 96;
 
@@ -294,6 +297,9 @@ impl<'p> Counter<'p> {
                 }
                 return None;
             }
+            if message.is_dropped {
+                return Some(0);
+            }
             self.counts_signatures = signatures.is_some_and(|it| counts_reasoning(it, index, turn));
             let counts_reasoning = counts_reasoning(rule, index, turn);
             let before = self.tally;
@@ -476,6 +482,17 @@ impl<'p> Counter<'p> {
                 let bytes = text.len() + opaque.len();
                 self.tally.reasoning += bytes as u64 / REASONING_BYTES;
             }
+            Part::Summary { text, opaque } => {
+                let (text, prices) = (self.text(text), &self.profile.reasoning);
+                let mut other = prices.summary_tokens;
+                if !opaque.is_empty() {
+                    self.assumptions.insert(OPAQUE);
+                    other = opaque.len() as u64 * prices.opaque_summary_permille / 1000;
+                }
+                self.tally.reasoning += text + other;
+                sum.text += text;
+                sum.add(other);
+            }
             Part::Media(media) => {
                 let tokens = self.media(media);
                 match media.kind {
@@ -648,7 +665,7 @@ impl<'p> Counter<'p> {
         if byte_count == 0 {
             return 0;
         }
-        self.assumptions.insert("opaque_reasoning");
+        self.assumptions.insert(OPAQUE);
         let prices = &self.profile.reasoning;
         let scaled = byte_count as u64 * prices.opaque_permille / 1000;
         scaled.saturating_add_signed(prices.opaque_offset_tokens)

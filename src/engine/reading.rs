@@ -12,7 +12,9 @@ use crate::known::digest::{Digest, Digester};
 use crate::known::tenant::Tenant;
 use crate::profile::table::Table;
 use crate::profile::{ModelLimits, Profile};
-use crate::request::{CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed};
+use crate::request::{
+    COMPACTED, CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed,
+};
 use std::borrow::Cow;
 
 /// Nothing is learned about a model whose name is longer.
@@ -134,7 +136,10 @@ impl Reader {
             true => digester.messages_but(&request.messages, |it| Some(known[it]?.digest)),
             false => digester.messages(&request.messages).collect(),
         };
-        let prefixes = digester.chain(context, digests.iter().copied());
+        let prefixes = match request.assumptions.contains(COMPACTED) {
+            false => digester.chain(context, digests.iter().copied()),
+            true => compacted_prefixes(digester, context, &request, &digests),
+        };
         let model = self
             .is_learning
             .then(|| Table::bundled().model_name(&request.model).own);
@@ -200,6 +205,24 @@ impl Reader {
         }
         family
     }
+}
+
+/// As [`Digester::chain`]; a message that a summary stands for is in no prefix, so that it may be sent or not.
+fn compacted_prefixes(
+    digester: &Digester,
+    context: Digest,
+    request: &Request<'_>,
+    digests: &[Digest],
+) -> Vec<Digest> {
+    let mut prefixes = vec![context];
+    let mut last = context;
+    for (message, digest) in request.messages.iter().zip(digests) {
+        if !message.is_dropped {
+            last = digester.link(last, *digest);
+        }
+        prefixes.push(last);
+    }
+    prefixes
 }
 
 /// The request in `document`, whose long media are hashed under the key of `tenant`.

@@ -383,6 +383,10 @@ impl<'k> Form<'k> {
                 form.field(b'T', text.as_bytes());
                 form.field(b'o', opaque.as_bytes());
             }),
+            Part::Summary { text, opaque } => self.nested(b'Z', |form| {
+                form.field(b'T', text.as_bytes());
+                form.field(b'o', opaque.as_bytes());
+            }),
         }
     }
 

@@ -61,6 +61,10 @@ fields! {
         pub opaque_permille: u64 = 0,
         /// More for each piece of encrypted reasoning.
         pub opaque_offset_tokens: i64 = 0,
+        /// For a summary of the conversation, besides its text.
+        pub summary_tokens: u64 = 0,
+        /// Tokens for 1,000 bytes of an encrypted one. Four recorded calls of OpenAI, 2026: 85 to 99.
+        pub opaque_summary_permille: u64 = 96,
     }
 }
 

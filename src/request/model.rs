@@ -173,6 +173,8 @@ pub struct Message<'d> {
     pub signature: Signature,
     /// Fields of it and of its parts that may add tokens which nobody counts.
     pub unread: Vec<Data<'d>>,
+    /// True if a summary behind it stands for it: then it says nothing, and is in no prefix.
+    pub is_dropped: bool,
 }
 
 impl Message<'_> {
@@ -185,6 +187,7 @@ impl Message<'_> {
             has_role: true,
             signature: Signature::default(),
             unread: Vec::new(),
+            is_dropped: false,
         }
     }
 }
@@ -236,6 +239,13 @@ pub enum Part<'d> {
         /// Readable text, empty if it is opaque.
         text: Cow<'d, str>,
         /// An encrypted or redacted blob, empty if there is none.
+        opaque: Cow<'d, str>,
+    },
+    /// What the provider made of all that was said before it: readable text, or an opaque blob.
+    Summary {
+        /// Readable text, empty if it is opaque.
+        text: Cow<'d, str>,
+        /// An encrypted blob, empty if there is text.
         opaque: Cow<'d, str>,
     },
     /// Anything else, counted as its JSON text.
