@@ -244,6 +244,9 @@ impl<'p> Counter<'p> {
         if has_thinking {
             tokens += prices.thinking_tokens;
         }
+        if request.has_thinking_off && !request.is_raw {
+            tokens += profile.reasoning.thinking_off_tokens;
+        }
         tokens
     }
 

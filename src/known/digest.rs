@@ -155,6 +155,9 @@ impl Digester {
             b'h',
             [request.has_thinking, request.is_pro, hides_tools].map(u8::from),
         );
+        if request.has_thinking_off {
+            form.field(b'o', [1]);
+        }
         if request.later_tools().next().is_some() {
             let later = request.later_tools();
             form.nested(b'l', |form| later.for_each(|tool| form.tool(tool)));

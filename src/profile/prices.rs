@@ -55,6 +55,8 @@ fields! {
         pub has_think_tags: bool = false,
         /// True if the models think as much as they can unless the request asks for less.
         pub thinks: bool = false,
+        /// More behind the messages where the chat template is told that the model does not think.
+        pub thinking_off_tokens: u64 = 0,
         /// Per block of reasoning.
         pub reasoning_tokens: u64 = 0,
         /// Tokens for 1,000 bytes of encrypted reasoning.

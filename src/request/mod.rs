@@ -172,6 +172,7 @@ fn read<'d>(
         schema_description: schema_description.into(),
         has_thinking: option::read_thinking(fields),
         limits_thinking: option::limits_thinking(fields),
+        has_thinking_off: option::has_thinking_off(fields),
         has_citations: option::has_citations(fields),
         is_serial: option::read_serial(fields),
         is_pro: option::read_pro(fields),

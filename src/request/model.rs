@@ -46,6 +46,8 @@ pub struct Request<'d> {
     pub has_thinking: bool,
     /// True if less thinking than the most is asked for, or none.
     pub limits_thinking: bool,
+    /// True if the chat template is told that the model does not think.
+    pub has_thinking_off: bool,
     /// True if the model is asked to cite a document.
     pub has_citations: bool,
     /// True if the model may make but one call at a time.
@@ -78,7 +80,7 @@ impl<'d> Request<'d> {
         let is_free = self.tool_choice == ToolChoice::Free;
         let has_later_tools = self.later_tools().next().is_some();
         let is_plain = is_free && !self.has_thinking && !self.is_pro && !has_later_tools;
-        let is_plain = is_plain && self.unread.is_empty();
+        let is_plain = is_plain && self.unread.is_empty() && !self.has_thinking_off;
         !is_plain || self.response_schema.is_some()
     }
 
@@ -120,6 +122,7 @@ impl<'d> Request<'d> {
             schema_description: Cow::default(),
             has_thinking: false,
             limits_thinking: false,
+            has_thinking_off: false,
             has_citations: false,
             is_serial: false,
             is_pro: false,

@@ -328,7 +328,7 @@ def _written(conversation: Conversation, to: Dialect, notes: Notes) -> Json:
 
 
 def _without_summarized(conversation: Conversation) -> Conversation:
-    """The conversation without what its newest summary stands for: others would not leave it out."""
+    """The conversation without what its newest summary stands for; others would bill it."""
     messages = conversation.messages
     for index in reversed(range(len(messages))):
         parts = messages[index].parts
