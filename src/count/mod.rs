@@ -24,6 +24,9 @@ use vocabulary::Vocabulary;
 /// About how many bytes of reasoning are a token.
 const REASONING_BYTES: u64 = 4;
 
+/// Beginning of the types of Claude's tools that find deferred ones: then those are not listed.
+const TOOL_SEARCH: &str = "tool_search_tool";
+
 /// Assumed if something encrypted is counted by its length.
 const OPAQUE: &str = "opaque_reasoning";
 
@@ -609,12 +612,23 @@ impl<'p> Counter<'p> {
             Layout::Anthropic(_, prices) => prices.lists_deferred_tools,
             _ => false,
         };
+        let has_search =
+            |tool: &Tool<'_>| tool.builtin.is_some() && tool.name.starts_with(TOOL_SEARCH);
+        let lists_deferred = lists_deferred && !request.tools.iter().any(has_search);
         let deferred = request.deferred_tools.iter().filter(|_| lists_deferred);
         let mut tokens = prices.tools_tokens;
         if self.profile.linear().tool_text == ToolText::List {
             return tokens + self.scaled(self.listed_tools(&request.tools));
         }
         for tool in request.tools.iter().chain(deferred) {
+            let listed = tool
+                .builtin
+                .as_ref()
+                .and_then(|_| prices.vendor_tools.tokens(&tool.name));
+            if let Some(listed) = listed {
+                tokens += listed;
+                continue;
+            }
             tokens = plus(tokens + self.scaled(self.tool(tool)), prices.tool_tokens);
         }
         permille(tokens, prices.tools_permille)
