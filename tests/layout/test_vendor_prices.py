@@ -72,7 +72,7 @@ def test_a_deferred_tool_counts_once_a_search_has_loaded_it(model: str) -> None:
     found = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [block]}]
     loaded = estimate(model, OWN, SEARCH, LATER, messages=[*found, found[0]])
     alone = estimate(model, OWN, SEARCH, messages=[*found, found[0]])
-    assert loaded.tokens >= alone.tokens
+    assert loaded.tokens > alone.tokens + 80
 
 
 def test_a_profile_of_the_user_may_list_tools() -> None:
