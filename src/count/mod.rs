@@ -24,6 +24,12 @@ use vocabulary::Vocabulary;
 /// About how many bytes of reasoning are a token.
 const REASONING_BYTES: u64 = 4;
 
+/// Beginning of the types of Claude's tools that find deferred ones: then those are not listed.
+const TOOL_SEARCH: &str = "tool_search_tool";
+
+/// Assumed if something encrypted is counted by its length.
+const OPAQUE: &str = "opaque_reasoning";
+
 /// What a vendor may say around a field that is not counted: of 45 recorded calls with one, 41 were billed no more.
 const UNREAD_TOKENS: u64 = 96;
 
@@ -241,6 +247,9 @@ impl<'p> Counter<'p> {
         if has_thinking {
             tokens += prices.thinking_tokens;
         }
+        if request.has_thinking_off && !request.is_raw {
+            tokens += profile.reasoning.thinking_off_tokens;
+        }
         tokens
     }
 
@@ -293,6 +302,9 @@ impl<'p> Counter<'p> {
                     None => {}
                 }
                 return None;
+            }
+            if message.is_dropped {
+                return Some(0);
             }
             self.counts_signatures = signatures.is_some_and(|it| counts_reasoning(it, index, turn));
             let counts_reasoning = counts_reasoning(rule, index, turn);
@@ -476,6 +488,17 @@ impl<'p> Counter<'p> {
                 let bytes = text.len() + opaque.len();
                 self.tally.reasoning += bytes as u64 / REASONING_BYTES;
             }
+            Part::Summary { text, opaque } => {
+                let (text, prices) = (self.text(text), &self.profile.reasoning);
+                let mut other = prices.summary_tokens;
+                if !opaque.is_empty() {
+                    self.assumptions.insert(OPAQUE);
+                    other = opaque.len() as u64 * prices.opaque_summary_permille / 1000;
+                }
+                self.tally.reasoning += text + other;
+                sum.text += text;
+                sum.add(other);
+            }
             Part::Media(media) => {
                 let tokens = self.media(media);
                 match media.kind {
@@ -589,12 +612,23 @@ impl<'p> Counter<'p> {
             Layout::Anthropic(_, prices) => prices.lists_deferred_tools,
             _ => false,
         };
+        let has_search =
+            |tool: &Tool<'_>| tool.builtin.is_some() && tool.name.starts_with(TOOL_SEARCH);
+        let lists_deferred = lists_deferred && !request.tools.iter().any(has_search);
         let deferred = request.deferred_tools.iter().filter(|_| lists_deferred);
         let mut tokens = prices.tools_tokens;
         if self.profile.linear().tool_text == ToolText::List {
             return tokens + self.scaled(self.listed_tools(&request.tools));
         }
         for tool in request.tools.iter().chain(deferred) {
+            let listed = tool
+                .builtin
+                .as_ref()
+                .and_then(|_| prices.vendor_tools.tokens(&tool.name));
+            if let Some(listed) = listed {
+                tokens += listed;
+                continue;
+            }
             tokens = plus(tokens + self.scaled(self.tool(tool)), prices.tool_tokens);
         }
         permille(tokens, prices.tools_permille)
@@ -648,7 +682,7 @@ impl<'p> Counter<'p> {
         if byte_count == 0 {
             return 0;
         }
-        self.assumptions.insert("opaque_reasoning");
+        self.assumptions.insert(OPAQUE);
         let prices = &self.profile.reasoning;
         let scaled = byte_count as u64 * prices.opaque_permille / 1000;
         scaled.saturating_add_signed(prices.opaque_offset_tokens)

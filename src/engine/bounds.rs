@@ -129,6 +129,16 @@ impl Stratum {
         Strata::default().with_parts(&message.parts).last()
     }
 
+    /// The stratum of a message of a reply, whose summaries were billed with the request.
+    pub fn of_reply(message: &Message<'_>) -> Stratum {
+        let is_said = |part: &&Part<'_>| !matches!(part, Part::Summary { .. });
+        let said = message.parts.iter().filter(is_said);
+        said.fold(Strata::default(), |all, part| {
+            all.with_parts(std::slice::from_ref(part))
+        })
+        .last()
+    }
+
     /// The stratum of the parts around the messages.
     pub fn of_context(request: &Request<'_>) -> Stratum {
         Strata::default().with_context(request).last()
@@ -200,7 +210,7 @@ impl Strata {
             Part::ToolResult(result) => all.with(Stratum::Tools).with_parts(&result.parts),
             Part::Media(media) if media.kind == MediaKind::Image => all.with(Stratum::Images),
             Part::Media(_) => all.with(Stratum::Files),
-            Part::Reasoning { .. } => all.with(Stratum::Reasoning),
+            Part::Reasoning { .. } | Part::Summary { .. } => all.with(Stratum::Reasoning),
         })
     }
 }

@@ -13,7 +13,7 @@ use crate::engine::shared::{SharedEntry, Sharing};
 use crate::known::digest::{Digest, Digester};
 use crate::known::{Boundary, COUNTED, KnownOptions, KnownPrefix, KnownTotal};
 use crate::profile::{Profile, Quality};
-use crate::request::{Assumptions, Message, Part, Signature};
+use crate::request::{Assumptions, Message, Part, Signature, is_opaque, stays};
 
 /// Beginnings of the assumptions about what the request does not hold.
 const OUTSIDE_PREFIXES: [&str; 3] = ["remote_", "unreadable_", "server_"];
@@ -85,13 +85,27 @@ impl<'m, 'd> Reply<'m, 'd> {
                 .sum(),
             digests: digester.messages(messages).collect(),
             is_understood: messages.iter().any(is_answer),
-            strata: messages.iter().map(Stratum::of_message).collect(),
+            strata: messages.iter().map(Stratum::of_reply).collect(),
             has_reasoning: messages
                 .iter()
                 .flat_map(|message| &message.parts)
                 .any(is_reasoning),
             signature,
         }
+    }
+
+    /// Identity of what stands before it: of the whole request, which is `last`, or of what a summary in it leaves.
+    fn prefix(&self, reading: &Reading<'_>, last: Digest) -> Digest {
+        let parts = self.messages.iter().flat_map(|message| &message.parts);
+        let mut summaries = parts.filter(|part| matches!(part, Part::Summary { .. }));
+        let Some(summary) = summaries.next() else {
+            return last;
+        };
+        let all = reading.request.messages.iter().zip(&reading.digests);
+        let kept = all.filter(|(it, _)| !it.is_dropped && stays(it, is_opaque(summary)));
+        let link =
+            |prefix, (_, digest): (_, &Digest)| reading.tenant.digester.link(prefix, *digest);
+        kept.fold(reading.prefixes[0], link)
     }
 
     /// True if `output_tokens` can be all of it. A client may have logged the number while the
@@ -238,7 +252,7 @@ fn boundaries(
     };
     let with_reply = Boundary {
         message_count: request.message_count + reply.digests.len(),
-        digest: reply.digests.iter().fold(last, link),
+        digest: reply.digests.iter().fold(reply.prefix(reading, last), link),
         total: KnownTotal {
             tokens: billed.input_tokens.saturating_add(reply_tokens),
             derived_tokens,
@@ -427,14 +441,20 @@ fn reply_tokens(profile: &Profile, billed: Billed, reply: &Reply<'_, '_>) -> u64
 fn counted_reply(reading: &Reading<'_>, reply: &Reply<'_, '_>) -> Option<CountedReply> {
     let parts = || reply.messages.iter().flat_map(|message| &message.parts);
     let is_call = |part: &&Part<'_>| matches!(part, Part::ToolCall(_));
+    let is_summary = |part: &Part<'_>| matches!(part, Part::Summary { .. });
     let is_plain = |part: &Part<'_>| matches!(part, Part::Text(_) | Part::ToolCall(_));
-    if reply.signature != Signature::default() || !parts().all(is_plain) {
+    let mut said = parts().filter(|part| !is_summary(part)); // that was billed with the request
+    if reply.signature != Signature::default() || !said.all(is_plain) {
         return None;
     }
     // A turn of the user follows, as it will: the first and last message of a request have other frames.
     let before = reading.request.messages.last().cloned();
-    let range = 1..1 + reply.messages.len();
-    let answer = reply.messages.iter().cloned();
+    let mut answer = reply.messages.to_vec();
+    answer.retain(|it| it.parts.is_empty() || !it.parts.iter().all(is_summary));
+    answer
+        .iter_mut()
+        .for_each(|message| message.parts.retain(|part| !is_summary(part)));
+    let range = 1..1 + answer.len();
     let messages = before.into_iter().chain(answer).chain([Message::of_user()]);
     let messages: Vec<_> = messages.collect();
     let count = |counter: &mut Counter<'_>| {

@@ -12,11 +12,19 @@ use crate::known::digest::{Digest, Digester};
 use crate::known::tenant::Tenant;
 use crate::profile::table::Table;
 use crate::profile::{ModelLimits, Profile};
-use crate::request::{CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed};
+use crate::request::{
+    COMPACTED, CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed,
+};
 use std::borrow::Cow;
 
 /// Nothing is learned about a model whose name is longer.
 const MAX_MODEL_BYTES: usize = 200;
+
+/// Assumed if a tool of the vendor is among the tools.
+const BUILTIN: &str = "builtin_tool";
+
+/// Beginnings of the types of Claude's tools that the client runs: nothing of them is billed but their definition.
+const RUN_BY_CLIENT: [&str; 4] = ["bash_", "computer_", "memory_", "text_editor_"];
 
 /// Assumed if the user's vocabulary could not count.
 pub(super) const FAILED_VOCABULARY: &str = "failed_vocabulary";
@@ -114,6 +122,9 @@ impl Reader {
         let is_known_model = resolved.is_known_model;
         let limits = resolved.limits.within(request.window_tokens);
         let profile = self.profile(resolved.profile);
+        if is_priced(&request, &profile) {
+            request.assumptions.remove(BUILTIN);
+        }
         let custom = self.vocabularies.of(&request.model, &profile);
         let sizer = Sizer {
             profile: &profile,
@@ -134,7 +145,10 @@ impl Reader {
             true => digester.messages_but(&request.messages, |it| Some(known[it]?.digest)),
             false => digester.messages(&request.messages).collect(),
         };
-        let prefixes = digester.chain(context, digests.iter().copied());
+        let prefixes = match request.assumptions.contains(COMPACTED) {
+            false => digester.chain(context, digests.iter().copied()),
+            true => compacted_prefixes(digester, context, &request, &digests),
+        };
         let model = self
             .is_learning
             .then(|| Table::bundled().model_name(&request.model).own);
@@ -200,6 +214,35 @@ impl Reader {
         }
         family
     }
+}
+
+/// True if nothing is guessed of the vendor's tools: the client runs them, and the profile has their price.
+fn is_priced(request: &Request<'_>, profile: &Profile) -> bool {
+    let listed = &profile.tools().vendor_tools;
+    let mut tools = request.tools.iter().filter(|tool| tool.builtin.is_some());
+    request.assumptions.contains(BUILTIN)
+        && tools.all(|tool| {
+            let is_own = RUN_BY_CLIENT.iter().any(|name| tool.name.starts_with(name));
+            is_own && listed.tokens(&tool.name).is_some()
+        })
+}
+
+/// As [`Digester::chain`]; a message that a summary stands for is in no prefix, so that it may be sent or not.
+fn compacted_prefixes(
+    digester: &Digester,
+    context: Digest,
+    request: &Request<'_>,
+    digests: &[Digest],
+) -> Vec<Digest> {
+    let mut prefixes = vec![context];
+    let mut last = context;
+    for (message, digest) in request.messages.iter().zip(digests) {
+        if !message.is_dropped {
+            last = digester.link(last, *digest);
+        }
+        prefixes.push(last);
+    }
+    prefixes
 }
 
 /// The request in `document`, whose long media are hashed under the key of `tenant`.

@@ -155,6 +155,9 @@ impl Digester {
             b'h',
             [request.has_thinking, request.is_pro, hides_tools].map(u8::from),
         );
+        if request.has_thinking_off {
+            form.field(b'o', [1]);
+        }
         if request.later_tools().next().is_some() {
             let later = request.later_tools();
             form.nested(b'l', |form| later.for_each(|tool| form.tool(tool)));
@@ -380,6 +383,10 @@ impl<'k> Form<'k> {
                 form.parts(&result.parts);
             }),
             Part::Reasoning { text, opaque } => self.nested(b'S', |form| {
+                form.field(b'T', text.as_bytes());
+                form.field(b'o', opaque.as_bytes());
+            }),
+            Part::Summary { text, opaque } => self.nested(b'Z', |form| {
                 form.field(b'T', text.as_bytes());
                 form.field(b'o', opaque.as_bytes());
             }),

@@ -1,5 +1,5 @@
 //! Prices of parts of a request in any layout of the prompt. Counts are in tokens.
-use crate::json::Value;
+use crate::json::{Kind, Value, write_string};
 use crate::media::image_rule_names;
 use crate::profile::field::{Fault, FieldValue, fields, named, none_of, text};
 
@@ -46,6 +46,51 @@ impl FieldValue for ImageRuleName {
     }
 }
 
+/// What tools of the vendor cost, in place of their text, by the beginning of their type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VendorTools(Vec<(String, u64)>);
+
+impl VendorTools {
+    /// Tokens of the tool of this type; `None` if it is not listed.
+    pub fn tokens(&self, tool_type: &str) -> Option<u64> {
+        let listed = self
+            .0
+            .iter()
+            .filter(|(name, _)| tool_type.starts_with(name.as_str()));
+        listed
+            .max_by_key(|(name, _)| name.len())
+            .map(|(_, tokens)| *tokens)
+    }
+}
+
+impl FieldValue for VendorTools {
+    fn assign(&mut self, value: Value<'_>) -> Result<(), Fault> {
+        if value.kind() != Kind::Object {
+            return Err(Fault::of_type(value, "an object of types and tokens"));
+        }
+        let read = |(name, tokens): (&str, Value<'_>)| {
+            let mut number = 0_u64;
+            number.assign(tokens).map_err(|fault| fault.below(name))?;
+            Ok((name.to_owned(), number))
+        };
+        self.0 = value.members().map(read).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn write(&self, json: &mut String) {
+        json.push('{');
+        for (nth, (name, tokens)) in self.0.iter().enumerate() {
+            if nth > 0 {
+                json.push(',');
+            }
+            write_string(name, json);
+            json.push(':');
+            tokens.write(json);
+        }
+        json.push('}');
+    }
+}
+
 fields! {
     /// Reasoning that is sent back.
     pub struct ReasoningPrices {
@@ -55,12 +100,18 @@ fields! {
         pub has_think_tags: bool = false,
         /// True if the models think as much as they can unless the request asks for less.
         pub thinks: bool = false,
+        /// More behind the messages where the chat template is told that the model does not think.
+        pub thinking_off_tokens: u64 = 0,
         /// Per block of reasoning.
         pub reasoning_tokens: u64 = 0,
         /// Tokens for 1,000 bytes of encrypted reasoning.
         pub opaque_permille: u64 = 0,
         /// More for each piece of encrypted reasoning.
         pub opaque_offset_tokens: i64 = 0,
+        /// For a summary of the conversation, besides its text.
+        pub summary_tokens: u64 = 0,
+        /// Tokens for 1,000 bytes of an encrypted one. Four recorded calls of OpenAI, 2026: 85 to 99.
+        pub opaque_summary_permille: u64 = 96,
     }
 }
 
@@ -108,6 +159,8 @@ fields! {
         pub schema_tokens: i64 = 0,
         /// Scale of the text of an output schema, in thousandths.
         pub schema_permille: u64 = 1000,
+        /// Tools of the vendor, by the beginning of their type.
+        pub vendor_tools: VendorTools = VendorTools::default(),
         /// For thinking: with a budget, or the most there is where the models think by themselves.
         pub thinking_tokens: u64 = 0,
     }

@@ -74,6 +74,11 @@ impl Notes {
         self.assumptions.insert(name);
     }
 
+    /// True if `name` was assumed.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.assumptions.contains(name)
+    }
+
     /// Appends `part` to `parts`, unless there are too many already: then only their number is kept.
     pub(super) fn push<'d>(&mut self, parts: &mut Vec<Part<'d>>, part: Part<'d>) {
         self.part_count += 1;

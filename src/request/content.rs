@@ -3,8 +3,9 @@ use super::bound::Notes;
 use super::data::Data;
 use super::field::{first_named, has, joined_text, object, string};
 use super::model::{CallForm, Part, ToolCall, ToolResult};
-use super::part::{PartKind, parts};
+use super::part::{Columns, PartKind, parts};
 use super::signature::Signature;
+use super::summary::COMPACTED;
 use super::unread::{Owner, unread};
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
@@ -65,6 +66,20 @@ impl<'a, 'd> Reader<'a, 'd> {
     pub(super) fn reasoning(&mut self, text: Cow<'d, str>, opaque: impl Into<Cow<'d, str>>) {
         let opaque = opaque.into();
         self.push(Part::Reasoning { text, opaque });
+    }
+
+    /// Appends a summary of what was said before it; one without content is of an attempt that failed.
+    pub(super) fn summary(&mut self, block: Value<'d>, fields: &Columns) {
+        let text = joined_text(first_named(block, &fields.content));
+        let opaque = match text.is_empty() {
+            true => string(first_named(block, &fields.opaque)),
+            false => "",
+        };
+        if !text.is_empty() || !opaque.is_empty() {
+            self.assumptions.insert(COMPACTED);
+            let opaque = opaque.into();
+            self.push(Part::Summary { text, opaque });
+        }
     }
 
     /// Appends what a message contains: null, text, one block or a list of blocks.
@@ -134,6 +149,7 @@ impl<'a, 'd> Reader<'a, 'd> {
                 }
             }
             PartKind::Result => self.result_block(block),
+            PartKind::Summary => self.summary(block, &fields.summary),
             PartKind::Media(_) => self.media_block(part, block),
             PartKind::Data | PartKind::Content | PartKind::Other => {
                 return self.untyped_block(block);

@@ -54,6 +54,7 @@ fn message<'d>(role: &'d str, parts: Vec<Part<'d>>) -> Message<'d> {
         has_role: true,
         signature: Signature::default(),
         unread: Vec::new(),
+        is_dropped: false,
     }
 }
 
@@ -301,6 +302,10 @@ fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Notes) -> Mes
         }
         PartKind::Reasoning => {
             read_reasoning_item(item, &mut reader);
+            "assistant"
+        }
+        PartKind::Summary => {
+            reader.summary(item, &parts().items.summary);
             "assistant"
         }
         _ => {

@@ -36,6 +36,7 @@ mod part;
 mod place;
 mod shape;
 mod signature;
+mod summary;
 mod tool;
 mod unread;
 mod view;
@@ -63,6 +64,7 @@ pub(crate) use outline::{MessageOutline, Outline, OutlinePart, Speaker, ToolOutl
 #[cfg(feature = "python")]
 pub(crate) use part::{OutlineKind, PartKind, converted_kind};
 pub use signature::Signature;
+pub(crate) use summary::{COMPACTED, is_opaque, stays};
 pub(crate) use unread::UNKNOWN_FIELD;
 pub use view::{reply_view, request_view};
 
@@ -141,6 +143,9 @@ fn read<'d>(
     let system = read_system(fields, &mut assumptions, &mut unread);
     let tools = tool::read_tools(tool_list(fields), fields, &mut assumptions);
     let mut messages = read_messages(body, fields, &mut assumptions);
+    if assumptions.has(COMPACTED) {
+        summary::drop_summarized(&mut messages);
+    }
     let media_level = option::read_media_level(fields);
     if let Some(level) = media_level {
         messages
@@ -167,6 +172,7 @@ fn read<'d>(
         schema_description: schema_description.into(),
         has_thinking: option::read_thinking(fields),
         limits_thinking: option::limits_thinking(fields),
+        has_thinking_off: option::has_thinking_off(fields),
         has_citations: option::has_citations(fields),
         is_serial: option::read_serial(fields),
         is_pro: option::read_pro(fields),
@@ -224,7 +230,10 @@ pub fn read_reply<'d>(document: &'d Document<'_>) -> Result<Vec<Message<'d>>, Er
         }
         message
     };
-    let messages = items.map(read).collect();
+    let mut messages: Vec<_> = items.map(read).collect();
+    if assumptions.has(COMPACTED) {
+        summary::drop_summarized(&mut messages);
+    }
     assumptions.finish()?;
     Ok(messages)
 }

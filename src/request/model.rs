@@ -46,6 +46,8 @@ pub struct Request<'d> {
     pub has_thinking: bool,
     /// True if less thinking than the most is asked for, or none.
     pub limits_thinking: bool,
+    /// True if the chat template is told that the model does not think.
+    pub has_thinking_off: bool,
     /// True if the model is asked to cite a document.
     pub has_citations: bool,
     /// True if the model may make but one call at a time.
@@ -78,7 +80,7 @@ impl<'d> Request<'d> {
         let is_free = self.tool_choice == ToolChoice::Free;
         let has_later_tools = self.later_tools().next().is_some();
         let is_plain = is_free && !self.has_thinking && !self.is_pro && !has_later_tools;
-        let is_plain = is_plain && self.unread.is_empty();
+        let is_plain = is_plain && self.unread.is_empty() && !self.has_thinking_off;
         !is_plain || self.response_schema.is_some()
     }
 
@@ -120,6 +122,7 @@ impl<'d> Request<'d> {
             schema_description: Cow::default(),
             has_thinking: false,
             limits_thinking: false,
+            has_thinking_off: false,
             has_citations: false,
             is_serial: false,
             is_pro: false,
@@ -173,6 +176,8 @@ pub struct Message<'d> {
     pub signature: Signature,
     /// Fields of it and of its parts that may add tokens which nobody counts.
     pub unread: Vec<Data<'d>>,
+    /// True if a summary behind it stands for it: then it says nothing, and is in no prefix.
+    pub is_dropped: bool,
 }
 
 impl Message<'_> {
@@ -185,6 +190,7 @@ impl Message<'_> {
             has_role: true,
             signature: Signature::default(),
             unread: Vec::new(),
+            is_dropped: false,
         }
     }
 }
@@ -236,6 +242,13 @@ pub enum Part<'d> {
         /// Readable text, empty if it is opaque.
         text: Cow<'d, str>,
         /// An encrypted or redacted blob, empty if there is none.
+        opaque: Cow<'d, str>,
+    },
+    /// What the provider made of all that was said before it: readable text, or an opaque blob.
+    Summary {
+        /// Readable text, empty if it is opaque.
+        text: Cow<'d, str>,
+        /// An encrypted blob, empty if there is text.
         opaque: Cow<'d, str>,
     },
     /// Anything else, counted as its JSON text.

@@ -220,7 +220,15 @@ pub(super) fn limits_thinking(fields: Value<'_>) -> bool {
     !matches!(effort, "" | "max" | "xhigh")
         || is_off(thinking, "type", "disabled")
         || is_off(reasoning, "enabled", "false")
-        || is_off(Some(fields), "enable_thinking", "false")
+        || has_thinking_off(fields)
+}
+
+/// True if thinking is switched off by the option of chat templates, in its own field or beside others.
+pub(super) fn has_thinking_off(fields: Value<'_>) -> bool {
+    let switches = object(fields.get("chat_template_kwargs"));
+    let mut owners = [Some(fields), switches].into_iter().flatten();
+    let is_off = |it: Value<'_>| string(Some(it)) == "false" || it.as_bool() == Some(false);
+    owners.any(|owner| owner.get("enable_thinking").is_some_and(is_off))
 }
 
 /// True if extended thinking with a budget is switched on.

@@ -14,6 +14,8 @@ pub(crate) enum PartKind {
     Reasoning,
     Call,
     Result,
+    /// It stands for what was said before it.
+    Summary,
     Media(MediaKind),
     /// A JSON value.
     Data,
@@ -22,11 +24,12 @@ pub(crate) enum PartKind {
     Other,
 }
 
-const KINDS: [(&str, PartKind); 10] = [
+const KINDS: [(&str, PartKind); 11] = [
     ("text", PartKind::Text),
     ("reasoning", PartKind::Reasoning),
     ("call", PartKind::Call),
     ("result", PartKind::Result),
+    ("summary", PartKind::Summary),
     ("image", PartKind::Media(MediaKind::Image)),
     ("file", PartKind::Media(MediaKind::File)),
     ("audio", PartKind::Media(MediaKind::Audio)),
@@ -309,6 +312,7 @@ pub(super) struct Place {
     pub(super) reasoning: Columns,
     pub(super) call: Columns,
     pub(super) result: Columns,
+    pub(super) summary: Columns,
 }
 
 impl Place {
@@ -324,6 +328,7 @@ impl Place {
             PartKind::Reasoning => Some(&mut self.reasoning),
             PartKind::Call => Some(&mut self.call),
             PartKind::Result => Some(&mut self.result),
+            PartKind::Summary => Some(&mut self.summary),
             _ => None,
         };
         if let Some(columns) = columns {

@@ -66,7 +66,7 @@ impl<'d> Reader<'_, 'd> {
             PartKind::Media(_) if is_gemini => self.gemini_media(part, block, held),
             PartKind::Media(kind) => self.converse_media(kind, held),
             PartKind::Reasoning => self.converse_reasoning(held),
-            PartKind::Data | PartKind::Other => self.data(held),
+            PartKind::Data | PartKind::Summary | PartKind::Other => self.data(held),
             PartKind::Content => self.nested(content()),
         }
         true

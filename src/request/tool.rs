@@ -125,7 +125,12 @@ fn loaded_names(fields: Value<'_>) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     let messages = array(fields.get("messages")).into_iter();
     for block in messages.flat_map(Value::items).flat_map(content_blocks) {
-        for inner in std::iter::once(block).chain(content_blocks(block)) {
+        let found_by_search = block
+            .get("content")
+            .and_then(|it| array(it.get("tool_references")));
+        let found_by_search = found_by_search.into_iter().flat_map(Value::items);
+        let inner = content_blocks(block).chain(found_by_search);
+        for inner in std::iter::once(block).chain(inner) {
             if string(inner.get("type")) == "tool_reference" {
                 found.insert(string(inner.get("tool_name")));
             }

@@ -52,6 +52,9 @@ impl View {
         self.field(",", "name", &message.name);
         self.list(",", "parts", &message.parts, View::part);
         self.unread(&message.unread);
+        if message.is_dropped {
+            self.flag("is_dropped", true);
+        }
         self.0.push('}');
     }
 
@@ -100,6 +103,11 @@ impl View {
             }
             Part::Reasoning { text, opaque } => {
                 self.field("{", "part", "reasoning");
+                self.field(",", "text", text);
+                self.field(",", "opaque", opaque);
+            }
+            Part::Summary { text, opaque } => {
+                self.field("{", "part", "summary");
                 self.field(",", "text", text);
                 self.field(",", "opaque", opaque);
             }

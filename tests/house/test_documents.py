@@ -346,7 +346,7 @@ EMITTED = {
     "named where it is found": r'(?:insert|push|assume)\(\s*"([a-z0-9]+(?:_[a-z0-9]+)+)"',
     "chosen by kind": r"assumptions\s*\.insert\(match [^;]*;",
     "with a price": r'(?:=> |=> match [^}]*\()\(?("flat_[a-z]+"), self',
-    "a constant": r"const (?:FAILED_VOCABULARY|UNKNOWN_FIELD): &str = [^;]*;",
+    "a constant": r"const (?:FAILED_VOCABULARY|UNKNOWN_FIELD|COMPACTED|OPAQUE): &str = [^;]*;",
     "of the JSON": r"const NAMES: \[\(Anomalies[^;]*; \d\] = [^;]*;",
 }
 """How the core names an assumption: places in its sources that hold the names."""

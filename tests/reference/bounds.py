@@ -86,7 +86,8 @@ def _of_part(part: View) -> str:
         return "images" if part["kind"] == "image" else "files"
     if part.get("has_documents"):
         return "files"
-    kinds = {"reasoning": "reasoning replayed", "tool_call": "tools", "tool_result": "tools"}
+    kinds = {"tool_call": "tools", "tool_result": "tools"}
+    kinds |= dict.fromkeys(("reasoning", "summary"), "reasoning replayed")
     return kinds.get(part["part"], "text")
 
 

@@ -56,14 +56,15 @@ def message_digest(key: bytes, message: View) -> bytes:
 
 def prefix_digests(key: bytes, family: str, request: View) -> list[bytes]:
     """Identity of the context (index 0) and of the first k messages (index k), 16 bytes each."""
-    digests = (message_digest(key, message) for message in request["messages"])
+    messages = request["messages"]
+    digests = (None if it.get("is_dropped") else message_digest(key, it) for it in messages)
     start = context_digest(key, family, request)
     return list(itertools.accumulate(digests, functools.partial(link, key), initial=start))
 
 
-def link(key: bytes, prefix: bytes, message: bytes) -> bytes:
-    """Identity of `prefix` and the message after it."""
-    return _digest(key, b"p" + prefix + message)
+def link(key: bytes, prefix: bytes, message: bytes | None) -> bytes:
+    """Identity of `prefix` and the message after it; one that is dropped is in none."""
+    return prefix if message is None else _digest(key, b"p" + prefix + message)
 
 
 def context_digest(key: bytes, family: str, request: View) -> bytes:
@@ -88,6 +89,8 @@ def part_bytes(part: View) -> bytes:
     if kind == "tool_result":
         name = field("n", part["name"]) + field("e", b"\x01" if part["is_error"] else b"")
         return field("R", name + parts_bytes(part["parts"]))
+    if kind == "summary":
+        return field("Z", field("T", part["text"]) + field("o", part["opaque"]))
     if kind == "reasoning":
         return field("S", field("T", part["text"]) + field("o", part["opaque"]))
     return field("D", part["canonical"]) if kind == "data" else media_bytes(part)

@@ -40,6 +40,7 @@ CONVERTED: Final[dict[str, tuple[type, ...]]] = {
     "audio": (model.Audio,),
     "video": (model.File,),
     "data": (model.Data,),
+    "summary": (model.Summary,),
 }
 
 DOCUMENTED: Final = {
@@ -59,7 +60,6 @@ UNREAD: Final = {
     "openai-responses": {
         "message": "a message, not a part of one",
         "additional_tools": "read as tools that the model sees later",
-        "compaction": "only the provider knows what is in it; its JSON counts",
         "compaction_trigger": "no content",
         "configuration_update": "counted as its JSON",
         "item_reference": "only the provider knows what it names: the assumption server_state",
@@ -71,7 +71,6 @@ UNREAD: Final = {
     },
     "anthropic": {
         "search_result": "counted as its JSON",
-        "compaction": "counted as its JSON",
         "tool_addition": "counted as its JSON; its tool is loaded",
         "tool_removal": "counted as its JSON; its tool is loaded",
         "mcp_tool_listing": "tools of a server, counted as its JSON",
@@ -127,9 +126,9 @@ def fields_of(row: Json) -> Json:
         is_text = row["place"] == "call" or (row["place"] == "item" and name != "action")
         fields[name] = '{"a":1}' if is_text else {"a": 1}
     content = first(row.get("content"))
-    if content and row["kind"] in {"text", "reasoning"}:
+    if content and row["kind"] in {"text", "reasoning", "summary"}:
         fields[content] = [{"text": WORDS}] if row["place"] == "item" else WORDS
-    elif row["kind"] == "reasoning" and "opaque" in row:
+    elif row["kind"] in {"reasoning", "summary"} and "opaque" in row:
         fields[row["opaque"]] = "AAAA"
     elif content and row["kind"] == "result" and "example" not in row:
         fields[content] = WORDS
@@ -150,7 +149,7 @@ def part_of(row: Json) -> Json:
 def message_of(dialect: str, row: Json) -> Json:
     """A message with a part of this type; an item is one itself."""
     part = part_of(row)
-    is_said = row["kind"] in {"call", "reasoning"}
+    is_said = row["kind"] in {"call", "reasoning", "summary"}
     if row["place"] == "item":
         return part
     if row["place"] == "call":
@@ -189,7 +188,7 @@ def in_view(view: list[Json], row: Json) -> bool:
     found = [part for part in parts if part["part"] == name]
     if kind == "call" and "name" in row:
         found = [part for part in found if part["name"] == TOOL]
-    if kind == "reasoning":
+    if kind in {"reasoning", "summary"}:
         found = [part for part in found if part["text"] == WORDS or part["opaque"] == "AAAA"]
     return bool(found)
 

@@ -20,6 +20,7 @@ from tokenctx.convert.model import (
     Reasoning,
     ResponseFormat,
     Role,
+    Summary,
     Text,
     Tool,
     ToolCall,
@@ -217,6 +218,13 @@ def _read_text(item: Json, path: Path, _: Notes) -> Part | None:
     return Text(path, item, extra, item.get("cache_control"), text, cited)
 
 
+def _read_summary(item: Json, path: Path, _: Notes) -> Part | None:
+    text = item.get("content")
+    if not isinstance(text, str):
+        return None
+    return Summary(path, item, _rest(item, "content"), item.get("cache_control"), text)
+
+
 def _read_source(source: Any) -> Media | None:
     if not isinstance(source, dict):
         return None
@@ -325,6 +333,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[[Json, Path, Notes], Part | None]]] = Ma
         "result": _read_result,
         "reasoning": _read_thinking,
         "redacted_thinking": _read_redacted,
+        "summary": _read_summary,
     }
 )
 _READERS: Final = functions_of("anthropic", "part", _FUNCTIONS)

@@ -23,6 +23,7 @@ from tokenctx.convert.model import (
     Option,
     Reasoning,
     Source,
+    Summary,
     Text,
     ToolCall,
     changed,
@@ -314,6 +315,8 @@ def _split_off(written: list[Any], count: int) -> tuple[list[Any], list[Any] | N
 def _written(conversation: Conversation, to: Dialect, notes: Notes) -> Json:
     rules = RULES[to]
     is_same = conversation.dialect == to
+    if not is_same:
+        conversation = _without_summarized(conversation)
     conversation = pair_tools(conversation, notes, rules)
     conversation = _for_model(conversation, notes)
     conversation = with_few_markers(conversation, rules, notes)
@@ -324,6 +327,19 @@ def _written(conversation: Conversation, to: Dialect, notes: Notes) -> Json:
         if last is not None and last.role == "assistant" and not rules.continues:
             notes.warn("prefill", last.path)
     return rules.write(conversation, Writer(rules, conversation, notes))
+
+
+def _without_summarized(conversation: Conversation) -> Conversation:
+    """The conversation without what its newest summary stands for; others would bill it."""
+    messages = conversation.messages
+    for index in reversed(range(len(messages))):
+        parts = messages[index].parts
+        nth = max((n for n, part in enumerate(parts) if isinstance(part, Summary)), default=None)
+        if nth is not None:
+            prompts = (it for it in messages[:index] if it.role in SYSTEM_ROLES)
+            rest = changed(messages[index], parts=parts[nth:])
+            return replace(conversation, messages=(*prompts, rest, *messages[index + 1 :]))
+    return conversation
 
 
 def _for_model(conversation: Conversation, notes: Notes) -> Conversation:

@@ -204,6 +204,13 @@ class Refusal(Node):
 
 
 @dataclass(slots=True)
+class Summary(Node):
+    """What the provider made of all that was said before it."""
+
+    text: str = ""
+
+
+@dataclass(slots=True)
 class Data(Node):
     """A JSON value that is content, such as the result of a tool."""
 
@@ -215,7 +222,19 @@ class Unknown(Node):
     """A part that only its own dialect understands."""
 
 
-Part = Text | Image | File | Audio | ToolCall | ToolResult | Reasoning | Refusal | Data | Unknown
+Part = (
+    Text
+    | Image
+    | File
+    | Audio
+    | ToolCall
+    | ToolResult
+    | Reasoning
+    | Refusal
+    | Summary
+    | Data
+    | Unknown
+)
 
 
 @dataclass(slots=True)

@@ -44,6 +44,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "merged": "messages of one role become one",
         "split": "a message becomes several",
         "refusal": "a refusal becomes text",
+        "summary": "a summary becomes text; what it stands for is dropped, as its provider does",
         "role": "a role becomes another",
         "system_message": "a system message inside the conversation becomes a user message",
         "custom_tool": "a tool for free text becomes a function",

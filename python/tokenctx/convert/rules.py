@@ -14,6 +14,7 @@ from tokenctx.convert.model import (
     Image,
     Reasoning,
     Refusal,
+    Summary,
     Text,
     Unknown,
     dumps,
@@ -176,6 +177,9 @@ class Writer:
     def _stand_in_text(self, part: Part, place: Place) -> str | None:
         if isinstance(part, Refusal):
             self.notes.lose("refusal", part.path)
+            return part.text
+        if isinstance(part, Summary):
+            self.notes.lose("summary", part.path)
             return part.text
         if isinstance(part, Data):
             self.notes.lose("json_as_text", part.path)

@@ -20,7 +20,7 @@ use crate::json::{Document, Limits};
 use crate::known::digest::Digester;
 use crate::known::fingerprint::Kind;
 use crate::known::tenant::Tenant;
-use crate::request::Message;
+use crate::request::{COMPACTED, Message};
 use beginning::{BodyPrefix, BodyPrefixes, MatchedPrefix, ToolsRange, ending, keys, likely_ends};
 use layout::BodyLayout;
 use note::MessageDigest;
@@ -86,6 +86,9 @@ impl KnownBody {
     ) -> Option<T> {
         let document = Document::from_bytes(&self.text, &Limits::default()).ok()?;
         let mut request = request_in(&document, call, tenant).ok()?;
+        if request.assumptions.contains(COMPACTED) {
+            return None; // what was left out may be dropped
+        }
         let known = match &self.left_out {
             LeftOut::Beginning(_) => &[][..],
             LeftOut::Messages(omitted) => omitted.restore(&mut request),

@@ -103,7 +103,7 @@ fn plain_count(parts: &[Part<'_>]) -> Option<usize> {
             Part::ToolResult(result) => plain_count(&result.parts),
             Part::Media(media) => (media.kind == MediaKind::Image).then_some(0),
             Part::Data(_) => Some(0),
-            Part::Reasoning { .. } => None,
+            Part::Reasoning { .. } | Part::Summary { .. } => None,
         };
         Some(count + 1 + inner?)
     })
@@ -129,6 +129,7 @@ pub(crate) fn stand_in<'d>(note: Note) -> Message<'d> {
         has_role: true,
         signature: Signature::default(),
         unread: Vec::new(),
+        is_dropped: false,
     }
 }
 
