@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx.money.budgets.budget import NANO, Budget
@@ -25,14 +25,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tokenctx._results.estimates import Estimate
+    from tokenctx.money.budgets.budget import Unit
     from tokenctx.money.budgets.refusal import BudgetRefusal
     from tokenctx.money.budgets.reservation import Ended
     from tokenctx.money.budgets.store import BudgetStore, Outcome
     from tokenctx.money.prices import Prices
 
 
+COUNTED: Final = ("tokens", "money")
+"""What a call takes more or less of; of requests and calls at once it is one."""
+
+
 class Budgets:
-    """Budgets of tokens and money, around one store.
+    """Budgets of tokens, money, requests and calls at once, around one store.
 
     A call falls under all of `budgets`; it is reserved in all of them or in none. `store` is where
     they are kept: in this process (`MemoryBudgetStore()`, the default) or in Redis or Valkey
@@ -166,9 +171,14 @@ class Budgets:
             output_tokens = self._outputs.expected(tenant, estimate)
         tokens = (estimate.high or 0) + output_tokens
         money = self._money(estimate, output_tokens, provider)
-        amounts = {False: tokens, True: None if money is None else _nano(money)}
+        amounts: dict[Unit, int | None] = {
+            "tokens": tokens,
+            "money": None if money is None else _nano(money),
+            "requests": 1,
+            "concurrency": 1,
+        }
         refusal: BudgetRefusal | None = None
-        if self._budgets and isinstance(estimate, Uncounted):
+        if isinstance(estimate, Uncounted) and any(it.unit in COUNTED for it in self._budgets):
             refusal = self._uncounted(estimate, money)
         if money is None and (of_money := [it for it in self._budgets if it.is_money]):
             self._counts["unpriced"] += 1
@@ -176,9 +186,9 @@ class Budgets:
                 why = "no price is known of this model, and refuses_unpriced is set"
                 refusal = unknown_refusal(of_money[0], why, estimate.dialect, {})
         claims = [
-            (it, Claim(_key(it, named), it.limit, it.seconds, amount))
+            (it, _claim(it, named, amount))
             for it in self._budgets
-            if refusal is None and (amount := amounts[it.is_money]) is not None
+            if refusal is None and (amount := amounts[it.unit]) is not None
         ]
         reservation = Reservation(
             self,
@@ -242,7 +252,8 @@ class Budgets:
             why = "this request could not be counted, and no price is known of its model"
         else:
             return None
-        return unknown_refusal((unpriced or self._budgets)[0], why, call.dialect, {})
+        named = unpriced or [it for it in self._budgets if it.unit in COUNTED]
+        return unknown_refusal(named[0], why, call.dialect, {})
 
     def _closed(self, reservation: Reservation, ended: Ended) -> Step | None:
         """The step that books what a call has used; None if there is nothing to book."""
@@ -256,7 +267,10 @@ class Budgets:
         except Exception:  # a bill that is none, such as NaN: what was reserved is booked
             self._counts["failed_bill"] += 1
             ended = replace(ended, kind="kept", usage=None)
-            used = [claim.amount for claim in reservation.claims]
+            used = [
+                0 if it.unit == "concurrency" else claim.amount
+                for it, claim in zip(reservation.budgets, reservation.claims, strict=True)
+            ]
         name = reservation.name if state == "open" else f"{reservation.name}+"
         reservation.state = "released" if ended.kind == "released" else "closed"
         self._counts[ended.kind] += 1
@@ -269,7 +283,7 @@ class Budgets:
     def _used(self, reservation: Reservation, ended: Ended) -> list[int]:
         """What is booked in each budget: the share of the bill, or what is more without one."""
         if ended.kind == "released":
-            return [0] * len(reservation.claims)
+            return _amounts(reservation, 0, 0)
         usage = ended.usage
         if usage is not None:
             self._learn(reservation, usage)
@@ -278,17 +292,20 @@ class Budgets:
         usage = Usage(uncached_input_tokens=seen, output_tokens=ended.output_tokens)
         self._learn(reservation, usage, is_billed=False)
         shares = self._shares(reservation, usage, ended.model)
-        return [max(it, claim.amount) for it, claim in zip(shares, reservation.claims, strict=True)]
+        rows = zip(shares, reservation.claims, reservation.budgets, strict=True)
+        return [
+            max(share, claim.amount) if budget.unit in COUNTED else share
+            for share, claim, budget in rows
+        ]
 
     def _shares(self, reservation: Reservation, usage: Usage, model: str) -> list[int]:
-        """Tokens, or billionths of a dollar, of each budget."""
-        tokens = _whole(usage.total_tokens)
+        """What a bill takes of each budget."""
         cost = self._cost(usage, reservation, model)
         if cost is None and reservation.money is not None:
             self._counts["unpriced_bills"] += 1
             cost = reservation.money
         money = 0 if cost is None else max(0, _nano(cost))
-        return [money if it.is_money else tokens for it in reservation.budgets]
+        return _amounts(reservation, _whole(usage.total_tokens), money)
 
     def _learn(self, reservation: Reservation, usage: Usage, *, is_billed: bool = True) -> None:
         tokens = _whole(usage.output_tokens)
@@ -317,11 +334,28 @@ class Budgets:
         return None if cost is None else cost.total
 
 
+def _claim(budget: Budget, keys: Mapping[str, str | None], amount: int) -> Claim:
+    limit = budget.limit_for(keys)
+    return Claim(_key(budget, keys), limit, budget.seconds, amount, parts=budget.parts)
+
+
 def _key(budget: Budget, keys: Mapping[str, str | None]) -> str:
     """Where a budget is kept for these keys: nothing of what they say can be read from it."""
     values = "\0".join(f"{len(it)}:{it}" for it in (str(keys.get(key) or "") for key in budget.by))
     digest = hashlib.blake2b(values.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    return f":{budget.name}:{budget.per or 'all'}:{digest}"
+    span = f"{budget.per or 'all'}{'~' if budget.is_rolling else ''}"
+    return f":{budget.name}:{span}:{digest}"
+
+
+def _amounts(reservation: Reservation, tokens: int, money: int) -> list[int]:
+    """The amounts that are booked in each budget, of money billionths of a dollar.
+
+    A request counts however it ends, and once whatever its attempts are. What is under way at once
+    is given back.
+    """
+    requests = 1 if reservation.state == "open" else 0
+    amounts = {"tokens": tokens, "money": money, "requests": requests, "concurrency": 0}
+    return [amounts[it.unit] for it in reservation.budgets]
 
 
 def _whole(tokens: object) -> int:
@@ -337,5 +371,5 @@ def _nano(money: Decimal) -> int:
 
 def _unreachable(reservation: Reservation) -> BudgetRefusal:
     budget, claim = reservation.budgets[0], reservation.claims[0]
-    balance = Balance(budget.limit, -1, 1.0)
+    balance = Balance(claim.limit, -1, 1.0, claim.limit)
     return refusal_of(budget, claim.amount, balance, reservation.estimate.dialect, {})
