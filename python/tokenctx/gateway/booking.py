@@ -134,6 +134,9 @@ class Booking:
 
     def _kept(self, reservation: Reservation) -> BudgetRefusal | None:
         self.reservation = reservation
-        if reservation.refusal is not None:
-            self._journal.count(f"budget_refused_{reservation.refusal.budget}")
+        if reservation.would_refuse is not None:
+            self._journal.budgeted("would_refuse", reservation.would_refuse.budget)
+        else:
+            refusal = reservation.refusal
+            self._journal.budgeted(reservation.label, refusal.budget if refusal else "")
         return reservation.refusal

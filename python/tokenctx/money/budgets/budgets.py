@@ -10,25 +10,27 @@ from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Final
 
 from tokenctx._results.estimates import MAX_TOKENS
+from tokenctx.money.budgets.balance import Alarms, balance_of
 from tokenctx.money.budgets.budget import NANO, Budget
 from tokenctx.money.budgets.line import Line
 from tokenctx.money.budgets.memory import MemoryBudgetStore
 from tokenctx.money.budgets.outputs import Outputs
 from tokenctx.money.budgets.refusal import limit_headers, refusal_of, unknown_refusal
 from tokenctx.money.budgets.reservation import Reservation
-from tokenctx.money.budgets.store import LEASE_SECONDS, Balance, Claim, Step
+from tokenctx.money.budgets.store import LEASE_SECONDS, Balance, Claim, Outcome, Step
 from tokenctx.money.budgets.uncounted import Uncounted
 from tokenctx.money.prices import default_prices, plain_model
 from tokenctx.usage.normal import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from tokenctx._results.estimates import Estimate
-    from tokenctx.money.budgets.budget import Unit
+    from tokenctx.money.budgets.balance import BudgetAlarm, BudgetBalance
+    from tokenctx.money.budgets.budget import Amount, Unit
     from tokenctx.money.budgets.refusal import BudgetRefusal
     from tokenctx.money.budgets.reservation import Ended
-    from tokenctx.money.budgets.store import BudgetStore, Outcome
+    from tokenctx.money.budgets.store import BudgetStore, StepKind
     from tokenctx.money.prices import Prices
 
 
@@ -51,6 +53,9 @@ class Budgets:
     `refuses_uncounted` those without an estimate, in place of reserving a bound of their length.
     A step waits for the store for `deadline_ms`, 100 at most, whatever the client's own timeouts
     are. Bills that a store does not take are kept, 10,000 of them, and tried again until it does.
+    `observe_only` refuses nothing: all is counted and booked, and what would have been refused is
+    counted as `would_refuse`. `on_alarm` is called in a thread of its own when a call takes a
+    budget to one of the shares `alarms` of its limit, once in each window, process and key.
 
     One serves all threads and loops of a process. Raises TypeError or ValueError for settings that
     cannot be meant.
@@ -67,6 +72,9 @@ class Budgets:
         refuses_unreachable: bool = False,
         refuses_uncounted: bool = False,
         deadline_ms: float = 20.0,
+        observe_only: bool = False,
+        on_alarm: Callable[[BudgetAlarm], object] | None = None,
+        alarms: Iterable[float] = (0.8, 1.0),
     ) -> None:
         self._budgets = tuple(budgets)
         if not all(isinstance(it, Budget) for it in self._budgets):
@@ -83,6 +91,8 @@ class Budgets:
         self._refuses_unreachable = refuses_unreachable
         self._refuses_uncounted = refuses_uncounted
         self._counts: Counter[str] = Counter()
+        self._observe_only = observe_only
+        self._alarms = Alarms(alarms, on_alarm, self._counts)
         self._line = Line(self._store, deadline_ms, self._counts)
 
     def __repr__(self) -> str:
@@ -148,14 +158,109 @@ class Budgets:
     def close(self, reservation: Reservation, ended: Ended) -> None:
         """Does what `Reservation.settle`, `keep` and `release` ask for."""
         if (step := self._closed(reservation, ended)) is not None:
-            self._line.settle(step)
+            outcome = self._line.settle(step)
+            if outcome is not None and ended.kind != "released":
+                self._look(reservation, outcome)
 
     async def aclose(self, reservation: Reservation, ended: Ended) -> None:
         """As `close`, without holding the loop."""
         if (step := self._closed(reservation, ended)) is not None:
-            await self._line.asettle(step)
+            outcome = await self._line.asettle(step)
+            if outcome is not None and ended.kind != "released":
+                self._look(reservation, outcome)
+
+    # ------------------------------------------------------------------------ the operator
+
+    def balance(self, name: str, keys: Mapping[str, str | None] | None = None) -> BudgetBalance:
+        """What is taken and left of a budget for these keys.
+
+        As `reset` and `set_limit`: raises KeyError for a budget that is none of these, and
+        ConnectionError if the store does not answer in time.
+        """
+        return self._operate("look", name, keys)
+
+    def reset(self, name: str, keys: Mapping[str, str | None] | None = None) -> BudgetBalance:
+        """Forget what was taken of a budget. Calls that are under way are booked when they end."""
+        return self._operate("reset", name, keys)
+
+    def set_limit(
+        self, name: str, limit: Amount | None, keys: Mapping[str, str | None] | None = None
+    ) -> BudgetBalance:
+        """Put another limit in the place of a budget's for these keys, from the next call on.
+
+        It holds in all processes that share the store, until it is set to None. Raises TypeError
+        or ValueError for what is no limit of this budget.
+        """
+        return self._operate("limit", name, keys, limit)
+
+    async def abalance(
+        self, name: str, keys: Mapping[str, str | None] | None = None
+    ) -> BudgetBalance:
+        """As `balance`, without holding the loop."""
+        return await self._aoperate("look", name, keys)
+
+    async def areset(
+        self, name: str, keys: Mapping[str, str | None] | None = None
+    ) -> BudgetBalance:
+        """As `reset`, without holding the loop."""
+        return await self._aoperate("reset", name, keys)
+
+    async def aset_limit(
+        self, name: str, limit: Amount | None, keys: Mapping[str, str | None] | None = None
+    ) -> BudgetBalance:
+        """As `set_limit`, without holding the loop."""
+        return await self._aoperate("limit", name, keys, limit)
 
     # ------------------------------------------------------------------------ inside
+
+    def _operate(
+        self,
+        kind: StepKind,
+        name: str,
+        keys: Mapping[str, str | None] | None,
+        limit: Amount | None = None,
+    ) -> BudgetBalance:
+        budget, step = self._operation(kind, name, keys, limit)
+        return self._told(budget, step, self._line.reserve(step))
+
+    async def _aoperate(
+        self,
+        kind: StepKind,
+        name: str,
+        keys: Mapping[str, str | None] | None,
+        limit: Amount | None = None,
+    ) -> BudgetBalance:
+        budget, step = self._operation(kind, name, keys, limit)
+        return self._told(budget, step, await self._line.areserve(step))
+
+    def _operation(
+        self,
+        kind: StepKind,
+        name: str,
+        keys: Mapping[str, str | None] | None,
+        limit: Amount | None,
+    ) -> tuple[Budget, Step]:
+        budget = next((it for it in self._budgets if it.name == name), None)
+        if budget is None:
+            known = ", ".join(it.name for it in self._budgets)
+            raise KeyError(f"no budget is named {name!r}; there are {known}")
+        named = dict(keys or {})
+        named["model"] = plain_model(named.get("model") or "")
+        amount = 0
+        if kind == "limit":
+            amount = -1 if limit is None else budget.checked(limit)
+        claim = _claim(budget, named, amount)
+        return budget, Step(kind, "operator", [claim], self._lease_seconds)
+
+    def _told(self, budget: Budget, step: Step, outcome: Outcome | None) -> BudgetBalance:
+        if outcome is None:
+            raise ConnectionError(
+                "the store of budgets has failed or did not answer in time; is_reachable tells "
+                "when it can be asked again"
+            )
+        if step.kind != "look":
+            self._alarms.forget(step.claims)
+        return balance_of(budget, outcome.balances[0])
 
     def _begun(
         self,
@@ -185,6 +290,10 @@ class Budgets:
             if self._refuses_unpriced and refusal is None:
                 why = "no price is known of this model, and refuses_unpriced is set"
                 refusal = unknown_refusal(of_money[0], why, estimate.dialect, {})
+        observed = refusal if self._observe_only else None
+        if observed is not None:
+            self._counts["would_refuse"] += 1
+            refusal = None
         claims = [
             (it, _claim(it, named, amount))
             for it in self._budgets
@@ -203,6 +312,8 @@ class Budgets:
             budgets=[it for it, _ in claims],
             claims=[claim for _, claim in claims],
             state="open" if claims else "closed",
+            keys=named if self._alarms.is_on else {},
+            would_refuse=observed,
         )
         if refusal is not None:
             self._counts["refused"] += 1
@@ -211,18 +322,16 @@ class Budgets:
         if not claims:
             self._counts["unlimited"] += 1
             return reservation, None
-        return reservation, Step(
-            "reserve", reservation.name, reservation.claims, self._lease_seconds
-        )
+        kind: StepKind = "hold" if self._observe_only else "reserve"
+        return reservation, Step(kind, reservation.name, reservation.claims, self._lease_seconds)
 
     def _judged(self, reservation: Reservation, outcome: Outcome | None) -> Reservation:
         dialect = reservation.estimate.dialect
         if outcome is None:
             self._counts["unreachable"] += 1
-            reservation.label = "refused" if self._refuses_unreachable else "unlimited"
+            reservation.label = "unlimited"
             if self._refuses_unreachable:
-                reservation.state = "closed"
-                reservation.refusal = _unreachable(reservation)
+                self._refuse(reservation, _unreachable(reservation))
             return reservation  # open, so that its bill is booked once the store is back
         headers = limit_headers(reservation.budgets, outcome.balances, dialect)
         reservation.headers = headers
@@ -230,15 +339,30 @@ class Budgets:
             claim._replace(window=balance.window)
             for claim, balance in zip(reservation.claims, outcome.balances, strict=True)
         ]
+        self._look(reservation, outcome)
+        if self._observe_only:
+            outcome = _observed(reservation, outcome)
         if outcome.refused is None:
             self._counts["granted"] += 1
             return reservation
-        self._counts["refused"] += 1
-        reservation.label, reservation.state = "refused", "closed"
         budget, claim = reservation.budgets[outcome.refused], reservation.claims[outcome.refused]
         balance = outcome.balances[outcome.refused]
-        reservation.refusal = refusal_of(budget, claim.amount, balance, dialect, headers)
+        self._refuse(reservation, refusal_of(budget, claim.amount, balance, dialect, headers))
         return reservation
+
+    def _refuse(self, reservation: Reservation, refusal: BudgetRefusal) -> None:
+        """Refuse a call; or say that it would be refused, and book it all the same."""
+        if self._observe_only:
+            reservation.would_refuse = reservation.would_refuse or refusal
+            self._counts["would_refuse"] += 1
+            return
+        self._counts["refused"] += 1
+        reservation.label, reservation.state, reservation.refusal = "refused", "closed", refusal
+
+    def _look(self, reservation: Reservation, outcome: Outcome) -> None:
+        if self._alarms.is_on:
+            rows = zip(reservation.budgets, reservation.claims, outcome.balances, strict=True)
+            self._alarms.look(rows, reservation.keys)
 
     def _uncounted(self, call: Uncounted, money: Decimal | None) -> BudgetRefusal | None:
         """The answer for a call without an estimate; None if a bound of it can be reserved."""
@@ -367,6 +491,16 @@ def _whole(tokens: object) -> int:
 
 def _nano(money: Decimal) -> int:
     return int((money * NANO).to_integral_value(rounding=ROUND_CEILING))
+
+
+def _observed(reservation: Reservation, outcome: Outcome) -> Outcome:
+    """The outcome as it would be if it had not been held whatever the limits are."""
+    before = [
+        balance._replace(taken=balance.taken - claim.amount)
+        for claim, balance in zip(reservation.claims, outcome.balances, strict=True)
+    ]
+    full = (nth for nth, it in enumerate(outcome.balances) if it.taken > it.limit)
+    return Outcome(next(full, None), before)
 
 
 def _unreachable(reservation: Reservation) -> BudgetRefusal:

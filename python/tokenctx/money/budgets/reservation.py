@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from decimal import Decimal
 
     from tokenctx._results.estimates import Estimate
@@ -64,6 +64,8 @@ class Reservation:
         output_tokens: The output in it.
         refusal: What to answer in place of the provider; None if the call should go on.
         headers: The vendor's rate-limit headers, of the budget of tokens that has the least left.
+        keys: Whose call it is, where alarms want to know.
+        would_refuse: What `observe_only` did not refuse.
     """
 
     owner: Settler
@@ -80,6 +82,8 @@ class Reservation:
     state: Literal["open", "released", "closed"]
     refusal: BudgetRefusal | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str | None] = field(default_factory=dict)
+    would_refuse: BudgetRefusal | None = None
 
     def __repr__(self) -> str:
         return f"<Reservation {self.label}, {self.tokens} tokens>"
