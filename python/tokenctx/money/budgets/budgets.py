@@ -169,6 +169,16 @@ class Budgets:
             if outcome is not None and ended.kind != "released":
                 self._look(reservation, outcome)
 
+    def grow(self, reservation: Reservation, output_tokens: int) -> None:
+        """Does what `Reservation.grow` asks for."""
+        if (step := self._grown(reservation, output_tokens)) is not None:
+            self._line.reserve(step)
+
+    async def agrow(self, reservation: Reservation, output_tokens: int) -> None:
+        """As `grow`, without holding the loop."""
+        if (step := self._grown(reservation, output_tokens)) is not None:
+            await self._line.areserve(step)
+
     # ------------------------------------------------------------------------ the operator
 
     def balance(self, name: str, keys: Mapping[str, str | None] | None = None) -> BudgetBalance:
@@ -378,6 +388,21 @@ class Budgets:
             return None
         named = unpriced or [it for it in self._budgets if it.unit in COUNTED]
         return unknown_refusal(named[0], why, call.dialect, {})
+
+    def _grown(self, reservation: Reservation, output_tokens: int) -> Step | None:
+        """The step that holds more; None if that much is held, or nothing is."""
+        more = output_tokens - reservation.output_tokens
+        if more <= 0 or reservation.state != "open":
+            return None
+        reservation.output_tokens += more
+        reservation.tokens += more
+        money = self._money(reservation.estimate, output_tokens, reservation.provider)
+        amounts = {"tokens": reservation.tokens, "money": 0 if money is None else _nano(money)}
+        rows = zip(reservation.claims, reservation.budgets, strict=True)
+        # The claims themselves stay: without a bill what was seen is booked, not what was feared.
+        claims = [it._replace(amount=amounts.get(of.unit, it.amount)) for it, of in rows]
+        self._counts["grown"] += 1
+        return Step("hold", reservation.name, claims, self._lease_seconds)
 
     def _closed(self, reservation: Reservation, ended: Ended) -> Step | None:
         """The step that books what a call has used; None if there is nothing to book."""

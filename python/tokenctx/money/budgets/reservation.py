@@ -50,6 +50,14 @@ class Settler(Protocol):
         """As `close`, without holding the loop."""
         ...
 
+    def grow(self, reservation: Reservation, output_tokens: int, /) -> None:
+        """Hold more."""
+        ...
+
+    async def agrow(self, reservation: Reservation, output_tokens: int, /) -> None:
+        """As `grow`, without holding the loop."""
+        ...
+
 
 @dataclass(slots=True, eq=False)
 class Reservation:
@@ -58,7 +66,7 @@ class Reservation:
     Attributes:
         label: `granted`; `refused`, and `refusal` says by what; `unlimited` if no budget applies or
             the store has failed: then nothing is reserved, and the statistics count it.
-        tokens: Tokens that are reserved in each budget of tokens.
+        tokens: Tokens that are reserved in each budget of tokens; `grow` adds to them.
         money: Dollars that are reserved in each budget of money; None if there is none, or
             if the price is unknown.
         output_tokens: The output in it.
@@ -96,6 +104,18 @@ class Reservation:
         if self.state != "closed" or not self.claims:
             return self
         return replace(self, name=f"{self.name}~", state="released")
+
+    def grow(self, output_tokens: int) -> None:
+        """Hold so much output, where a stream is longer than was thought; never less than now.
+
+        The answer goes on whatever the limits are, and its lease begins anew; the next calls find
+        less room. Never raises.
+        """
+        self.owner.grow(self, output_tokens)
+
+    async def agrow(self, output_tokens: int) -> None:
+        """As `grow`, without holding the loop."""
+        await self.owner.agrow(self, output_tokens)
 
     def settle(self, usage: Usage, *, model: str = "") -> None:
         """Put the bill in the place of what was reserved. Never raises; the second does nothing.
