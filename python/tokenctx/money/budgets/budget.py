@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +43,8 @@ class Budget:
         by: Names of the keys that have a budget each, as `("tenant", "model")`; empty: one for all.
         plans: Limits by the value of the key `plan`, in place of the limit.
         tenants: Limits by the value of the key `tenant`, which come before those.
+        unit: The amount that it limits.
+        limit: The limit in tokens, requests, calls, or billionths of a dollar.
     """
 
     name: str
@@ -55,6 +57,8 @@ class Budget:
     by: tuple[str, ...] = ()
     plans: Mapping[str, int | Decimal] = field(default_factory=dict, hash=False)
     tenants: Mapping[str, int | Decimal] = field(default_factory=dict, hash=False)
+    unit: Unit = field(init=False, repr=False, compare=False)
+    limit: int = field(init=False, repr=False, compare=False)
 
     def __init__(
         self,
@@ -105,16 +109,8 @@ class Budget:
             ("tenants", _limits(name, unit, "tenants", tenants)),
         ):
             object.__setattr__(self, attribute, value)
-
-    @property
-    def unit(self) -> Unit:
-        """The amount that it limits."""
-        return next(unit for unit in get_args(Unit) if getattr(self, unit) is not None)
-
-    @property
-    def limit(self) -> int:
-        """The limit in tokens, requests, calls, or billionths of a dollar."""
-        return self.whole(cast("int | Decimal", getattr(self, self.unit)))
+        object.__setattr__(self, "unit", unit)
+        object.__setattr__(self, "limit", self.whole(limits[unit]))
 
     @property
     def seconds(self) -> int:

@@ -7,15 +7,18 @@ import os
 from collections import Counter
 from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx.money.budgets.balance import Alarms, balance_of
 from tokenctx.money.budgets.budget import NANO, Budget
+from tokenctx.money.budgets.file import read_budgets
 from tokenctx.money.budgets.line import Line
 from tokenctx.money.budgets.memory import MemoryBudgetStore
 from tokenctx.money.budgets.outputs import Outputs
-from tokenctx.money.budgets.refusal import limit_headers, refusal_of, unknown_refusal
+from tokenctx.money.budgets.refusal import refusal_of, unknown_refusal
 from tokenctx.money.budgets.reservation import Reservation
 from tokenctx.money.budgets.store import LEASE_SECONDS, Balance, Claim, Outcome, Step
 from tokenctx.money.budgets.uncounted import Uncounted
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 
 COUNTED: Final = ("tokens", "money")
 """What a call takes more or less of; of requests and calls at once it is one."""
+REMEMBERED: Final = 4096
+"""Digests of keys and names of models that are not made again, if they are no longer than:"""
+REMEMBERED_LENGTH: Final = 256
 
 
 class Budgets:
@@ -83,6 +89,8 @@ class Budgets:
             raise ValueError("two budgets have the same name; each needs one of its own")
         if not 0 < lease_seconds <= 86_400:
             raise ValueError(f"lease_seconds is {lease_seconds}; it must be above 0, a day at most")
+        self._of_money = [it for it in self._budgets if it.is_money]
+        self._is_counted = any(it.unit in COUNTED for it in self._budgets)
         self._store: BudgetStore = MemoryBudgetStore() if store is None else store
         self._lease_seconds = float(lease_seconds)
         self._outputs = Outputs()
@@ -94,6 +102,26 @@ class Budgets:
         self._observe_only = observe_only
         self._alarms = Alarms(alarms, on_alarm, self._counts)
         self._line = Line(self._store, deadline_ms, self._counts)
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        store: BudgetStore | None = None,
+        prices: Prices | None = None,
+        on_alarm: Callable[[BudgetAlarm], object] | None = None,
+    ) -> Budgets:
+        """The budgets of a file, JSON or TOML: `budgets`, each as `Budget` takes it, and settings.
+
+        Raises OSError for a file that cannot be read; ValueError for one that is not right, which
+        names the line or the key, what is there, and what there may be.
+        """
+        settings = read_budgets(path)
+        try:
+            return cls(**settings, store=store, prices=prices, on_alarm=on_alarm)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{Path(path).name}: {error}") from None
 
     def __repr__(self) -> str:
         return f"<Budgets {', '.join(it.name for it in self._budgets)}>"
@@ -254,8 +282,7 @@ class Budgets:
         if budget is None:
             known = ", ".join(it.name for it in self._budgets)
             raise KeyError(f"no budget is named {name!r}; there are {known}")
-        named = dict(keys or {})
-        named["model"] = plain_model(named.get("model") or "")
+        named = _named(dict(keys or {}))
         amount = 0
         if kind == "limit":
             amount = -1 if limit is None else budget.checked(limit)
@@ -279,9 +306,8 @@ class Budgets:
         output_tokens: int | None,
         provider: str | None,
     ) -> tuple[Reservation, Step | None]:
-        named = {"model": estimate.model, **(keys or {})}
+        named = _named({"model": estimate.model, **(keys or {})})
         tenant = named.get("tenant") or ""
-        named["model"] = plain_model(named["model"] or "")
         if output_tokens is None:
             output_tokens = self._outputs.expected(tenant, estimate)
         tokens = (estimate.high or 0) + output_tokens
@@ -293,13 +319,13 @@ class Budgets:
             "concurrency": 1,
         }
         refusal: BudgetRefusal | None = None
-        if isinstance(estimate, Uncounted) and any(it.unit in COUNTED for it in self._budgets):
+        if self._is_counted and isinstance(estimate, Uncounted):
             refusal = self._uncounted(estimate, money)
-        if money is None and (of_money := [it for it in self._budgets if it.is_money]):
+        if money is None and self._of_money:
             self._counts["unpriced"] += 1
             if self._refuses_unpriced and refusal is None:
                 why = "no price is known of this model, and refuses_unpriced is set"
-                refusal = unknown_refusal(of_money[0], why, estimate.dialect, {})
+                refusal = unknown_refusal(self._of_money[0], why, estimate.dialect, {})
         observed = refusal if self._observe_only else None
         if observed is not None:
             self._counts["would_refuse"] += 1
@@ -343,11 +369,10 @@ class Budgets:
             if self._refuses_unreachable:
                 self._refuse(reservation, _unreachable(reservation))
             return reservation  # open, so that its bill is booked once the store is back
-        headers = limit_headers(reservation.budgets, outcome.balances, dialect)
-        reservation.headers = headers
+        reservation.balances = outcome.balances
         reservation.claims = [
-            claim._replace(window=balance.window)
-            for claim, balance in zip(reservation.claims, outcome.balances, strict=True)
+            Claim(it.key, it.limit, it.seconds, it.amount, balance.window, it.parts)
+            for it, balance in zip(reservation.claims, outcome.balances, strict=True)
         ]
         self._look(reservation, outcome)
         if self._observe_only:
@@ -357,6 +382,7 @@ class Budgets:
             return reservation
         budget, claim = reservation.budgets[outcome.refused], reservation.claims[outcome.refused]
         balance = outcome.balances[outcome.refused]
+        headers = reservation.headers
         self._refuse(reservation, refusal_of(budget, claim.amount, balance, dialect, headers))
         return reservation
 
@@ -424,8 +450,8 @@ class Budgets:
         reservation.state = "released" if ended.kind == "released" else "closed"
         self._counts[ended.kind] += 1
         claims = [
-            claim._replace(amount=amount)
-            for claim, amount in zip(reservation.claims, used, strict=True)
+            Claim(it.key, it.limit, it.seconds, amount, it.window, it.parts)
+            for it, amount in zip(reservation.claims, used, strict=True)
         ]
         return Step("settle", name, claims, self._lease_seconds)
 
@@ -464,7 +490,7 @@ class Budgets:
     def _money(
         self, estimate: Estimate | Uncounted, output: int, provider: str | None
     ) -> Decimal | None:
-        if not estimate.model or not any(it.is_money for it in self._budgets):
+        if not estimate.model or not self._of_money:
             return None
         prices = self._prices or default_prices()
         if isinstance(estimate, Uncounted):
@@ -476,11 +502,28 @@ class Budgets:
 
     def _cost(self, usage: Usage, reservation: Reservation, answered: str) -> Decimal | None:
         model = answered or reservation.estimate.model
-        if not model or not any(it.is_money for it in reservation.budgets):
+        if not model or not self._of_money:
             return None
         prices = self._prices or default_prices()
         cost = prices.cost(usage, model=model, provider=reservation.provider)
         return None if cost is None else cost.total
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _digest(values: str) -> str:
+    return hashlib.blake2b(values.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _plain(model: str) -> str:
+    return plain_model(model)
+
+
+def _named(keys: dict[str, str | None]) -> dict[str, str | None]:
+    """The keys of a call with one name for all spellings of its model."""
+    model = keys.get("model") or ""
+    keys["model"] = _plain(model) if len(model) <= REMEMBERED_LENGTH else plain_model(model)
+    return keys
 
 
 def _claim(budget: Budget, keys: Mapping[str, str | None], amount: int) -> Claim:
@@ -490,8 +533,10 @@ def _claim(budget: Budget, keys: Mapping[str, str | None], amount: int) -> Claim
 
 def _key(budget: Budget, keys: Mapping[str, str | None]) -> str:
     """Where a budget is kept for these keys: nothing of what they say can be read from it."""
-    values = "\0".join(f"{len(it)}:{it}" for it in (str(keys.get(key) or "") for key in budget.by))
-    digest = hashlib.blake2b(values.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    values = "\0".join(
+        [f"{len(it)}:{it}" for it in [str(keys.get(key) or "") for key in budget.by]]
+    )
+    digest = (_digest if len(values) <= REMEMBERED_LENGTH else _digest.__wrapped__)(values)
     span = f"{budget.per or 'all'}{'~' if budget.is_rolling else ''}"
     return f":{budget.name}:{span}:{digest}"
 

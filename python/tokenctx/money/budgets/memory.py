@@ -179,15 +179,18 @@ class MemoryBudgetStore:
             if len(self._ledgers) >= self._most:
                 self._forget(now, at)
             ledger = self._ledgers[claim.key] = _Ledger(claim.counted_parts, claim.part_seconds)
-        ledger.turn(math.floor(now / claim.part_seconds) if claim.seconds else 0)
-        ledger.expire(at)
+        part = math.floor(now / ledger.part_seconds) if ledger.part_seconds else 0
+        if part != ledger.newest:
+            ledger.turn(part)
+        if ledger.held or ledger.settled:
+            ledger.expire(at)
         return ledger
 
     def _balance(self, claim: Claim, ledger: _Ledger, now: float, beyond: int = 0) -> Balance:
         reset = 0.0
         if claim.seconds:
             part = ledger.room_part(beyond) if beyond > 0 else ledger.newest
-            reset = max(0.0, (part + claim.counted_parts) * claim.part_seconds - now)
+            reset = max(0.0, (part + ledger.counted_parts) * ledger.part_seconds - now)
         return Balance(ledger.taken, ledger.newest, reset, self._limit(claim))
 
     def _forget(self, now: float, at: float) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from tokenctx.money.budgets.refusal import limit_headers
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from decimal import Decimal
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from tokenctx._results.estimates import Estimate
     from tokenctx.money.budgets.budget import Budget
     from tokenctx.money.budgets.refusal import BudgetRefusal
-    from tokenctx.money.budgets.store import Claim
+    from tokenctx.money.budgets.store import Balance, Claim
     from tokenctx.money.budgets.uncounted import Uncounted
     from tokenctx.usage.normal import Usage
 
@@ -71,7 +73,7 @@ class Reservation:
             if the price is unknown.
         output_tokens: The output in it.
         refusal: What to answer in place of the provider; None if the call should go on.
-        headers: The vendor's rate-limit headers, of the budget of tokens that has the least left.
+        balances: The budgets after it was reserved.
         keys: Whose call it is, where alarms want to know.
         would_refuse: What `observe_only` did not refuse.
     """
@@ -89,12 +91,19 @@ class Reservation:
     claims: Sequence[Claim]
     state: Literal["open", "released", "closed"]
     refusal: BudgetRefusal | None = None
-    headers: dict[str, str] = field(default_factory=dict)
+    balances: Sequence[Balance] = ()
     keys: Mapping[str, str | None] = field(default_factory=dict)
     would_refuse: BudgetRefusal | None = None
 
     def __repr__(self) -> str:
         return f"<Reservation {self.label}, {self.tokens} tokens>"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The vendor's rate-limit headers, of tokens and requests, with the least left of each."""
+        if not self.balances:
+            return {}
+        return limit_headers(self.budgets, self.balances, self.estimate.dialect)
 
     def attempt(self) -> Reservation:
         """The reservation of the next attempt of the call: this one, until an attempt was booked.
