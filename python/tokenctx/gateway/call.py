@@ -377,7 +377,8 @@ class Call:
             model, provider = self._answering
             return {**arguments, "model": model, "provider": provider or arguments["provider"]}
         told = relay.reader.model
-        if not told or estimate is None or not is_another(estimate, told):
+        is_alias = told == self._names.alias
+        if not told or is_alias or estimate is None or not is_another(estimate, told):
             return arguments
         return {**arguments, "model": told, "provider": None}
 
