@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from tokenctx.money.budgets.store import Step
 
 SCRIPT: Final = """
--- KEYS: of each budget a hash (w newest part, t taken, b:PART of it, a:ID amount:part held, or s if
--- settled) and its leases; last the limits that an operator has set.
+-- KEYS: of each budget a hash (w newest part, t taken, b:PART of it if it rolls, a:ID amount:part
+-- held, or s if settled) and its leases; last the limits that an operator has set.
 -- ARGV: kind, id, seconds to keep it, time or -1; of each limit, seconds, amount, window, parts.
 local now = tonumber(ARGV[4])
 if now < 0 then
@@ -33,7 +33,7 @@ end
 local add = function(it, part, amount)  -- nothing if the part counts no longer
   if amount == 0 or part <= it.newest - it.counted then return end
   it.taken = it.taken + amount
-  redis.call('HINCRBY', it.hash, 'b:' .. whole(part), whole(amount))
+  if it.counted > 1 then redis.call('HINCRBY', it.hash, 'b:' .. whole(part), whole(amount)) end
 end
 local clear = function(it)  -- a bill that comes twice is known all the same
   local all = redis.call('HGETALL', it.hash)
@@ -67,7 +67,9 @@ for i = 1, count do
     it.newest = part
     clear(it)
   elseif part > it.newest then
-    if it.newest >= 0 then
+    if it.counted == 1 then
+      it.taken = 0
+    elseif it.newest >= 0 then
       local old = names(it.newest - it.counted + 1, math.min(it.newest, part - it.counted))
       if #old > 0 then
         for _, amount in ipairs(redis.call('HMGET', it.hash, unpack(old))) do
