@@ -74,6 +74,7 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
     "model_limits": ("limits",),
     "model_prices": ("limits",),
     "other_model": ("cli",),
+    "overshoot": (),
     "peers": ("peers",),
     "serve_load": ("serve",),
     "shared_store": ("cli", "test"),

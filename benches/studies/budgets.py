@@ -71,13 +71,15 @@ def worker(port: int, seed: int, path: Path) -> None:
         log.write("end\n")
 
 
-def taken(client: Any) -> dict[str, tuple[int, int]]:
+def taken(client: Any) -> dict[str, int]:
     """What is used and held of each budget."""
-    found = {}
-    for key in LIMITS:
-        used, held = client.hmget(f"{{storm}}{key}", "u", "h")
-        found[key] = int(used or 0), int(held or 0)
-    return found
+    return {key: int(client.hget(f"{{storm}}{key}", "t") or 0) for key in LIMITS}
+
+
+def held(client: Any, key: str) -> int:
+    """What is held of a budget, by its entries."""
+    entries = (value for name, value in client.hscan_iter(f"{{storm}}{key}", "a:*"))
+    return sum(int(value.partition(b":")[0]) for value in entries if value != b"s")
 
 
 def storm(port: int, reservations: int, folder: Path) -> dict[str, Any]:
@@ -102,9 +104,9 @@ def storm(port: int, reservations: int, folder: Path) -> dict[str, Any]:
             if process.poll() is not None:
                 killed += process.returncode != 0
                 del running[number]
-        for key, (used, held) in taken(client).items():
+        for key, amount in taken(client).items():
             looks += 1
-            over += used + held > LIMITS[key] or used < 0 or held < 0
+            over += amount > LIMITS[key] or amount < 0
         time.sleep(0.01)
     seconds = time.monotonic() - began
     time.sleep(LEASE_SECONDS + 0.2)
@@ -124,7 +126,8 @@ def storm(port: int, reservations: int, folder: Path) -> dict[str, Any]:
                 said[key] += signs[0] * int(rest[1])
                 unsure[key] += signs[1] * int(rest[1])
     now = taken(client)
-    lost = {key: now[key][0] - said[key] for key in LIMITS}
+    still = {key: held(client, key) for key in LIMITS}
+    lost = {key: now[key] - still[key] - said[key] for key in LIMITS}
     return {
         "reservations": granted + refused,
         "granted": granted,
@@ -134,7 +137,7 @@ def storm(port: int, reservations: int, folder: Path) -> dict[str, Any]:
         "over_or_negative": over,
         "used_less_settled": lost,
         "killed_while_settling": unsure,
-        "still_held": {key: held for key, (_, held) in now.items()},
+        "still_held": still,
         "per_second": round((granted + refused) / seconds),
     }
 

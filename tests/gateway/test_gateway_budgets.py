@@ -166,10 +166,79 @@ def test_the_middleware_with_an_asynchronous_store(ends: str, tmp_path: Path) ->
             assert ends != "well"
         await asyncio.sleep(0.1)  # a cut is booked by a task
         [key] = [it async for it in client.scan_iter() if not it.endswith(b":l")]
-        used, held = await client.hmget(key, "u", "h")
+        taken = await client.hget(key, "t")
+        held = [name async for name, it in client.hscan_iter(key, match="a:*") if it != b"s"]
         await client.aclose()
-        return {"used": int(used), "held": int(held)}
+        return {"taken": int(taken), "held": len(held)}
 
     with rig.server(rig.require("redis"), tmp_path) as server:
         expected = {"well": 20, "cut": 113, "never": 0}[ends]
-        assert asyncio.run(run(server.port)) == {"used": expected, "held": 0}
+        assert asyncio.run(run(server.port)) == {"taken": expected, "held": 0}
+
+
+def _words(count: int, bill: int | None = None) -> list[bytes]:
+    """A stream of so many tokens, ten an event."""
+    event = {"choices": [{"index": 0, "delta": {"content": " day" * 10}}]}
+    events = [b"data: " + json.dumps(event).encode() + b"\n\n"] * (count // 10)
+    if bill is not None:
+        events.append(EVENTS[1])
+        usage = {"prompt_tokens": 13, "completion_tokens": bill}
+        events.append(b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n")
+        events.append(b"data: [DONE]\n\n")
+    return events
+
+
+OPEN_BODY = json.dumps({k: v for k, v in json.loads(BODY).items() if k != "max_tokens"}).encode()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_reservation_grows_with_its_stream(*, is_async: bool) -> None:
+    front, budgets = gateway(10**6)
+    call = front.call(OPEN_BODY, path=PATH, tenant="acme")
+    before = taken(budgets)
+    assert before < 1_200
+    held: list[int] = []
+    if is_async:
+
+        async def chunks() -> Any:
+            for chunk in _words(50_000, 50_000):
+                yield chunk
+
+        async def run() -> None:
+            stream = call.astream(chunks(), headers={"content-type": "text/event-stream"})
+            held.extend([taken(budgets) async for _ in stream])
+
+        asyncio.run(run())
+    else:
+        headers = {"content-type": "text/event-stream"}
+        stream = call.stream(iter(_words(50_000, 50_000)), headers=headers)
+        held.extend(taken(budgets) for _ in stream)
+    short = [10 * nth - it for nth, it in enumerate(held[:5_000], 1)]
+    assert max(short) <= 0, "what has passed is held at any time"
+    assert max(held) <= 1.6 * 50_000
+    assert taken(budgets) == 50_013
+    assert budgets.stats()["grown"] < 20
+
+
+def test_what_has_grown_and_was_cut_is_booked_as_seen() -> None:
+    front, budgets = gateway(10**6)
+    call = front.call(OPEN_BODY, path=PATH, tenant="acme")
+    stream = call.stream(iter(_words(30_000)), headers={"content-type": "text/event-stream"})
+    for _ in range(2_000):
+        next(stream)
+    assert taken(budgets) > 20_000
+    stream.close()
+    assert 20_000 <= taken(budgets) <= 20_100
+
+
+def test_a_grown_reservation_ends_once_and_none_grows_after_its_end() -> None:
+    front, budgets = gateway(10**6)
+    call = front.call(OPEN_BODY, path=PATH, tenant="acme")
+    reservation = call._booking.reservation
+    assert reservation is not None
+    reservation.grow(9_000)
+    reservation.grow(10)
+    assert taken(budgets) == 9_013
+    reservation.release()
+    reservation.grow(20_000)
+    assert taken(budgets) == 0

@@ -136,6 +136,13 @@ REFUSED: Final = Instrument(
     "Requests that were refused for their size before they were sent",
     ("dialect",),
 )
+BUDGETED: Final = Instrument(
+    "tokenctx.budget.requests",
+    "counter",
+    "{request}",
+    "Requests under budgets: granted, refused, unlimited, would_refuse; and by which budget",
+    ("outcome", "budget"),
+)
 FAILURES: Final = Instrument(
     "tokenctx.failures",
     "counter",
@@ -264,7 +271,7 @@ GENAI_DIALECTS: Final = {
 INSTRUMENTS: Final = (
     *(ESTIMATES, ESTIMATE_SECONDS, RECORD_SECONDS, REQUEST_TOKENS, KNOWN_SHARE),
     *(ESTIMATED_TOKENS, BILLED_TOKENS, FORETOLD_TOKENS, ERROR, RECORDS, REPLIES),
-    *(REFUSED, FAILURES, KNOWN_PREFIXES, KNOWN_BYTES, CAPACITY_BYTES, LOOKUPS, DROPPED),
+    *(REFUSED, BUDGETED, FAILURES, KNOWN_PREFIXES, KNOWN_BYTES, CAPACITY_BYTES, LOOKUPS, DROPPED),
     *(STORE_UP, STORE_STOPPED, STORE_VALUES, DRIFT, TABLE_AGE),
     *GENAI,
 )

@@ -76,6 +76,10 @@ class Metrics:
         """Count a request that was refused for its size; an unknown dialect is `other`."""
         self._add(((table.REFUSED, 1, (dialect if dialect in _DIALECTS else table.OTHER,)),))
 
+    def count_budgeted(self, outcome: str, budget: str) -> None:
+        """Count a request under budgets; `budget` is the name of that which refuses it."""
+        self._add(((table.BUDGETED, 1, (outcome, budget)),))
+
     def count_failure(self, stage: str) -> None:
         """Count a failure of ours that let a call go on, such as an estimate that raised.
 

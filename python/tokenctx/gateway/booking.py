@@ -99,6 +99,27 @@ class Booking:
         """True if something will be booked of this call."""
         return self.reservation is not None and bool(self.reservation.claims)
 
+    @property
+    def output_tokens(self) -> int | None:
+        """The output that is reserved; None without a reservation."""
+        return self.reservation.output_tokens if self.reservation and self.is_open else None
+
+    def grow(self, output_tokens: int) -> None:
+        """Hold so much output of a stream that is longer than was thought."""
+        if self.reservation is not None:
+            try:
+                self.reservation.grow(output_tokens)
+            except Exception as error:
+                self._journal.failed("reserve", error)
+
+    async def agrow(self, output_tokens: int) -> None:
+        """As `grow`, without holding the loop."""
+        if self.reservation is not None:
+            try:
+                await self.reservation.agrow(output_tokens)
+            except Exception as error:
+                self._journal.failed("reserve", error)
+
     def attempt(self) -> None:
         """Another answer begins: what it uses is booked beside what the one before has used."""
         if self.reservation is not None:
@@ -134,6 +155,9 @@ class Booking:
 
     def _kept(self, reservation: Reservation) -> BudgetRefusal | None:
         self.reservation = reservation
-        if reservation.refusal is not None:
-            self._journal.count(f"budget_refused_{reservation.refusal.budget}")
+        if reservation.would_refuse is not None:
+            self._journal.budgeted("would_refuse", reservation.would_refuse.budget)
+        else:
+            refusal = reservation.refusal
+            self._journal.budgeted(reservation.label, refusal.budget if refusal else "")
         return reservation.refusal

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from tokenctx.gateway.settings import Body, Names, Settings
     from tokenctx.money.budgets import BudgetRefusal, Uncounted
 
+TOKEN_BYTES: Final = 4
+LEAST_BYTES: Final = 4096
+"""Bytes of an answer before its tokens are counted: a token of a reserved output has 4."""
 JSON: Final = {"content-type": "application/json"}
 """Headers of an answer that has come whole, where none are given."""
 
@@ -63,6 +66,7 @@ class Call:
         self._drops_usage = False
         self._relay: Relay | None = None
         self._is_settled = False
+        self._grows_at: int | None = None
         self._upstream_body = body if isinstance(body, bytes) else None
         self._answering: tuple[str, str | None] | None = None
         self.is_counted = is_counted
@@ -184,6 +188,8 @@ class Call:
         if self.event is None:  # an attempt before this one has failed
             self._is_settled, self.reason = False, None
         self._booking.attempt()
+        reserved = self._booking.output_tokens
+        self._grows_at = None if reserved is None else max(LEAST_BYTES, reserved * TOKEN_BYTES)
         return relay
 
     def stream(
@@ -269,11 +275,19 @@ class Call:
     def is_due(self) -> bool:
         """True if `settle` has anything to do."""
         relay = self._relay
-        return not (relay is None or self._is_settled) and (relay.is_over or relay.is_complete)
+        if relay is None or self._is_settled:
+            return False
+        return relay.is_over or relay.is_complete or self._is_long(relay)
 
     def settle(self) -> None:
-        """Record the answer once it has come whole, or say why it is not recorded. Never raises."""
+        """Record the answer once it has come whole, or say why it is not recorded. Never raises.
+
+        Of a stream that is longer than was reserved, more is reserved.
+        """
         if not self.is_due:
+            return
+        if (more := self._more()) is not None:
+            self._booking.grow(more)
             return
         if (relay := self._due()) is not None:
             try:
@@ -286,6 +300,9 @@ class Call:
     async def asettle(self) -> None:
         """As `settle`, without holding the loop."""
         if not self.is_due:
+            return
+        if (more := self._more()) is not None:
+            await self._booking.agrow(more)
             return
         if (relay := self._due()) is not None:
             try:
@@ -309,6 +326,26 @@ class Call:
         self.settle()
 
     # ------------------------------------------------------------------------ inside
+
+    def _is_long(self, relay: Relay) -> bool:
+        return self._grows_at is not None and relay.passed_bytes >= self._grows_at
+
+    def _more(self) -> int | None:
+        """The output to reserve of a stream that goes on; None of one that has ended.
+
+        It is looked at each time that it is half as long again, so all looks take linear time.
+        """
+        relay = self._relay
+        if relay is None or relay.is_over or relay.is_complete:
+            return None
+        self._grows_at = relay.passed_bytes * 3 // 2
+        try:
+            estimate = self.estimate
+            seen = relayed_tokens(relay, estimate.model if estimate else "", None)
+        except Exception as error:
+            self._settings.journal.failed("count_answer", error)
+            seen = relay.passed_bytes // TOKEN_BYTES
+        return seen * 3 // 2
 
     def _due(self) -> Relay | None:
         """The answer that is to be recorded now; never the same twice."""
@@ -340,7 +377,8 @@ class Call:
             model, provider = self._answering
             return {**arguments, "model": model, "provider": provider or arguments["provider"]}
         told = relay.reader.model
-        if not told or estimate is None or not is_another(estimate, told):
+        is_alias = told == self._names.alias
+        if not told or is_alias or estimate is None or not is_another(estimate, told):
             return arguments
         return {**arguments, "model": told, "provider": None}
 

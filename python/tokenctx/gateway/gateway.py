@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -32,6 +33,8 @@ class Gateway:
     usage where the client did not, and takes that event out again. `assumed_window_tokens` is what
     the agents behind it believe the window to be: usage is told in its measure. `limits` are yours,
     as `model_limits` takes them: by the beginning of a model's name, in place of the table's.
+    `aliases` say which model a name of yours stands for, as `{"fast": "gpt-4o-mini"}`: it is
+    counted, priced and budgeted as that one, and sent as it came.
     `budgets` are what calls are reserved in and settled with; a call for which one has no room is
     refused with status 429.
 
@@ -49,6 +52,7 @@ class Gateway:
         assumed_window_tokens: int | None = None,
         limits: Overrides | None = None,
         budgets: Budgets | None = None,
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
         if not hasattr(estimator, "record_event"):
             raise TypeError(
@@ -62,6 +66,13 @@ class Gateway:
         if assumed_window_tokens is not None:
             self._scaler(assumed_window_tokens)  # which checks it
         self._limits = _LimitsByModel(limits) if limits is not None else None
+        self._aliases = dict(aliases or {})
+        for alias, model in self._aliases.items():
+            if not (isinstance(alias, str) and isinstance(model, str) and alias and model):
+                raise ValueError(
+                    f"aliases has {alias!r}: {model!r}; both must be names of models, as "
+                    '{"fast": "gpt-4o-mini"}'
+                )
         self._journal = Journal(estimator.metrics)
         self._settings = Settings(
             estimator,
@@ -217,7 +228,19 @@ class Gateway:
             names = Names(model, dialect, names.provider, names.tenant, names.keys)
         if not is_counted:
             self._journal.count("other_paths")
+        elif self._aliases:
+            names = self._meant(given, names)
         return Call(self._settings, given, names, is_counted=is_counted)
+
+    def _meant(self, body: Body, names: Names) -> Names:
+        """The names of a call, with the model that an alias stands for."""
+        try:
+            model = names.model or BodyFields(body).value("model")
+        except Exception as error:  # the estimate says so, too
+            self._journal.failed("alias", error)
+            return names
+        meant = self._aliases.get(model) if isinstance(model, str) else None
+        return names if meant is None else replace(names, model=meant, alias=model)
 
     def _limits_of(self, estimate: Estimate) -> ModelLimits:
         own = self._limits.own(estimate.model) if self._limits is not None else None

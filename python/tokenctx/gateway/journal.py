@@ -29,6 +29,13 @@ class Journal:
         if self._metrics is not None:
             self._metrics.count_refused(dialect)
 
+    def budgeted(self, outcome: str, budget: str = "") -> None:
+        """One more call under budgets; `budget` has refused it, or would have."""
+        if budget:
+            self.count(f"budget_{outcome}_{budget}")
+        if self._metrics is not None:
+            self._metrics.count_budgeted(outcome, budget)
+
     def failed(self, stage: str, error: BaseException) -> str:
         """Count a failure of ours; the stage and the class of `error`, which is logged once."""
         kind = type(error).__name__

@@ -35,13 +35,17 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The arguments that `estimate` and `record` share."""
+    """The arguments that `estimate` and `record` share.
+
+    `alias` is the name that the client has used for the model, where that is an alias.
+    """
 
     model: str | None
     dialect: Dialect | None
     provider: str | None
     tenant: str | bytes | None
     keys: Mapping[str, str | None] | None = None
+    alias: str = ""
 
     @property
     def budget_keys(self) -> dict[str, str | None]:

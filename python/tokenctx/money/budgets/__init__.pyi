@@ -1,3 +1,5 @@
+from tokenctx.money.budgets.balance import BudgetAlarm as BudgetAlarm
+from tokenctx.money.budgets.balance import BudgetBalance as BudgetBalance
 from tokenctx.money.budgets.budget import Budget as Budget
 from tokenctx.money.budgets.budgets import Budgets as Budgets
 from tokenctx.money.budgets.memory import MemoryBudgetStore as MemoryBudgetStore

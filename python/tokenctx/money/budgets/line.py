@@ -87,15 +87,19 @@ class Line:
         """As `reserve`, without holding the loop."""
         return await self._atried(step)
 
-    def settle(self, step: Step) -> None:
-        """Do a step now, or as soon as the store answers."""
-        if self._store.is_async or self._tried(step) is None:
+    def settle(self, step: Step) -> Outcome | None:
+        """The outcome of a step that is done now; None if it is done once the store answers."""
+        outcome = None if self._store.is_async else self._tried(step)
+        if outcome is None:
             self._leave(step)
+        return outcome
 
-    async def asettle(self, step: Step) -> None:
+    async def asettle(self, step: Step) -> Outcome | None:
         """As `settle`, without holding the loop."""
-        if await self._atried(step) is None:
+        outcome = await self._atried(step)
+        if outcome is None:
             self._leave(step)
+        return outcome
 
     def flush(self, seconds: float) -> bool:
         """True if nothing waits to be settled within `seconds`; of a store that is not awaited."""
@@ -202,7 +206,7 @@ class Line:
         return 2 * self._patience < late < MAX_DEADLINE_MS / 1000 - self._seconds
 
     def _failed(self, step: Step, error: Exception, began: float) -> None:
-        if step.kind == "reserve":
+        if step.kind in ("reserve", "hold"):
             self._counts["failed_reserve"] += 1
         self._outbox.breaker.failed(type(error).__name__, began)
 

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tokenctx.money.budgets.store import RETRY_SECONDS, Balance, Outcome
 
@@ -24,25 +24,73 @@ LOOKED_THROUGH: Final = 100_000
 class _Ledger:
     """One budget of one key. What is held or settled stands in the order in which it ends."""
 
-    seconds: int
-    window: int = -1
-    used: int = 0
+    counted_parts: int
+    part_seconds: float
+    newest: int = -1
     taken: int = 0
-    held: dict[str, tuple[float, int]] = field(default_factory=dict)
-    settled: dict[str, tuple[float, int]] = field(default_factory=dict)
+    parts: dict[int, int] = field(default_factory=dict)
+    held: dict[str, tuple[float, int, int]] = field(default_factory=dict)
+    settled: dict[str, float] = field(default_factory=dict)
 
-    def turn(self, window: int) -> None:
-        """Begin a window, if it is a later one; or anew, after a clock that had jumped ahead."""
-        if window > self.window or window < self.window - 1:
-            self.window, self.used, self.taken = window, 0, 0
-            self.held.clear()
-            self.settled.clear()
+    @property
+    def used(self) -> int:
+        """The part of `taken` that is settled."""
+        return self.taken - sum(it for _, it, part in self.held.values() if part in self.parts)
+
+    def turn(self, part: int) -> None:
+        """Begin a part, if it is a later one; or anew, after a clock that had jumped ahead."""
+        if part > self.newest:
+            self.newest = part
+            for old in [it for it in self.parts if it <= part - self.counted_parts]:
+                self.taken -= self.parts.pop(old)
+        elif part < self.newest - self.counted_parts:
+            self.newest = part
+            self.clear()
+
+    def is_over(self, now: float) -> bool:
+        """True if nothing of it counts any longer."""
+        if not self.part_seconds:
+            return False
+        return math.floor(now / self.part_seconds) - self.counted_parts >= self.newest
+
+    def clear(self) -> None:
+        """Forget all that was taken; a bill that comes twice is known all the same."""
+        self.taken = 0
+        self.parts.clear()
+        self.held.clear()
+
+    def add(self, part: int, amount: int) -> None:
+        """Take `amount` of a part, or give it back; nothing if the part counts no longer."""
+        if part > self.newest - self.counted_parts:
+            self.parts[part] = self.parts.get(part, 0) + amount
+            self.taken += amount
+
+    def hold(self, name: str, amount: int, ends: float) -> None:
+        """Hold an amount; of what is held already, what there is more of it."""
+        before, part = 0, self.newest
+        if (known := self.held.pop(name, None)) is not None:
+            _, before, part = known
+        self.held[name] = ends, max(amount, before), part
+        self.add(part, max(amount - before, 0))
 
     def expire(self, now: float) -> None:
         """Give back what dead callers have reserved."""
-        for entries in (self.held, self.settled):
-            while entries and entries[name := next(iter(entries))][0] <= now:
-                self.taken -= entries.pop(name)[1]
+        while self.held and self.held[name := next(iter(self.held))][0] <= now:
+            _, amount, part = self.held.pop(name)
+            self.add(part, -amount)
+        while self.settled and self.settled[name := next(iter(self.settled))] <= now:
+            del self.settled[name]
+
+    def room_part(self, wanted: int) -> int:
+        """The oldest part without which there is room for an amount."""
+        for part in sorted(self.parts):
+            wanted -= self.parts[part]
+            if wanted <= 0:
+                return part
+        return self.newest
+
+
+_Pairs: TypeAlias = "list[tuple[Claim, _Ledger]]"
 
 
 class MemoryBudgetStore:
@@ -59,6 +107,7 @@ class MemoryBudgetStore:
         self._clock = clock
         # Leases are no matter of the day: a clock that jumps neither ends nor prolongs them.
         self._lease_clock = time.monotonic if clock is time.time else clock
+        self._limits: dict[str, int] = {}
         self._ledgers: dict[str, _Ledger] = {}
         self._most = LOOKED_THROUGH
         self._pid, self._lock = os.getpid(), threading.Lock()
@@ -72,55 +121,82 @@ class MemoryBudgetStore:
             self._pid, self._lock = os.getpid(), threading.Lock()
         with self._lock:
             now, at = self._clock(), self._lease_clock()
-            if step.kind == "reserve":
-                return self._reserve(step, now, at)
-            return self._settle(step, now, at)
+            ledgers = [self._ledger(claim, now, at) for claim in step.claims]
+            pairs = list(zip(step.claims, ledgers, strict=True))
+            if step.kind == "settle":
+                self._settle(step, pairs, at)
+            elif step.kind in ("reserve", "hold"):
+                return self._reserve(step, pairs, now, at)
+            elif step.kind != "look":
+                self._operate(step, pairs)
+            return Outcome(None, [self._balance(claim, it, now) for claim, it in pairs])
 
-    def _reserve(self, step: Step, now: float, at: float) -> Outcome:
-        ledgers = [self._ledger(claim, now, at) for claim in step.claims]
-        pairs = list(zip(step.claims, ledgers, strict=True))
-        full = (
-            nth for nth, (claim, it) in enumerate(pairs) if it.taken + claim.amount > claim.limit
-        )
-        refused = next(full, None)
+    def _reserve(self, step: Step, pairs: _Pairs, now: float, at: float) -> Outcome:
+        refused = None
+        if step.kind == "reserve":
+            for nth, (claim, it) in enumerate(pairs):
+                if it.taken + claim.amount > self._limit(claim):
+                    refused = nth
+                    break
         if refused is None:
             for claim, ledger in pairs:
-                if step.id not in ledger.held:
-                    ledger.held[step.id] = at + step.lease_seconds, claim.amount
-                    ledger.taken += claim.amount
-        return Outcome(refused, [_balance(claim, it, now) for claim, it in pairs])
+                if step.id not in ledger.settled and (
+                    step.kind == "hold" or step.id not in ledger.held
+                ):
+                    ledger.hold(step.id, claim.amount, at + step.lease_seconds)
+            return Outcome(None, [self._balance(claim, it, now) for claim, it in pairs])
+        balances = [
+            self._balance(claim, it, now, it.taken + claim.amount - self._limit(claim))
+            for claim, it in pairs
+        ]
+        return Outcome(refused, balances)
 
-    def _settle(self, step: Step, now: float, at: float) -> Outcome:
-        pairs = [(claim, self._ledger(claim, now, at)) for claim in step.claims]
+    def _settle(self, step: Step, pairs: _Pairs, at: float) -> None:
         for claim, ledger in pairs:
-            if 0 <= claim.window < ledger.window or step.id in ledger.settled:
-                continue  # of a window that is over, or a retry
-            _, reserved = ledger.held.pop(step.id, (0.0, 0))  # none if its lease was over
-            ledger.taken += claim.amount - reserved
-            ledger.used += claim.amount
-            ledger.settled[step.id] = at + RETRY_SECONDS, 0
-        return Outcome(None, [_balance(claim, it, now) for claim, it in pairs])
+            if step.id in ledger.settled:
+                continue
+            if (held := ledger.held.pop(step.id, None)) is not None:  # none if its lease was over
+                ledger.add(held[2], -held[1])
+            is_known = 0 <= claim.window <= ledger.newest
+            ledger.add(claim.window if is_known else ledger.newest, claim.amount)
+            ledger.settled[step.id] = at + RETRY_SECONDS
+
+    def _operate(self, step: Step, pairs: _Pairs) -> None:
+        for claim, ledger in pairs:
+            if step.kind == "reset":
+                ledger.clear()
+            elif claim.amount < 0:
+                self._limits.pop(claim.key, None)
+            else:
+                self._limits[claim.key] = claim.amount
+
+    def _limit(self, claim: Claim) -> int:
+        return self._limits.get(claim.key, claim.limit) if self._limits else claim.limit
 
     def _ledger(self, claim: Claim, now: float, at: float) -> _Ledger:
         ledger = self._ledgers.get(claim.key)
         if ledger is None:
             if len(self._ledgers) >= self._most:
                 self._forget(now, at)
-            ledger = self._ledgers[claim.key] = _Ledger(claim.seconds)
-        ledger.turn(math.floor(now / claim.seconds) if claim.seconds else 0)
-        ledger.expire(at)
+            ledger = self._ledgers[claim.key] = _Ledger(claim.counted_parts, claim.part_seconds)
+        part = math.floor(now / ledger.part_seconds) if ledger.part_seconds else 0
+        if part != ledger.newest:
+            ledger.turn(part)
+        if ledger.held or ledger.settled:
+            ledger.expire(at)
         return ledger
+
+    def _balance(self, claim: Claim, ledger: _Ledger, now: float, beyond: int = 0) -> Balance:
+        reset = 0.0
+        if claim.seconds:
+            part = ledger.room_part(beyond) if beyond > 0 else ledger.newest
+            reset = max(0.0, (part + ledger.counted_parts) * ledger.part_seconds - now)
+        return Balance(ledger.taken, ledger.newest, reset, self._limit(claim))
 
     def _forget(self, now: float, at: float) -> None:
         """Drop what a new ledger would say as well: nothing, or a window that is over."""
         for key, ledger in list(self._ledgers.items()):
             ledger.expire(at)
-            is_over = ledger.seconds and math.floor(now / ledger.seconds) > ledger.window
-            if is_over or (ledger.used == 0 and not ledger.held):
+            if ledger.is_over(now) or (ledger.taken == 0 and not ledger.held):
                 del self._ledgers[key]
         self._most = max(LOOKED_THROUGH, 2 * len(self._ledgers))
-
-
-def _balance(claim: Claim, ledger: _Ledger, now: float) -> Balance:
-    reset = (ledger.window + 1) * claim.seconds - now if claim.seconds else 0.0
-    return Balance(ledger.taken, ledger.window, max(0.0, reset))

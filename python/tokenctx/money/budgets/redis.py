@@ -13,72 +13,145 @@ if TYPE_CHECKING:
     from tokenctx.money.budgets.store import Step
 
 SCRIPT: Final = """
--- KEYS: of each budget a hash (w window, u used, h held, a:ID amount, s if settled) and its leases.
--- ARGV: r or s, id, seconds to keep it, time or -1; of each budget limit, seconds, amount, window.
+-- KEYS: of each budget a hash (w newest part, t taken, b:PART of it if it rolls, a:ID amount:part
+-- held, or s if settled) and its leases; last the limits that an operator has set.
+-- ARGV: kind, id, seconds to keep it, time or -1; of each limit, seconds, amount, window, parts.
 local now = tonumber(ARGV[4])
 if now < 0 then
   local time = redis.call('TIME')
   now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 end
 local kind, id, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local field, count = 'a:' .. id, #KEYS / 2
+local field, count, limits = 'a:' .. id, (#KEYS - 1) / 2, KEYS[#KEYS]
+local takes = kind == 'reserve' or kind == 'hold'
 local whole = function(number) return string.format('%.0f', number) end
-local used, held, windows, amounts, refused = {}, {}, {}, {}, 0
-for i = 1, count do
-  local hash, leases, at = KEYS[2 * i - 1], KEYS[2 * i], 4 * i
-  local limit, seconds = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
-  amounts[i] = tonumber(ARGV[at + 3])
-  local window = seconds > 0 and math.floor(now / seconds) or 0
-  local kept = redis.call('HMGET', hash, 'w', 'u', 'h')
-  windows[i] = tonumber(kept[1]) or -1
-  used[i], held[i] = tonumber(kept[2]) or 0, tonumber(kept[3]) or 0
-  if window > windows[i] or window < windows[i] - 1 then  -- later; or the clock had jumped
-    if kept[1] then redis.call('DEL', hash, leases) end
-    windows[i], used[i], held[i] = window, 0, 0
+local parsed = function(value)
+  if not value then return nil end
+  local amount, part = string.match(value, '^(%d+):(%d+)$')
+  return tonumber(amount), tonumber(part)
+end
+local add = function(it, part, amount)  -- nothing if the part counts no longer
+  if amount == 0 or part <= it.newest - it.counted then return end
+  it.taken = it.taken + amount
+  if it.counted > 1 then redis.call('HINCRBY', it.hash, 'b:' .. whole(part), whole(amount)) end
+end
+local clear = function(it)  -- a bill that comes twice is known all the same
+  local all = redis.call('HGETALL', it.hash)
+  for n = 1, #all, 2 do
+    local kept, name = string.sub(all[n], 1, 2), string.sub(all[n], 3)
+    if kept == 'b:' or (kept == 'a:' and all[n + 1] ~= 's') then
+      redis.call('HDEL', it.hash, all[n])
+      if kept == 'a:' then redis.call('ZREM', it.leases, name) end
+    end
   end
-  local ended = redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 1000)
-  if kind == 'r' then  -- of a clock that had jumped ahead
-    local later = redis.call('ZRANGEBYSCORE', leases, now + 86400 + lease, '+inf', 'LIMIT', 0, 1000)
-    for _, name in ipairs(later) do ended[#ended + 1] = name end
+  it.taken = 0
+  if it.known ~= 's' then it.known = false end
+end
+local names = function(first, last)
+  local found = {}
+  for part = first, last do found[#found + 1] = 'b:' .. whole(part) end
+  return found
+end
+local budgets, refused = {}, 0
+for i = 1, count do
+  local it, at = {hash = KEYS[2 * i - 1], leases = KEYS[2 * i]}, 5 * i - 1
+  local seconds, parts = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 5])
+  it.amount, it.window = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
+  it.limit = tonumber(redis.call('HGET', limits, it.hash) or ARGV[at + 1])
+  it.length, it.counted = seconds / parts, parts > 1 and parts + 1 or 1
+  local part = seconds > 0 and math.floor(now / it.length) or 0
+  local kept = redis.call('HMGET', it.hash, 'w', 't', field)
+  it.newest, it.taken, it.known = tonumber(kept[1]) or -1, tonumber(kept[2]) or 0, kept[3]
+  it.exists = kept[1]
+  if part < it.newest - it.counted then  -- the clock had jumped ahead
+    it.newest = part
+    clear(it)
+  elseif part > it.newest then
+    if it.counted == 1 then
+      it.taken = 0
+    elseif it.newest >= 0 then
+      local old = names(it.newest - it.counted + 1, math.min(it.newest, part - it.counted))
+      if #old > 0 then
+        for _, amount in ipairs(redis.call('HMGET', it.hash, unpack(old))) do
+          it.taken = it.taken - (tonumber(amount) or 0)
+        end
+        redis.call('HDEL', it.hash, unpack(old))
+      end
+    end
+    it.newest = part
+  end
+  local ended = redis.call('ZRANGEBYSCORE', it.leases, '-inf', now, 'LIMIT', 0, 1000)
+  if kind == 'reserve' then  -- of a clock that had jumped ahead
+    local later = now + 86400 + lease
+    local found = redis.call('ZRANGEBYSCORE', it.leases, later, '+inf', 'LIMIT', 0, 1000)
+    for _, name in ipairs(found) do ended[#ended + 1] = name end
   end
   for _, name in ipairs(ended) do
-    local amount = redis.call('HGET', hash, 'a:' .. name)
-    if amount and amount ~= 's' then held[i] = held[i] - tonumber(amount) end
-    redis.call('HDEL', hash, 'a:' .. name)
-    redis.call('ZREM', leases, name)
+    local amount, from = parsed(redis.call('HGET', it.hash, 'a:' .. name))
+    if amount then add(it, from, -amount) end
+    redis.call('HDEL', it.hash, 'a:' .. name)
+    redis.call('ZREM', it.leases, name)
+    if name == id then it.known = false end
   end
-  if kind == 'r' and refused == 0 and used[i] + held[i] + amounts[i] > limit then refused = i end
+  if kind == 'reserve' and refused == 0 and it.taken + it.amount > it.limit then refused = i end
+  budgets[i] = it
 end
 local answer = {refused}
-for i = 1, count do
-  local hash, leases, at = KEYS[2 * i - 1], KEYS[2 * i], 4 * i
-  local seconds = tonumber(ARGV[at + 2])
-  local known = redis.call('HGET', hash, field)
+for i, it in ipairs(budgets) do
+  local before, from = parsed(it.known)
   local is_new = false  -- what is settled is kept for a while, so that a retry does nothing
-  if kind == 'r' then
-    is_new = refused == 0 and not known
-    if is_new then
-      held[i] = held[i] + amounts[i]
-      redis.call('HSET', hash, field, whole(amounts[i]))
-    end
-  elseif (tonumber(ARGV[at + 4]) < 0 or tonumber(ARGV[at + 4]) >= windows[i]) and known ~= 's' then
+  if kind == 'hold' and before then
     is_new = true
-    if known then held[i] = held[i] - tonumber(known) end
-    used[i] = used[i] + amounts[i]
-    redis.call('HSET', hash, field, 's')
+    local more = math.max(it.amount - before, 0)
+    add(it, from, more)
+    redis.call('HSET', it.hash, field, whole(before + more) .. ':' .. whole(from))
+  elseif takes and refused == 0 and not it.known then
+    is_new = true
+    add(it, it.newest, it.amount)
+    redis.call('HSET', it.hash, field, whole(it.amount) .. ':' .. whole(it.newest))
+  elseif kind == 'settle' and it.known ~= 's' then
+    is_new = true
+    if before then add(it, from, -before) end
+    local part = it.window
+    if part < 0 or part > it.newest then part = it.newest end
+    add(it, part, it.amount)
+    redis.call('HSET', it.hash, field, 's')
+  elseif kind == 'reset' then
+    clear(it)
+  elseif kind == 'limit' then
+    it.limit = it.amount < 0 and tonumber(ARGV[5 * i]) or it.amount
+    if it.amount < 0 then redis.call('HDEL', limits, it.hash) end
+    if it.amount >= 0 then redis.call('HSET', limits, it.hash, whole(it.amount)) end
   end
-  if is_new then redis.call('ZADD', leases, now + lease, id) end
-  redis.call('HSET', hash, 'w', whole(windows[i]), 'u', whole(used[i]), 'h', whole(held[i]))
-  local reset = 0
-  if seconds > 0 then
-    reset = math.max(0, (windows[i] + 1) * seconds - now)
-    local life = math.ceil((reset + lease) * 1000)
-    redis.call('PEXPIRE', hash, life)
-    redis.call('PEXPIRE', leases, life)
+  if is_new then redis.call('ZADD', it.leases, now + lease, id) end
+  local reset = it.length > 0 and math.max(0, (it.newest + it.counted) * it.length - now) or 0
+  if it.exists or takes or kind == 'settle' then
+    redis.call('HSET', it.hash, 'w', whole(it.newest), 't', whole(it.taken))
+    if it.length > 0 then
+      local life = math.ceil((reset + lease) * 1000)
+      redis.call('PEXPIRE', it.hash, life)
+      redis.call('PEXPIRE', it.leases, life)
+    elseif it.taken == 0 then  -- such as the slots of a tenant that has gone
+      redis.call('PEXPIRE', it.hash, math.ceil(lease * 1000))
+    else
+      redis.call('PERSIST', it.hash)
+    end
   end
-  answer[#answer + 1] = whole(used[i] + held[i])
-  answer[#answer + 1] = whole(windows[i])
+  local beyond = it.taken + it.amount - it.limit
+  if refused > 0 and it.counted > 1 and beyond > 0 then  -- until there is room
+    local first = it.newest - it.counted + 1
+    for n, amount in ipairs(redis.call('HMGET', it.hash, unpack(names(first, it.newest)))) do
+      beyond = beyond - (tonumber(amount) or 0)
+      if beyond <= 0 then
+        reset = math.max(0, (first + n - 1 + it.counted) * it.length - now)
+        break
+      end
+    end
+  end
+  answer[#answer + 1] = whole(it.taken)
+  answer[#answer + 1] = whole(it.newest)
   answer[#answer + 1] = whole(reset * 1000)
+  answer[#answer + 1] = whole(it.limit)
 end
 return answer
 """
@@ -124,11 +197,12 @@ class RedisBudgetStore:
     def apply(self, step: Step) -> Outcome | Awaitable[Outcome]:
         """Do one step: EVALSHA, and EVAL where the server does not know the script yet."""
         keys = [f"{self._prefix}{it.key}{end}" for it in step.claims for end in ("", ":l")]
+        keys.append(f"{self._prefix}:limits")
         now = -1.0 if self._clock is None else self._clock()
-        kept = step.lease_seconds if step.kind == "reserve" else RETRY_SECONDS
-        words: list[Any] = [step.kind[0], step.id, kept, now]
+        kept = RETRY_SECONDS if step.kind == "settle" else step.lease_seconds
+        words: list[Any] = [step.kind, step.id, kept, now]
         for claim in step.claims:
-            words += [claim.limit, claim.seconds, claim.amount, claim.window]
+            words += [claim.limit, claim.seconds, claim.amount, claim.window, claim.parts]
         call = (len(keys), *keys, *words)
         if self._is_async:
             return self._aapply(call)
@@ -157,6 +231,6 @@ def _is_unknown(error: Exception) -> bool:
 
 def _outcome(answer: Any) -> Outcome:
     refused, *rest = (int(cast("Any", it)) for it in answer)
-    threes = zip(*[iter(rest)] * 3, strict=True)
-    balances = [Balance(taken, window, reset / 1000) for taken, window, reset in threes]
+    fours = zip(*[iter(rest)] * 4, strict=True)
+    balances = [Balance(taken, part, reset / 1000, limit) for taken, part, reset, limit in fours]
     return Outcome(refused - 1 if refused else None, balances)

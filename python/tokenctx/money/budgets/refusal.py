@@ -6,17 +6,16 @@ import datetime as dt
 import json
 import math
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._results.result import Result
-from tokenctx.money.budgets.budget import NANO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from decimal import Decimal
 
     from tokenctx._results.estimates import Dialect
-    from tokenctx.money.budgets.budget import Budget
+    from tokenctx.money.budgets.budget import Budget, Unit
     from tokenctx.money.budgets.store import Balance
 
 
@@ -30,11 +29,12 @@ class BudgetRefusal(Result):
         body: What to send.
         message: The message in it; numbers and the name of the budget.
         budget: The name of the budget.
-        wanted: What the call would take of it: tokens, or dollars.
+        wanted: What the call would take of it: tokens, dollars, requests or calls at once.
         left: What is left of it, likewise.
         limit: What there is of it, likewise.
-        retry_after_seconds: When its window ends; None if it has none, or if the call takes more
-            than there is in any window.
+        retry_after_seconds: When there may be room: at the end of its window, in a rolling one
+            when enough has left it, and after a second where calls at once are limited. None if it
+            has no window, or if the call takes more than there is in any.
     """
 
     status: int
@@ -48,9 +48,9 @@ class BudgetRefusal(Result):
     retry_after_seconds: float | None
 
 
-def told(budget: Budget, amount: int) -> int | Decimal:
-    """An amount of a budget in tokens or dollars."""
-    return Decimal(amount) / NANO if budget.is_money else amount
+SLOT_SECONDS: Final = 1.0
+"""After this a call that found no slot may ask again: nobody knows when one is given back."""
+UNITS: Final = {"tokens": "tokens", "money": "dollars", "requests": "requests"}
 
 
 def refusal_of(
@@ -61,19 +61,23 @@ def refusal_of(
     headers: dict[str, str],
 ) -> BudgetRefusal:
     """The answer for a call that would take `wanted` of a budget."""
-    left = max(0, budget.limit - balance.taken)
-    unit = "dollars" if budget.is_money else "tokens"
-    needs, rest, most = (told(budget, it) for it in (wanted, left, budget.limit))
-    span = "in all" if budget.per is None else f"per {budget.per}"
-    retry = balance.reset_seconds if budget.seconds and wanted <= budget.limit else None
-    message = (
-        f"Rate limit reached for budget {budget.name}: this request needs up to {needs} "
-        f"{unit}, {rest} of {most} {span} are left."
-    )
+    limit = balance.limit
+    needs, rest, most = map(budget.told, (wanted, max(0, limit - balance.taken), limit))
+    if budget.unit == "concurrency":
+        retry = SLOT_SECONDS if wanted <= limit else None
+        message = f"Rate limit reached for budget {budget.name}: {most} calls at once."
+    else:
+        unit = UNITS[budget.unit]
+        span = "in all" if budget.per is None else f"per {budget.per}"
+        retry = balance.reset_seconds if budget.seconds and wanted <= limit else None
+        message = (
+            f"Rate limit reached for budget {budget.name}: this request needs up to {needs} "
+            f"{unit}, {rest} of {most} {span} are left."
+        )
     if retry is not None:
-        headers = {**headers, "retry-after": str(math.ceil(retry))}
+        headers = {**headers, "retry-after": str(max(1, math.ceil(retry)))}
         message += f" Please try again in {math.ceil(retry)} s."
-    elif wanted > budget.limit:
+    elif wanted > limit:
         message += " It does not fit at any time."
         headers = {**headers, "x-should-retry": "false"}
     return _answer(budget, message, (needs, rest, most), retry, dialect, headers)
@@ -87,7 +91,7 @@ def unknown_refusal(
 ) -> BudgetRefusal:
     """The answer for a call of which nobody knows what it would take; `wanted` says why."""
     message = f"Refused by budget {budget.name}: {wanted}."
-    most = told(budget, budget.limit)
+    most = budget.told(budget.limit)
     headers = {**headers, "x-should-retry": "false"}
     return _answer(budget, message, (0, 0, most), None, dialect, headers)
 
@@ -100,16 +104,14 @@ def _answer(
     dialect: Dialect | None,
     headers: dict[str, str],
 ) -> BudgetRefusal:
-    body = json.dumps(_body(dialect, message, retry, is_money=budget.is_money)).encode()
+    body = json.dumps(_body(dialect, message, retry, budget.unit)).encode()
     headers = {"content-type": "application/json", **headers}
     if dialect == "bedrock-converse":
         headers["x-amzn-errortype"] = "ThrottlingException"
     return BudgetRefusal(429, headers, body, message, budget.name, *amounts, retry)
 
 
-def _body(
-    dialect: Dialect | None, message: str, retry: float | None, *, is_money: bool
-) -> dict[str, Any]:
+def _body(dialect: Dialect | None, message: str, retry: float | None, unit: Unit) -> dict[str, Any]:
     if dialect == "anthropic":
         return {"type": "error", "error": {"type": "rate_limit_error", "message": message}}
     if dialect == "bedrock-converse":
@@ -120,33 +122,41 @@ def _body(
             kind = "type.googleapis.com/google.rpc.RetryInfo"
             error["details"] = [{"@type": kind, "retryDelay": f"{math.ceil(retry)}s"}]
         return {"error": error}
-    kind = "insufficient_quota" if is_money else "tokens"
-    code = "insufficient_quota" if is_money else "rate_limit_exceeded"
+    kind = "insufficient_quota" if unit == "money" else unit
+    code = "insufficient_quota" if unit == "money" else "rate_limit_exceeded"
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def limit_headers(
     budgets: Sequence[Budget], balances: Sequence[Balance], dialect: Dialect | None
 ) -> dict[str, str]:
-    """The vendor's rate-limit headers, of the budget of tokens that has the least left."""
-    pairs = [
-        (budget, balance)
-        for budget, balance in zip(budgets, balances, strict=True)
-        if not budget.is_money and budget.seconds
-    ]
-    if not pairs:
-        return {}
-    budget, balance = min(pairs, key=lambda it: it[0].limit - it[1].taken)
-    left = max(0, budget.limit - balance.taken)
+    """The vendor's rate-limit headers, of the budgets of tokens and requests with the least left.
+
+    Budgets without a window have none, since vendors have none of that kind.
+    """
+    headers: dict[str, str] = {}
+    for unit in ("tokens", "requests"):
+        balance = min(
+            (it for of, it in zip(budgets, balances, strict=True) if of.unit == unit and of.per),
+            key=lambda it: it.limit - it.taken,
+            default=None,
+        )
+        if balance is not None:
+            headers |= _limit_headers(unit, balance, dialect)
+    return headers
+
+
+def _limit_headers(unit: str, balance: Balance, dialect: Dialect | None) -> dict[str, str]:
+    left = max(0, balance.limit - balance.taken)
     if dialect == "anthropic":
         now = dt.datetime.now(dt.timezone.utc) + dt.timedelta(seconds=balance.reset_seconds)
         return {
-            "anthropic-ratelimit-tokens-limit": str(budget.limit),
-            "anthropic-ratelimit-tokens-remaining": str(left),
-            "anthropic-ratelimit-tokens-reset": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            f"anthropic-ratelimit-{unit}-limit": str(balance.limit),
+            f"anthropic-ratelimit-{unit}-remaining": str(left),
+            f"anthropic-ratelimit-{unit}-reset": f"{now:%Y-%m-%dT%H:%M:%SZ}",
         }
     return {
-        "x-ratelimit-limit-tokens": str(budget.limit),
-        "x-ratelimit-remaining-tokens": str(left),
-        "x-ratelimit-reset-tokens": f"{balance.reset_seconds:.3f}s",
+        f"x-ratelimit-limit-{unit}": str(balance.limit),
+        f"x-ratelimit-remaining-{unit}": str(left),
+        f"x-ratelimit-reset-{unit}": f"{balance.reset_seconds:.3f}s",
     }

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from tokenctx.money.budgets.refusal import limit_headers
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from decimal import Decimal
 
     from tokenctx._results.estimates import Estimate
     from tokenctx.money.budgets.budget import Budget
     from tokenctx.money.budgets.refusal import BudgetRefusal
-    from tokenctx.money.budgets.store import Claim
+    from tokenctx.money.budgets.store import Balance, Claim
     from tokenctx.money.budgets.uncounted import Uncounted
     from tokenctx.usage.normal import Usage
 
@@ -50,6 +52,14 @@ class Settler(Protocol):
         """As `close`, without holding the loop."""
         ...
 
+    def grow(self, reservation: Reservation, output_tokens: int, /) -> None:
+        """Hold more."""
+        ...
+
+    async def agrow(self, reservation: Reservation, output_tokens: int, /) -> None:
+        """As `grow`, without holding the loop."""
+        ...
+
 
 @dataclass(slots=True, eq=False)
 class Reservation:
@@ -58,12 +68,14 @@ class Reservation:
     Attributes:
         label: `granted`; `refused`, and `refusal` says by what; `unlimited` if no budget applies or
             the store has failed: then nothing is reserved, and the statistics count it.
-        tokens: Tokens that are reserved in each budget of tokens.
+        tokens: Tokens that are reserved in each budget of tokens; `grow` adds to them.
         money: Dollars that are reserved in each budget of money; None if there is none, or
             if the price is unknown.
         output_tokens: The output in it.
         refusal: What to answer in place of the provider; None if the call should go on.
-        headers: The vendor's rate-limit headers, of the budget of tokens that has the least left.
+        balances: The budgets after it was reserved.
+        keys: Whose call it is, where alarms want to know.
+        would_refuse: What `observe_only` did not refuse.
     """
 
     owner: Settler
@@ -79,10 +91,19 @@ class Reservation:
     claims: Sequence[Claim]
     state: Literal["open", "released", "closed"]
     refusal: BudgetRefusal | None = None
-    headers: dict[str, str] = field(default_factory=dict)
+    balances: Sequence[Balance] = ()
+    keys: Mapping[str, str | None] = field(default_factory=dict)
+    would_refuse: BudgetRefusal | None = None
 
     def __repr__(self) -> str:
         return f"<Reservation {self.label}, {self.tokens} tokens>"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The vendor's rate-limit headers, of tokens and requests, with the least left of each."""
+        if not self.balances:
+            return {}
+        return limit_headers(self.budgets, self.balances, self.estimate.dialect)
 
     def attempt(self) -> Reservation:
         """The reservation of the next attempt of the call: this one, until an attempt was booked.
@@ -92,6 +113,18 @@ class Reservation:
         if self.state != "closed" or not self.claims:
             return self
         return replace(self, name=f"{self.name}~", state="released")
+
+    def grow(self, output_tokens: int) -> None:
+        """Hold so much output, where a stream is longer than was thought; never less than now.
+
+        The answer goes on whatever the limits are, and its lease begins anew; the next calls find
+        less room. Never raises.
+        """
+        self.owner.grow(self, output_tokens)
+
+    async def agrow(self, output_tokens: int) -> None:
+        """As `grow`, without holding the loop."""
+        await self.owner.agrow(self, output_tokens)
 
     def settle(self, usage: Usage, *, model: str = "") -> None:
         """Put the bill in the place of what was reserved. Never raises; the second does nothing.

@@ -20,8 +20,10 @@ class Claim(NamedTuple):
         limit: What there is of it.
         seconds: Length of its window; 0 if it has none.
         amount: What is reserved, or what was used in the end.
-        window: The window that it was reserved in; -1 before, and where nobody knows: what was
-            used is booked in the present one.
+        window: The part of a window that it was reserved in; -1 before, and where nobody knows:
+            what was used is booked in the present one.
+        parts: The parts of a window that rolls, of which one more counts; 1 for a window that
+            begins and ends.
     """
 
     key: str
@@ -29,12 +31,36 @@ class Claim(NamedTuple):
     seconds: int
     amount: int
     window: int = -1
+    parts: int = 1
+
+    @property
+    def part_seconds(self) -> float:
+        """Length of a part; 0 if it has no window."""
+        return self.seconds / self.parts
+
+    @property
+    def counted_parts(self) -> int:
+        """The parts that count at any time."""
+        return self.parts + 1 if self.parts > 1 else 1
+
+
+StepKind = Literal["reserve", "settle", "hold", "look", "reset", "limit"]
 
 
 class Step(NamedTuple):
-    """One step: `reserve` takes the amounts in all budgets or in none, `settle` replaces them."""
+    """One step of one call, or of the operator.
 
-    kind: Literal["reserve", "settle"]
+    Attributes:
+        kind: `reserve` takes the amounts in all budgets or in none, `settle` replaces them; `hold`
+            takes them, or more of them than before, whatever the limits are. `look` changes
+            nothing, `reset` forgets all that was taken and held, and `limit` puts the amounts in
+            place of the limits from now on, or the limits of the claims again if they are -1.
+        id: Of the reservation.
+        claims: What it takes of each budget.
+        lease_seconds: How long a reservation lives that nobody settles.
+    """
+
+    kind: StepKind
     id: str
     claims: Sequence[Claim]
     lease_seconds: float
@@ -45,13 +71,16 @@ class Balance(NamedTuple):
 
     Attributes:
         taken: Used and reserved in its window.
-        window: Number of the window.
-        reset_seconds: Seconds to its end; 0 if it has none.
+        window: Number of the window, or of its newest part.
+        reset_seconds: Seconds until nothing of this counts any longer; after a refusal, until there
+            is room. 0 if it has no window.
+        limit: What there is of it.
     """
 
     taken: int
     window: int
     reset_seconds: float
+    limit: int
 
 
 class Outcome(NamedTuple):
