@@ -243,9 +243,7 @@ pub(super) fn estimate(
         assumptions.clear();
     }
     let is_counted = known.is_counted() && count.edit.is_none();
-    // No provider takes a request without messages, so none has billed one.
-    let is_billable = source != Source::Estimated || !reading.request.messages.is_empty();
-    if quality == Quality::Exact && !(is_billable && (known.is_billed() || is_counted)) {
+    if quality == Quality::Exact && !known.is_billed() && !is_counted {
         quality = Quality::Calibrated;
     }
     let tokens = known.tokens.saturating_add(estimated_tokens);
@@ -254,7 +252,8 @@ pub(super) fn estimate(
         Source::Exact => (tokens, tokens),
         _ => {
             let (low, high) = bounds(reading, count, &uncertain, tokens);
-            let is_sure = quality == Quality::Exact || (!known.is_counted() && is_billable);
+            let is_sure =
+                quality == Quality::Exact || (!known.is_counted() && is_billable(reading));
             let slack = if is_sure { 0 } else { ANSWER_SLACK_TOKENS };
             let more = slack.saturating_add(count.tally.unread);
             let kept = match source {
@@ -338,6 +337,11 @@ pub(super) fn assumptions(reading: &Reading<'_>, counter: &Counter<'_>) -> Assum
     all
 }
 
+/// False if no provider takes the request, so that none has billed one: it has no messages.
+fn is_billable(reading: &Reading<'_>) -> bool {
+    !reading.request.messages.is_empty()
+}
+
 pub(super) fn quality(
     reading: &Reading<'_>,
     counter: &Counter<'_>,
@@ -346,6 +350,7 @@ pub(super) fn quality(
     let is_guess = |name: &&str| GUESS_PREFIXES.iter().any(|it| name.starts_with(it));
     match reading.profile.quality {
         _ if assumptions.iter().any(is_guess) => Quality::Heuristic,
+        Quality::Exact if !is_billable(reading) => Quality::Calibrated,
         Quality::Exact if !counter.counted_only_text() || counter.has_custom_vocabulary() => {
             Quality::Calibrated
         }

@@ -105,10 +105,10 @@ def test_a_long_known_conversation_is_not_counted_once_it_is_compacted() -> None
         body = json.dumps(claude(*turns[:end])).encode()
         billed = HybridTokenEstimator().estimate(body).tokens
         estimator.record(body, {"input_tokens": billed, "output_tokens": 1})
-    body = claude(*turns[:79], REPLY, NEXT)
+    long = claude(*turns[:79], REPLY, NEXT)
     expected = HybridTokenEstimator().estimate(claude(REPLY, NEXT)).tokens
-    assert estimator.estimate(json.dumps(body).encode()).tokens == expected
-    assert estimator.estimate(body).tokens == expected
+    assert estimator.estimate(json.dumps(long).encode()).tokens == expected
+    assert estimator.estimate(long).tokens == expected
 
 
 def test_the_window_shows_that_what_is_dropped_takes_nothing() -> None:

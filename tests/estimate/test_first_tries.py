@@ -60,7 +60,7 @@ def test_guesses_that_work() -> None:
 
 def test_names_that_nobody_has_are_refused_plainly() -> None:
     for holder in (tokenctx, ESTIMATOR, ContextWindow("gpt-4o"), ESTIMATOR.estimate(REQUEST)):
-        with pytest.raises(AttributeError, match="has no attribute 'zebra'$"):
+        with pytest.raises(AttributeError, match=r"has no attribute 'zebra'$"):
             holder.zebra  # type: ignore[union-attr]  # noqa: B018
         assert not hasattr(holder, "__fspath__")
 

@@ -45,13 +45,13 @@ def weather(city: str) -> str:
 class Broken(HybridTokenEstimator):
     """An estimator whose every answer is an error that quotes the request."""
 
-    def estimate(self, body: object, **_: Any) -> Any:
+    def estimate(self, body: object, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
     def record(self, body: object, usage: object, **_: Any) -> bool:
         raise RuntimeError(PRIVATE, body, usage)
 
-    async def aestimate(self, body: object, **_: Any) -> Any:
+    async def aestimate(self, body: object, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
     async def arecord(self, body: object, usage: object, **_: Any) -> bool:

@@ -161,7 +161,7 @@ def test_a_most_output_that_does_not_fit_is_lowered_if_that_is_asked(
 class Broken(HybridTokenEstimator):
     """An estimator whose every answer is an error that quotes the request."""
 
-    async def aestimate(self, body: object, **_: Any) -> Any:
+    async def aestimate(self, body: object, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
     async def arecord(self, body: object, usage: object, **_: Any) -> bool:
@@ -269,7 +269,7 @@ def test_the_counter_goes_in_everywhere_and_out_again() -> None:
 class Uncountable(HybridTokenEstimator):
     """An estimator that cannot count, and says what."""
 
-    def count_request(self, body: object, **_: Any) -> Any:
+    def count_request(self, body: object, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
 

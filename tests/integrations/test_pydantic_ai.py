@@ -157,7 +157,7 @@ def test_a_plain_count_is_of_what_is_sent(provider: Upstream, model: Any) -> Non
 class Broken(HybridTokenEstimator):
     """An estimator whose every answer is an error that quotes the request."""
 
-    async def aestimate(self, body: object, **_: Any) -> Any:
+    async def aestimate(self, body: object, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
     async def arecord(self, body: object, usage: object, **_: Any) -> bool:

@@ -10,12 +10,16 @@ import pytest
 from tokenctx import HybridTokenEstimator
 
 ASKED = {"messages": [{"role": "user", "content": "What is the capital of France?"}]}
-OFF = [
+OFF: list[dict[str, Any]] = [
     {"chat_template_kwargs": {"enable_thinking": False}},
     {"chat_template_kwargs": {"enable_thinking": "false", "other": 1}},
     {"enable_thinking": False},
 ]
-ON = [{}, {"chat_template_kwargs": {"enable_thinking": True}}, {"chat_template_kwargs": None}]
+ON: list[dict[str, Any]] = [
+    {},
+    {"chat_template_kwargs": {"enable_thinking": True}},
+    {"chat_template_kwargs": None},
+]
 
 
 def tokens(model: str, **fields: Any) -> int:

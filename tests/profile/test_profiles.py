@@ -86,7 +86,11 @@ def test_a_profile_may_stand_before_the_one_that_it_is_like() -> None:
 
 
 def test_the_profiles_of_the_package_are_profiles() -> None:
-    assert profile_table(profile_rows(PACKAGE)) == bundled_profiles()
+    own, bundled = profile_table(profile_rows(PACKAGE)), bundled_profiles()
+    assert {row["quality"] for row in own.values()} == {"calibrated", "heuristic"}  # never exact
+    for row in (*own.values(), *bundled.values()):
+        row["quality"] = ""
+    assert own == bundled
 
 
 REFUSED: list[tuple[Any, str]] = [

@@ -25,7 +25,7 @@ SPELLING: Final = frozenset(
 
 
 def differences(one: Any, other: Any) -> Iterator[tuple[Any, ...]]:
-    """The place of every difference, as deep as it goes; NaN is as good as NaN, and more is none."""
+    """The place of every difference, as deep as it goes; NaN is as good as NaN; more is none."""
     pending: list[tuple[tuple[Any, ...], Any, Any]] = [((), one, other)]
     while pending:
         path, left, right = pending.pop()

@@ -127,6 +127,9 @@ EDITS = {
 """What a provider does to a request widens the bounds; the reference knows nothing of it."""
 
 
+NO_MESSAGE_SLACK = 4
+
+
 class Laws:
     """An estimator that forgets before each request."""
 
@@ -185,6 +188,8 @@ class Laws:
                 most = estimate.limits.max_input_tokens or estimate.limits.window_tokens
                 if most and isinstance(body, dict) and body.get("truncation") == "auto":
                     high = min(high, most)
+                if not read["messages"]:  # which no provider bills
+                    low, high = max(0, low - NO_MESSAGE_SLACK), high + NO_MESSAGE_SLACK
                 assert estimate.low == low
                 kept = MOST_STATE if "server_state" in estimate.assumptions else 0
                 most = max(high + self.unread_bytes(read), estimate.tokens + kept)
