@@ -39,6 +39,13 @@ const UNMEASURED: Bounds = Bounds {
     slack_tokens: 20,
 };
 
+/// Of a profile that was not measured, where its provider's others are sure: to be sure takes a proof.
+const UNPROVEN: Bounds = Bounds {
+    low_permille: 900,
+    high_permille: 1100,
+    slack_tokens: 20,
+};
+
 /// The part of a request that is not billed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -398,12 +405,15 @@ impl Rows {
     }
 
     fn bounds(&self, scope: Scope, stratum: usize) -> Bounds {
-        let of = |row: &&Row| row[scope as usize][stratum];
-        let [own, others @ ..] = &self.rows;
-        let own = own.as_ref().and_then(of);
-        let mut others = others.iter().flatten().filter_map(of);
-        own.or_else(|| others.find(|it| self.is_sure || it.has_width()))
-            .unwrap_or(UNMEASURED)
+        let mut rows = self.rows.iter().flatten();
+        let found = rows.find_map(|row| row[scope as usize][stratum]);
+        found.map_or(UNMEASURED, |it| {
+            if self.is_sure || it.has_width() {
+                it
+            } else {
+                UNPROVEN
+            }
+        })
     }
 }
 

@@ -48,7 +48,9 @@ def saved(folder: Path, *calls: tuple[str, str, int], content: str = "What is a 
 
 def test_what_two_projects_tell_is_kept_without_one(tmp_path: Path) -> None:
     path = saved(tmp_path, ("a", "gpt-3.5-turbo-0301", 12), ("b", "gpt-3.5-turbo-0301", 12))
-    assert all(call.score == call.without for call in held_out.held_out([path]))
+    for call in held_out.held_out([path]):
+        assert call.score.tokens == call.without.tokens
+        assert call.score.low >= call.without.low  # of a profile of one's own, which is never sure
 
 
 def test_what_one_project_tells_is_gone_without_it(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ REASONS: Final[dict[Relation, str]] = {
     "extends": "MISSED: extends a recorded call",
 }
 """Why a turn was counted in full. The last one breaks the promise."""
+COMPACTED: Final = "compacted_history"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +190,23 @@ def replay(conversation: Conversation) -> Iterator[ReplayedTurn]:
     read.
     """
     estimator, warm, has_reply = HybridTokenEstimator(), set(), False
+    is_compacted = False
     for number, turn in enumerate(conversation.turns, 1):
         if turn.billed.input_tokens == 0:
             continue
         if turn.model not in warm:  # the vocabulary is loaded at first use, which is not timed
             estimator.count_request(turn.body, **_names(turn))
             warm.add(turn.model)
+        replayed = _replayed(estimator, number, turn)
+        was_compacted, is_compacted = is_compacted, COMPACTED in replayed.estimate.assumptions
+        if is_compacted and turn.relation == "extends":
+            if turn.known is not None:
+                assumed = HybridTokenEstimator().count_request(turn.known[0]).assumptions
+                was_compacted = COMPACTED in assumed
+            if not was_compacted:
+                replayed = replace(replayed, relation="compacted")  # in this turn, by its provider
         yield replace(
-            _replayed(estimator, number, turn),
+            replayed,
             has_known_reply=has_reply and turn.relation == "extends" and turn.known is None,
         )
         has_reply = turn.reply is not None and turn.billed.output_tokens > 0
