@@ -96,13 +96,18 @@ def _function(tool: Tool, notes: Notes) -> Tool:
     return made
 
 
+_CHOICES: Final = frozenset({"tool_choice", "parallel_tool_calls"})
+
+
 def _with_choice(conversation: Conversation, notes: Notes) -> Conversation:
     """The conversation without a choice among tools that it does not have: that is refused."""
+    if _CHOICES.isdisjoint(conversation.options):
+        return conversation
     choice = conversation.options.get("tool_choice")
     names = {tool.name for tool in conversation.tools}
     dropped = set()
     if not names:
-        dropped = {"tool_choice", "parallel_tool_calls"}
+        dropped = set(_CHOICES)
     elif choice is not None and choice.value.mode == "tool" and choice.value.name not in names:
         dropped = {"tool_choice"}
     if dropped.isdisjoint(conversation.options):

@@ -332,6 +332,8 @@ def _written(conversation: Conversation, to: Dialect, notes: Notes) -> Json:
 def _without_summarized(conversation: Conversation) -> Conversation:
     """The conversation without what its newest summary stands for; others would bill it."""
     messages = conversation.messages
+    if Summary not in {type(part) for message in messages for part in message.parts}:
+        return conversation
     for index in reversed(range(len(messages))):
         parts = messages[index].parts
         nth = max((n for n, part in enumerate(parts) if isinstance(part, Summary)), default=None)
