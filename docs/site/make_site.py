@@ -161,6 +161,13 @@ def broken_links(site: Path) -> list[str]:
     return broken
 
 
+def write_schemas(site: Path) -> None:
+    """The schemas of the files that users write, in `schemas/`, where editors find them."""
+    (site / "schemas").mkdir(parents=True, exist_ok=True)
+    for path in (ROOT / "python/tokenctx/data").glob("*.schema.json"):
+        shutil.copy2(path, site / "schemas")
+
+
 def write_for_models(site: Path, plain: dict[str, str]) -> None:
     """`llms.txt`, an index of the pages as Markdown, and `llms-full.txt`, all of them in one."""
     home = plain["index.md"]
@@ -196,6 +203,7 @@ def main() -> int:
     if code:
         return code
     write_for_models(site, plain)
+    write_schemas(site)
     broken = broken_links(site)
     print("\n".join(broken) or f"{len(plain)} pages in {site.relative_to(ROOT)}; no broken link")
     return 1 if broken else 0

@@ -46,6 +46,7 @@ EXAMPLES = {
     "sessions.jsonl.gz": b"",
     "bundle.json": json.dumps(bundle_of({"limits": read_table("limits")})).encode(),
     "tokenctx-data.json": b"",
+    "settings.json": json.dumps({"limits": {"our-model": 64_000}}).encode(),
     "tokenizer.json": b"",
 }
 """Files of the reader that commands and prose may name."""
@@ -179,7 +180,10 @@ def run_command(line: str, folder: Path) -> None:
         case ["curl", *_]:
             pass  # tests/gateway/test_serve.py asks a server with it
         case ["tokenctx", *rest]:
-            done = subprocess.run([program(), *rest], cwd=folder, capture_output=True, check=False)
+            home = {**os.environ, "TOKENCTX_DATA": str(folder / "installed")}
+            done = subprocess.run(
+                [program(), *rest], cwd=folder, capture_output=True, check=False, env=home
+            )
             assert done.returncode == 0, (line, done.stderr.decode())
         case ["python3", "dev.py", *rest]:
             assert is_target(rest), line
