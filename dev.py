@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tasks.environment import built_wheel, newest, setup
 from tasks.machines import arm_counter, lint_arm, same_again, wheels
+from tasks.models import add_model, model_options
 from tasks.packages import crate, release, sdist, wheel
 from tasks.steps import (
     BIN,
@@ -385,7 +386,7 @@ def main() -> None:
     counting = (bench, bench_history, exactness, instructions, study)
     takes_words = (lock, test, clients, rust, *counting)
     released = (wheel, same_again, sdist, crate, wheels, release)
-    others = (stranger, fuzz, fuzz_core, *released, docs, workflows, ci, clean)
+    others = (add_model, stranger, fuzz, fuzz_core, *released, docs, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)
@@ -408,6 +409,8 @@ def main() -> None:
             target.add_argument("--newest", action="store_true", help="no locked versions")
             target.add_argument("name", choices=STUDIES)
             target.add_argument("words", nargs=argparse.REMAINDER)
+        if function is add_model:
+            model_options(target)
         if function is instructions:
             target.add_argument("--install", action="store_true", help="valgrind, and demand it")
         if function is test:
