@@ -8,14 +8,29 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from tasks.steps import ROOT, StepError, say
+from tasks.environment import setup
+from tasks.steps import PYTHON, QUICK, ROOT, StepError, run, say
 
 DATA = "python/tokenctx/data"
 CASES = "tests/data/models.json"
+ANSWERS = "tests/data/answers/counts.json"
 NEW_PRICES = "benches/studies/new_prices.json"
 """Rows that no package has yet: the study of prices keeps them until one does."""
 DOCUMENTS = "d"
 """The letter of rows that are from documents, and not from packages of prices and limits."""
+MESSAGES = [
+    {"role": "system", "content": "Answer in one sentence."},
+    {"role": "user", "content": "Why is the sky blue?"},
+]
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "look_up",
+        "description": "Look a word up.",
+        "parameters": {"type": "object", "properties": {"word": {"type": "string"}}},
+    },
+}
+"""The request whose count is recorded; a test tells when it changes."""
 KINDS = ("input", "cache_read", "cache_write", "output")
 
 
@@ -25,7 +40,9 @@ def add_model(options: argparse.Namespace) -> None:
     for path, text in rows.changed().items():
         (ROOT / path).write_text(text, "utf-8")
         say(f"{path}: a row for {options.name}")
-    say("look at them by git diff; python3 dev.py test -k 'profile or limit or price or model'")
+    setup("cli", "test", profile=QUICK)
+    run("answers", PYTHON, "tests/rigs/answers.py", imports=f"{ROOT}/tests/rigs:{ROOT}/tests")
+    say("review them by git diff, then: python3 dev.py test")
 
 
 def model_options(parser: argparse.ArgumentParser) -> None:
@@ -70,11 +87,14 @@ class Rows:
         key = f"{host}/{self._name}"
         priced = json.dumps({**price, "sources": DOCUMENTS})
         limited = self._sourced(self._inserted(table, name, json.dumps(limits).replace(" ", "")))
+        case = {"model": self._name, "profile": self._name}
+        asked = {"model": self._name, "body": {"messages": MESSAGES, "tools": [TOOL]}, "answer": []}
         documented = self._json(NEW_PRICES)
         documented[key] = {**price, "about": f"{self._options.source}, {self._day}"}
         return {
             f"{DATA}/profiles.json": self._profiled(),
-            CASES: self._cased(),
+            CASES: _appended(self._text(CASES), f"    {json.dumps(case)}\n"),
+            ANSWERS: _appended(self._text(ANSWERS), f"{json.dumps(asked)}\n", "\n]}\n"),
             table: limited,
             f"{DATA}/prices.json": self._inserted(f"{DATA}/prices.json", key, priced),
             NEW_PRICES: json.dumps(documented, indent=1, ensure_ascii=False) + "\n",
@@ -118,10 +138,6 @@ class Rows:
         told = told.replace(f'[\n    "{self._name}"\n  ]', f'["{self._name}"]')
         return _appended(self._text(path), "".join(f"    {line}\n" for line in told.splitlines()))
 
-    def _cased(self) -> str:
-        case = json.dumps({"model": self._name, "profile": self._name})
-        return _appended(self._text(CASES), f"    {case}\n")
-
     def _inserted(self, path: str, key: str, row: str) -> str:
         """The table with a line for `key`, before the first greater name of the same host."""
         lines = self._text(path).splitlines()
@@ -161,7 +177,7 @@ def _price(word: str) -> tuple[str, str]:
     return kind, price
 
 
-def _appended(text: str, row: str) -> str:
+def _appended(text: str, row: str, end: str = "\n  ]\n}\n") -> str:
     """The text of a table with one more row at the end of its last list."""
-    head, end = text.rstrip()[:-1].rstrip()[:-1].rstrip(), "\n  ]\n}\n"
+    head = text.rstrip()[:-1].rstrip()[:-1].rstrip()
     return f"{head},\n{row.rstrip()}{end}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tasks.models import CASES, DATA, NEW_PRICES, Rows
+from tasks.models import ANSWERS, CASES, DATA, NEW_PRICES, Rows
 from tasks.steps import StepError
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ print(HybridTokenEstimator().estimate({**body, "model": "gpt-5"}).tokens)
 
 def tree(folder: Path) -> Path:
     """A copy of the files that rows are written to."""
-    for name in (*(f"{DATA}/{it}.json" for it in TABLES), CASES, NEW_PRICES):
+    for name in (*(f"{DATA}/{it}.json" for it in TABLES), CASES, ANSWERS, NEW_PRICES):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
     return folder
