@@ -75,6 +75,7 @@ def directive(name: str) -> str:
 PLAIN_VALUES: Final = {"tokenctx.convert.Dialect", "tokenctx.__version__", "tokenctx.convert.mime"}
 """Names with no docstring of their own: the words of the page are all there is."""
 HEADING: Final = re.compile(r"^## (`tokenctx\..*)$", re.MULTILINE)
+SIGNATURES: Final = re.compile(r"\A\n\n```text\n.*?^```\n", re.MULTILINE | re.DOTALL)
 
 
 def with_docstrings(text: str) -> str:
@@ -84,7 +85,8 @@ def with_docstrings(text: str) -> str:
     for heading, body in zip(rest[::2], rest[1::2], strict=True):
         names = re.findall(r"`(tokenctx\.[\w.]+)`", heading)
         short = ", ".join(f"`{name.rpartition('.')[2]}`" for name in names)
-        made += [f"## {short}", body.rstrip(), "\n\n", *(directive(name) for name in names), "\n"]
+        said = SIGNATURES.sub("", body).rstrip()  # the docstrings have the signatures
+        made += [f"## {short}", said, "\n\n", *(directive(name) for name in names), "\n"]
     return "".join(made)
 
 

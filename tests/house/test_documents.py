@@ -410,6 +410,16 @@ def test_a_document_is_no_longer_than_it_may_be(name: str) -> None:
     assert (ROOT / name).stat().st_size <= MOST_BYTES[name]
 
 
+@each_page
+def test_a_page_is_called_by_its_title(path: Path) -> None:
+    words = re.findall(r"\[([^\]]*\.md)\]\(", path.read_text("utf-8"))
+    assert not words, "write the title of the page in place of the name of its file"
+
+
+def test_there_are_no_more_pages_than_one_can_find_the_way_in() -> None:
+    assert len([*(ROOT / "docs").rglob("*.md")]) <= 31  # with the index
+
+
 def test_the_index_has_every_page() -> None:
     index, docs = (ROOT / "docs" / "README.md").read_text("utf-8"), ROOT / "docs"
     pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} - {"README.md"}
