@@ -1,7 +1,7 @@
 //! Input tokens of a chat request, known before it is sent: for gateways in Rust.
 //!
-//! What the provider has billed for the beginning of a conversation is taken as it is; only what is new is
-//! counted. It is offline, has no state outside of [`Engine`], and takes microseconds where a conversation is
+//! It reuses what the provider has billed for the beginning of a conversation and counts only the new
+//! messages. It is offline, has no state outside of [`Engine`], and takes microseconds where a conversation is
 //! known.
 //!
 //! ```

@@ -128,7 +128,7 @@ class Rows:
             "name": self._name,
             "like": self._options.like,
             "models": [self._name],
-            "context_window_tokens": self._options.window,
+            "window_tokens": self._options.window,
             "max_output_tokens": self._options.output,
             "source": self._options.source,
             "date": self._day,

@@ -26,9 +26,9 @@ START, END = "<!-- accuracy -->\n", "<!-- end of accuracy -->\n"
 HEADING: Final = "## Counters beside each other"
 ROWS: Final = {
     "OpenAI chat: tools": "OpenAI Chat with tools",
-    "OpenAI responses: all determined": "OpenAI Responses",
+    "OpenAI responses: countable": "OpenAI Responses",
     "Anthropic: tools": "Anthropic with tools",
-    "Gemini: all determined": "Gemini",
+    "Gemini: countable": "Gemini",
     "other vendors": "other vendors",
 }
 """The pools that README shows, and what it calls them."""

@@ -111,7 +111,7 @@ impl CountedLines {
             let _ = write!(out, "{comma}{tokens}");
         }
         let window = about.limits.window_tokens.filter(|&window| window != 0);
-        out.push_str("],\"context_window_tokens\":");
+        out.push_str("],\"window_tokens\":");
         write_or_null(window, out, |window, out| out.push_str(&window.to_string()));
         out.push_str(",\"assumptions\":[");
         for (nth, name) in estimate.assumptions.iter().enumerate() {

@@ -113,7 +113,7 @@ fields! {
         /// Framing of an answer that comes back.
         pub reply_tokens: u64 = 0,
         /// Largest input and output of the model, if known.
-        pub context_window_tokens: Option<u64> = None,
+        pub window_tokens: Option<u64> = None,
         /// Largest output of the model, if known.
         pub max_output_tokens: Option<u64> = None,
     } with {
@@ -261,7 +261,7 @@ impl Profile {
     pub fn universal(&self, universal: &Profile) -> Profile {
         Profile {
             provider: self.provider.clone(),
-            context_window_tokens: self.context_window_tokens,
+            window_tokens: self.window_tokens,
             max_output_tokens: self.max_output_tokens,
             ..universal.clone()
         }

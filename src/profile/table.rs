@@ -23,7 +23,7 @@ pub(crate) const NOTES: [&str; 5] = ["models", "like", "source", "date", "confid
 
 /// How sure a row may be: a public fact or exact on three projects; fitted to bills; neither.
 /// Fields of a row that change no count.
-const OF_LIMITS: [&str; 3] = ["name", "context_window_tokens", "max_output_tokens"];
+const OF_LIMITS: [&str; 3] = ["name", "window_tokens", "max_output_tokens"];
 
 const CONFIDENCES: [&str; 3] = ["verified", "fitted", "guessed"];
 
@@ -180,11 +180,11 @@ impl Table {
     /// The limits of the model `name`, which has `profile`.
     fn limits(&self, name: &ModelName, profile: &Profile, is_known_model: bool) -> ModelLimits {
         let of_profile = || ModelLimits {
-            window_tokens: profile.context_window_tokens,
+            window_tokens: profile.window_tokens,
             source: format!("profile {}", profile.name).into(),
             ..ModelLimits::UNKNOWN
         };
-        let has_window = is_known_model && profile.context_window_tokens.is_some();
+        let has_window = is_known_model && profile.window_tokens.is_some();
         let mut limits = ModelLimits::of(name)
             .or_else(|| has_window.then(of_profile))
             .unwrap_or(ModelLimits::UNKNOWN);
@@ -354,7 +354,7 @@ impl Table {
         }
         let tells = |key| self.is_custom && row.get(key).is_some();
         notes.tells_limits = (
-            inherited.0 || tells("context_window_tokens"),
+            inherited.0 || tells("window_tokens"),
             inherited.1 || tells("max_output_tokens"),
         );
         match row.get("models") {

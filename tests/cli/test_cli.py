@@ -129,7 +129,7 @@ def test_a_share_of_the_window_is_rounded_as_python_does(tmp_path: Path) -> None
     made = counted(file(tmp_path, "\n".join(lines)))
     assert any(count["tokens"] == 1000 for count in made), "1000 of 128,000 lies between two"
     for count in made:
-        assert count["window_share"] == round(count["tokens"] / count["context_window_tokens"], 6)
+        assert count["window_share"] == round(count["tokens"] / count["window_tokens"], 6)
 
 
 def test_a_vocabulary_counts_a_request_as_the_text_it_is(tmp_path: Path) -> None:

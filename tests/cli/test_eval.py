@@ -162,10 +162,10 @@ def test_the_vendor_of_a_call(provider: str, api: str, model: str, vendor: str) 
 def test_pools_hold_what_is_promised_and_show_it() -> None:
     pools = {pool["pool"]: pool for pool in report(CALLS)["pools"]}
     assert list(pools) == [pool.name for pool in (*POOLS, DELTA)]
-    assert pools["all determined by the request"]["n"] == len(RECORDS) - 1
+    assert pools["countable from the request"]["n"] == len(RECORDS) - 1
     assert pools["OpenAI chat: text"]["n"] == 4
     assert pools["OpenAI chat: text"]["must"] == [97, 98, 99]
-    assert pools["Anthropic: text"]["n"] == pools["Gemini: all determined"]["n"] == 1
+    assert pools["Anthropic: text"]["n"] == pools["Gemini: countable"]["n"] == 1
     assert set(STRATA) == {call for row in report(CALLS)["rows"] for call in [row["stratum"]]} | {
         "audio/video"
     }

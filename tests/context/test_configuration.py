@@ -170,7 +170,7 @@ def test_every_command_takes_the_settings(place: str, tmp_path: Path) -> None:
     else:
         given["settings"] = path
     told = json.loads(command(tmp_path, *words, **given).stdout)
-    assert (told["profile"], told["tokens"], told["context_window_tokens"]) == ("house", 13, 5000)
+    assert (told["profile"], told["tokens"], told["window_tokens"]) == ("house", 13, 5000)
 
 
 def bundle(folder: Path) -> Path:
@@ -187,7 +187,7 @@ def window(folder: Path) -> int | None:
     body = folder / "body.json"
     body.write_text(json.dumps(BODY), "utf-8")
     told = command(folder, "count", "--json", str(body)).stdout
-    tokens: int | None = json.loads(told)["context_window_tokens"]
+    tokens: int | None = json.loads(told)["window_tokens"]
     return tokens
 
 

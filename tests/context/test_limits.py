@@ -54,7 +54,7 @@ def test_every_spelling_of_a_name_has_one_truth(spelling: str) -> None:
             model = spelling.format(written)
             estimate = estimator.estimate(HELLO, model=model)
             assert estimate.limits == model_limits(model) == model_limits(name), model
-            assert estimate.context_window_tokens == estimate.limits.window_tokens
+            assert estimate.window_tokens == estimate.limits.window_tokens
 
 
 def limits(*numbers: int | None) -> dict[str, int | None]:
@@ -132,11 +132,11 @@ def test_no_wanted_output_is_none(said: dict[str, Any]) -> None:
 
 def test_a_request_fits_with_the_output_that_is_wanted() -> None:
     estimator = HybridTokenEstimator(
-        profiles={"name": "gpt-4o", "context_window_tokens": 100, "max_output_tokens": 50}
+        profiles={"name": "gpt-4o", "window_tokens": 100, "max_output_tokens": 50}
     )
     estimate = estimator.estimate({**HELLO, "max_tokens": 93}, model="gpt-4o")
     assert (estimate.tokens, estimate.limits.source) == (8, "profile gpt-4o")
-    assert (estimate.context_window_tokens, estimate.limits.max_output_tokens) == (100, 50)
+    assert (estimate.window_tokens, estimate.limits.max_output_tokens) == (100, 50)
     assert [estimate.fits(), estimate.fits(92), estimate.fits(0)] == [False, True, True]
     assert estimate.fits(100 - estimate.high, by="high")
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a", "detail": "low"}}
@@ -150,7 +150,7 @@ def test_a_request_fits_with_the_output_that_is_wanted() -> None:
 def test_an_unknown_window_is_no_yes() -> None:
     estimate = HybridTokenEstimator().estimate(HELLO, model="nobody-knows")
     assert estimate.limits == ModelLimits(source="unknown")
-    assert (estimate.context_window_tokens, estimate.fits(), estimate.fits(10**9)) == (None,) * 3
+    assert (estimate.window_tokens, estimate.fits(), estimate.fits(10**9)) == (None,) * 3
 
 
 def test_the_most_input_counts_too() -> None:
@@ -162,13 +162,13 @@ def test_the_most_input_counts_too() -> None:
 
 def test_a_window_of_the_users_profile_comes_first() -> None:
     rows: list[dict[str, Any]] = [
-        {"name": "house", "like": "gpt-4o", "models": ["house-"], "context_window_tokens": 9_000},
+        {"name": "house", "like": "gpt-4o", "models": ["house-"], "window_tokens": 9_000},
         {"name": "annex", "like": "house", "models": ["annex-"]},
         {"name": "gpt-4o", "message_tokens": 4},
     ]
     estimator = HybridTokenEstimator(profiles=rows)
     windows = {
-        model: estimator.estimate(HELLO, model=model).context_window_tokens
+        model: estimator.estimate(HELLO, model=model).window_tokens
         for model in ("house-1", "annex-1", "gpt-4o")
     }
     assert windows == {"house-1": 9_000, "annex-1": 9_000, "gpt-4o": 128_000}

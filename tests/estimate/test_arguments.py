@@ -147,7 +147,7 @@ def test_a_result_is_a_dict_that_json_takes(index: int) -> None:
 
 def test_an_estimate_as_a_dict_has_what_is_computed() -> None:
     values = HybridTokenEstimator().estimate(BODY).as_dict()
-    assert values["context_window_tokens"] == values["limits"]["window_tokens"] == 128_000
+    assert values["window_tokens"] == values["limits"]["window_tokens"] == 128_000
     assert values["method"] == "estimated"
 
 

@@ -99,7 +99,7 @@ def test_a_profile_of_ones_own_is_never_exact(row: dict[str, Any]) -> None:
 
 
 def test_another_window_leaves_the_count_of_a_profile_exact() -> None:
-    rows = [{"name": "gpt-4o", "context_window_tokens": 5000}]
+    rows = [{"name": "gpt-4o", "window_tokens": 5000}]
     estimate = HybridTokenEstimator(profiles=rows).estimate(MESSAGES, "gpt-4o")
     assert (estimate.quality, estimate.limits.window_tokens) == ("exact", 5000)
 

@@ -321,7 +321,7 @@ def test_a_request_makes_the_window_smaller_and_never_larger(
     """Else a field would take a tenant past the guard of the window."""
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
     found = fresh().estimate(body | {"options": {"num_ctx": asked}})
-    assert found.context_window_tokens == window
+    assert found.window_tokens == window
 
 
 @pytest.mark.parametrize("dialect", SDKS)

@@ -113,7 +113,7 @@ def basis_lines(usage: ContextUsage) -> Iterator[tuple[str, str]]:
     """Where the total comes from: names and values."""
     basis = usage.basis
     if basis.method == "estimated":
-        yield "Total", "estimated: no call is known that it goes on from"
+        yield "Total", "estimated: no earlier call was recorded"
     else:
         yield "Last actual input", f"{basis.last_input_tokens:,}"
         yield "Last output", f"{basis.last_output_tokens:,}"

@@ -75,7 +75,7 @@ def eval_command(
     markdown: Annotated[bool, typer.Option("--markdown", help="A document.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Score recorded calls: each request estimated with nothing known, beside what was billed."""
+    """Score first estimates against recorded bills."""
     if cache:
         _forecasts(file, provider, least, is_markdown=markdown, as_json=as_json)
         return

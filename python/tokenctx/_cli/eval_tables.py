@@ -39,7 +39,7 @@ to `high`. *Must* and *aim* are the project's targets for exact / 2 % / 5 %. Row
 {least} calls are in the pools only.
 
 **The rules were worked out on these recordings, so expect less on others.** Those are test calls of
-public projects: short, and rich in odd requests. They are not part of this repository.
+public projects: short, and full of unusual requests. They are not part of this repository.
 """
 
 

@@ -85,7 +85,7 @@ class Count:
     model: str | None = None
     context_tokens: int | None = None
     message_tokens: tuple[int, ...] | None = None
-    context_window_tokens: int | None = None
+    window_tokens: int | None = None
     assumptions: tuple[str, ...] = ()
     note: str = ""
     cost: Cost | None = None
@@ -94,7 +94,7 @@ class Count:
     @property
     def window_share(self) -> float | None:
         """Tokens by context window; None if that is unknown."""
-        window = self.context_window_tokens
+        window = self.window_tokens
         return self.tokens / window if window else None
 
     def as_json(self) -> dict[str, Any]:
@@ -318,7 +318,7 @@ def count_text(name: str, content: bytes, options: Options, note: str = "") -> C
         full.counted_with,
         full.profile,
         model=full.model,
-        context_window_tokens=full.context_window_tokens,
+        window_tokens=full.window_tokens,
         assumptions=full.assumptions,
         note=note,
     )
@@ -378,7 +378,7 @@ def count_request(
         estimate.model,
         count.context_tokens,
         count.message_tokens,
-        estimate.context_window_tokens,
+        estimate.window_tokens,
         estimate.assumptions,
         cost=priced(estimate, options.provider) if options.with_cost else None,
         cache=estimate.cache,

@@ -83,7 +83,7 @@ def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
         yield "context", f"{count.context_tokens:,}   system prompt, tools, framing"
         yield "messages", f"{sum(count.message_tokens):,}   in {len(count.message_tokens):,}"
     if count.window_share is not None:
-        yield "window", f"{count.window_share:.1%} of {count.context_window_tokens:,}"
+        yield "window", f"{count.window_share:.1%} of {count.window_tokens:,}"
     if count.cache is not None:
         yield "cache", cache_line(count.cache)
         yield from (("cost", line) for line in cost_lines(count.cost))

@@ -150,7 +150,7 @@ class Estimate(Result):
     price_words: tuple[str, ...] = ()
 
     @property
-    def context_window_tokens(self) -> int | None:
+    def window_tokens(self) -> int | None:
         """Context window of the model; None if unknown."""
         return self.limits.window_tokens or None
 
@@ -159,7 +159,7 @@ class Estimate(Result):
     ) -> bool | None:
         """True if input and wanted output fit the window, and the input the most input.
 
-        None if no window is known, which is no yes. `output_tokens` is what you want; by default
+        None if no window is known: unknown, not yes. `output_tokens` is what you want; by default
         what the body asks for, and nothing if it does not say. The input is `tokens`; `by="high"`
         takes the upper bound, for those who would rather refuse a request that fits than send one
         that does not. Raises ValueError for another `by`.

@@ -43,6 +43,7 @@ _OF_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "Estimate": {
         "tokens": "total total_tokens input_tokens prompt_tokens token_count count value",
         "cost": "price total_cost",
+        "window_tokens": "context_window_tokens context_window window max_tokens",
         "low and high": "lower upper bounds min max range",
     },
     "ContextWindow": {

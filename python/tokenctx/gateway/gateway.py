@@ -30,8 +30,8 @@ class Gateway:
     `refuse_by` is the number of an estimate that has to fit the model's window, `tokens` or the
     upper bound `high`; None refuses nothing. `clamp_output` cuts the output that a body asks for to
     what there is room for, so that less is refused. `include_usage` asks OpenAI's Chat streams for
-    usage where the client did not, and takes that event out again. `assumed_window_tokens` is what
-    the agents behind it believe the window to be: usage is told in its measure. `limits` are yours,
+    usage where the client did not, and takes that event out again. `assumed_window_tokens` is
+    the window that the agents behind it assume: usage is rescaled to it. `limits` are yours,
     as `model_limits` takes them: by the beginning of a model's name, in place of the table's.
     `aliases` say which model a name of yours stands for, as `{"fast": "gpt-4o-mini"}`: it is
     counted, priced and budgeted as that one, and sent as it came.

@@ -24,7 +24,7 @@ class ScaledUsage(Result):
             known (`unknown_window`), as large as the assumed one (`equal_window`) or larger.
         model: As the caller named it.
         real_window_tokens: None if it is not known.
-        assumed_window_tokens: What the agent believes in.
+        assumed_window_tokens: What the agent assumes.
     """
 
     real: Usage

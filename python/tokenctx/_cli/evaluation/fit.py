@@ -78,7 +78,7 @@ SWEEPS: Final = 6
 WHO: Final = frozenset(
     {
         *("name", "like", "models", "provider", "providers", "dialects"),
-        *("source", "date", "confidence", "context_window_tokens", "max_output_tokens"),
+        *("source", "date", "confidence", "window_tokens", "max_output_tokens"),
     }
 )
 """Fields that say which models a row is for, and how long their contexts are."""

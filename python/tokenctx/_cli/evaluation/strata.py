@@ -138,7 +138,7 @@ def _pool(
 CHAT: Final[dict[str, Any]] = {"vendor": "openai", "api": "openai.chat"}
 CLAUDE: Final[dict[str, Any]] = {"vendor": "anthropic"}
 POOLS: Final = (
-    _pool("all determined by the request", (65, 82, 91), (80, 92, 96)),
+    _pool("countable from the request", (65, 82, 91), (80, 92, 96)),
     _pool("OpenAI chat: text", (97, 98, 99), (99, 99, 100), **CHAT, strata=("text",)),
     _pool("OpenAI chat: tools", (80, 93, 97), (90, 98, 99), **CHAT, strata=("tools",)),
     _pool(
@@ -149,7 +149,7 @@ POOLS: Final = (
         strata=("structured output",),
     ),
     _pool(
-        "OpenAI responses: all determined",
+        "OpenAI responses: countable",
         (65, 82, 90),
         (80, 92, 96),
         vendor="openai",
@@ -157,7 +157,7 @@ POOLS: Final = (
     ),
     _pool("Anthropic: text", (88, 94, 97), (93, 97, 99), **CLAUDE, strata=("text",)),
     _pool("Anthropic: tools", (60, 88, 95), (75, 95, 98), **CLAUDE, strata=("tools",)),
-    _pool("Gemini: all determined", (20, 50, 75), (45, 75, 90), vendor="gemini"),
+    _pool("Gemini: countable", (20, 50, 75), (45, 75, 90), vendor="gemini"),
     _pool(
         "Gemini: text",
         (80, 90, 95),

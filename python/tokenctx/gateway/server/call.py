@@ -119,5 +119,5 @@ class ServedRequest:
 
 def estimate_headers(estimate: Estimate) -> dict[str, str]:
     """How sure an answer is, as headers: `x-tokenctx-low` and so on."""
-    headers = headers_of(estimate, estimate.context_window_tokens)
+    headers = headers_of(estimate, estimate.window_tokens)
     return {**headers, "x-tokenctx-assumptions": ",".join(estimate.assumptions)}

@@ -99,7 +99,7 @@ async def vllm(call: ServedRequest) -> Answer:
             answer |= await call.work(call.body, _ids, prompt, estimate.model, with_texts)
         else:
             headers["x-tokenctx-no-ids"] = "vocabulary"
-    answer["max_model_len"] = estimate.context_window_tokens
+    answer["max_model_len"] = estimate.window_tokens
     return answer, headers
 
 
