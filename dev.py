@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tasks.environment import built_wheel, newest, setup
+from tasks.extras import extras
 from tasks.machines import arm_counter, lint_arm, same_again, wheels
 from tasks.models import add_model, model_options
 from tasks.packages import crate, release, sdist, wheel
@@ -384,7 +385,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
     counting = (bench, bench_history, exactness, instructions, study)
-    takes_words = (lock, test, clients, rust, *counting)
+    takes_words = (lock, extras, test, clients, rust, *counting)
     released = (wheel, same_again, sdist, crate, wheels, release)
     others = (add_model, stranger, fuzz, fuzz_core, *released, docs, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
