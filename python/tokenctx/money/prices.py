@@ -57,7 +57,9 @@ _BEDROCK: Final = re.compile(
 )
 """A model's id of Bedrock: perhaps a region, a maker, a dot."""
 _REGION: Final = re.compile(r"^(?:[a-z]{2}|global|apac|us-gov|[a-z]{2}-[a-z]+-\d)\.")
-_FIELDS: Final = ("$schema", "about", "updated", "models", "discounts", "makers", "sources")
+_FIELDS: Final = (
+    *("$schema", "about", "updated", "models", "names", "discounts", "makers", "sources"),
+)
 """What a file of prices has."""
 _GENAI_USES: Final = {
     "requests_kcount": "request",
@@ -77,13 +79,13 @@ class Prices:
     `service_tier`, `speed` and `inference_geo` say what changes the prices, for each word a factor
     or prices of its own: `{"flex": "0.5", "priority": {"input": "5", "output": "20"}}`. A list of
     such rows has periods: `from` a day, `between` two times of the day (UTC). A name is that of all
-    dated versions of the model. `discounts`, with `models` or alone, are factors that you have
-    agreed on, for your rows and others: `{"factor": "0.85", "name": "contract", "models":
-    ["gpt-5*"], "hosts": ["azure"], "from": "2026-07-01", "until": "2027-06-30"}`; all but `factor`
-    may be left out, and the first that holds for a call counts. It changes the prices of tokens, or
-    those of its `kinds`; never a cost that the provider reports. `package` is where other prices
-    are from: `table` (the default), `genai-prices` (which must be installed; it has standard prices
-    alone), or None for no others.
+    dated versions of the model; `names` has others of your rows, `{"fast": "our-model"}`.
+    `discounts`, with `models` or alone, are factors that you have agreed on, for your rows and
+    others: `{"factor": "0.85", "name": "contract", "models": ["gpt-5*"], "hosts": ["azure"],
+    "from": "2026-07-01", "until": "2027-06-30"}`; all but `factor` may be left out, and the first
+    that holds for a call counts. It changes the prices of tokens, or those of its `kinds`; never a
+    cost that the provider reports. `package` is where other prices are from: `table` (the default),
+    `genai-prices` (which must be installed; it has standard prices alone), or None for no others.
 
     Raises OSError for a file that cannot be read, ValueError for what is wrong in it, ImportError
     without the package that is asked for.
@@ -95,16 +97,16 @@ class Prices:
         *,
         package: str | None = "table",
     ) -> None:
-        self._own: _Table | None = None
+        self._own: PriceTable | None = None
         self._discounts: tuple[Discount, ...] = ()
         if rows is not None:
             content = _read_rows(rows)
             self._discounts = read_discounts(content.get("discounts", []))
             has_models = "models" in content or not self._discounts
-            self._own = _Table(content if has_models else {**content, "models": {}}, "caller")
+            self._own = PriceTable(content if has_models else {**content, "models": {}}, "caller")
         if package not in ("genai-prices", "table", None):
             raise ValueError(f"package is {package!r}; it must be 'genai-prices', 'table' or None")
-        self._package: _Table | None = None
+        self._package: PriceTable | None = None
         if package is not None:
             self._package = bundled_table() if package == "table" else genai_table()
         self._found = lru_cache(maxsize=1024)(self._find)  # a model's prices are read once
@@ -216,8 +218,8 @@ class Prices:
 _INSTALLED: Final[list[Prices]] = []
 
 
-class _Table:
-    """Rows of prices by name."""
+class PriceTable:
+    """Rows of prices by name; `names` in its content are others for the same rows."""
 
     def __init__(self, content: Mapping[str, Any], source: str) -> None:
         self.date = _day(content.get("updated"), source)
@@ -243,6 +245,11 @@ class _Table:
                     exact.append((tail.count("/"), places.get(host, 0), plain, key))
                 else:
                     derived.append((plain, key))
+        for name, key in _other_names(content.get("names", {}), self._rows):
+            self._rows.setdefault(name, self._rows[key])
+            host, _, tail = name.partition("/")
+            if makers is None or host in makers:
+                derived.append((_own(tail or host), name))
         # Who made a model comes before who hosts it, and a name's own row before a longer name's.
         exact.sort(key=lambda it: it[:2])
         for plain, key in [*(it[2:] for it in exact), *derived]:
@@ -278,6 +285,16 @@ class _Table:
         )
 
 
+def _other_names(names: Any, rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each other name with the name of its row. Raises ValueError for one without a row."""
+    if not isinstance(names, Mapping):
+        raise ValueError(f"names is a {type(names).__name__}; it must be an object")  # noqa: TRY004
+    for name, of in names.items():
+        if not isinstance(of, str) or of.lower() not in rows:
+            raise ValueError(f"names.{name} is {of!r}; it must be a name in `models`")
+        yield name.lower(), of.lower()
+
+
 def _keys(name: str, provider: str) -> Iterator[str]:
     """The names that rows of a model may have, those of who answers before others."""
     head, _, tail = name.partition("/")
@@ -289,7 +306,8 @@ def _keys(name: str, provider: str) -> Iterator[str]:
     hosts = [PROVIDERS.get(it, it) for it in (provider, head if tail else "") if it]
     if not hosts and _BEDROCK.match(name):
         hosts = [PROVIDERS["bedrock"]]
-    for text in (name, tail or name, *_plain_names(name)):
+    variant = name.partition(":")[0]  # of OpenRouter, as `:nitro`: another choice of who answers
+    for text in (name, variant, tail or name, *_plain_names(name)):
         for host in hosts:
             yield f"{host}/{text}"
             if host == PROVIDERS["bedrock"] and "." in text:
@@ -370,11 +388,11 @@ def _read_file(path: Path) -> Mapping[str, Any]:
 
 
 @cache
-def bundled_table() -> _Table:
+def bundled_table() -> PriceTable:
     """The table of this package."""
     content = read_table("prices")
     sources = ", ".join(f"{name} {version}" for name, version in content["sources"].items())
-    return _Table(content, f"table of {sources}")
+    return PriceTable(content, f"table of {sources}")
 
 
 def check_table(content: Mapping[str, Any]) -> None:
@@ -395,7 +413,7 @@ def default_prices() -> Prices:
 
 
 @cache
-def genai_table() -> _Table:
+def genai_table() -> PriceTable:
     """The table in the package genai-prices. Raises ImportError where it is missing."""
     try:
         from genai_prices import __version__, data
@@ -408,7 +426,7 @@ def genai_table() -> _Table:
         if (row := genai_row(model.prices))
     }
     content = {"updated": _genai_date(), "makers": bundled_table().makers, "models": models}
-    return _Table(content, f"genai-prices {__version__}")
+    return PriceTable(content, f"genai-prices {__version__}")
 
 
 def genai_row(prices: Any) -> Any:
