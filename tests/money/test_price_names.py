@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,7 +70,7 @@ def test_your_rows_have_other_names_too() -> None:
     )
     cost = prices.cost(MILLION, model="fast")
     assert cost is not None
-    assert (cost.total, cost.source) == (3, "caller")
+    assert (cost.total, cost.source) == (Decimal(3), "caller")
 
 
 @pytest.mark.parametrize(

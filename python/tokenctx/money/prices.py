@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache, lru_cache
 from pathlib import Path
+from time import time as seconds
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import model_name
@@ -34,7 +35,13 @@ if TYPE_CHECKING:
     from tokenctx.money.discounts import Discount
 
 FINE_TUNED: Final = "ft:"
+Said = tuple[str, str, str, str]
+"""What a call says of its service tier, speed, region and search, in the vendor's words."""
+NOTHING: Final[Said] = ("", "", "", "")
 STANDARD: Final = Words()
+_DAY_SECONDS: Final = 86_400
+_FIRST_DAY: Final = dt.date(1970, 1, 1).toordinal()
+"""That of the clock of `time`; days of UTC are counted as by `date.toordinal`."""
 _STANDARD_WORDS: Final = frozenset(
     "standard default auto standard_only on_demand unspecified service_tier_unspecified global "
     "not_available traffic_type_unspecified".split()
@@ -122,10 +129,15 @@ class Prices:
 
         `words` are the service tier, speed and region that change them.
         """
-        moment = dt.datetime.now(dt.timezone.utc) if at is None else _utc(at)
-        found = self._found(model, provider, words, moment.toordinal(), None)
+        if at is None:
+            moment, day = None, int(seconds()) // _DAY_SECONDS + _FIRST_DAY
+        else:
+            moment = _utc(at)
+            day = moment.toordinal()
+        found = self._found(model, provider, words, day, None)
         if found is None or not found.has_hours:
             return found
+        moment = moment or dt.datetime.now(dt.timezone.utc)
         return self._found(model, provider, words, moment.toordinal(), moment.time())
 
     def cost(
@@ -149,12 +161,9 @@ class Prices:
         TypeError for anything else than these two, ValueError without a model.
         """
         if isinstance(tokens, Usage):
-            said = (
-                *(tokens.service_tier, tokens.speed),
-                *(tokens.inference_geo, tokens.search_size),
-            )
+            said = said_by(tokens)
         elif isinstance(tokens, Estimate):
-            said = _words_of_request(tokens.price_words) if tokens.price_words else STANDARD
+            said = _words_of_request(tokens.price_words) if tokens.price_words else NOTHING
         else:
             raise TypeError(
                 f"tokens are of type {type(tokens).__name__}; they must be an Estimate or a Usage"
@@ -169,7 +178,7 @@ class Prices:
                 said[2] if inference_geo is None else inference_geo,
                 said[3],
             )
-        words = STANDARD if said == STANDARD else _changing(*said)
+        words = words_of(said)
         priced = self.find(name, provider, at, words)
         if isinstance(tokens, Estimate):
             if output_tokens is None:
@@ -330,15 +339,24 @@ def _plain_names(name: str) -> tuple[str, str]:
     return own, _undated(own)
 
 
-def _words_of_request(words: tuple[str, ...]) -> tuple[str, str, str, str]:
+def _words_of_request(words: tuple[str, ...]) -> Said:
     """What the request of an estimate asks for."""
     said = dict(word.split("=", 1) for word in words if "=" in word)
     return said.get("service_tier", ""), said.get("speed", ""), said.get("inference_geo", ""), ""
 
 
+def said_by(usage: Usage) -> Said:
+    """What the answer said."""
+    return usage.service_tier, usage.speed, usage.inference_geo, usage.search_size
+
+
+def words_of(said: Said) -> Words:
+    """The words that change a price, by their usual name."""
+    return STANDARD if said == STANDARD else _changing(*said)
+
+
 @lru_cache(maxsize=256)
 def _changing(*said: str) -> Words:
-    """The words that change a price, by their usual name."""
     found = Words(*("" if it.lower() in _STANDARD_WORDS else it.lower() for it in said))
     tier = found.service_tier
     return found._replace(service_tier=_SAME_TIERS.get(tier, tier))
