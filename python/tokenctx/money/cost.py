@@ -184,9 +184,11 @@ def cost_of_estimate(estimate: Any, priced: Priced, output: int | None) -> Cost:
     middle, least, most = counts_of_estimate(estimate, output or 0)
     parts, unpriced, total = _parts(middle, (), size, rates)
     can_widen = not unpriced
-    if "web_search" in estimate.price_words:  # how often, nobody knows
-        parts[_SEARCH] = None
-        unpriced += (KINDS[_SEARCH],)
+    for word in estimate.price_words:
+        if "=" not in word:  # a use; how often, nobody knows
+            unpriced += (word,)
+            if word == KINDS[_SEARCH]:
+                parts[_SEARCH] = None
     low = total_of(least, estimate.low, rates)
     high = None
     if output is None:
@@ -267,7 +269,7 @@ def _parts(
     """
     prices = rates.bands[rates.band(size)]
     unpriced = rates.unknown
-    parts: dict[int, int | None] = {_OUTPUT: 0}
+    parts: dict[int, int | None] = {}
     total: int | None = 0
     for place, count in zip(PLAIN, plain):  # noqa: B905  # both are of six, and it is a tenth faster
         if count:
@@ -279,6 +281,7 @@ def _parts(
                 parts[place] = amount = price * count
                 if total is not None:
                     total += amount
+    parts.setdefault(_OUTPUT, 0)
     for place, count in rare:
         price = prices[place]
         if price is None:
