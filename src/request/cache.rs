@@ -115,7 +115,7 @@ impl CacheOptions {
             }
             let pieces = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
             let most = match message_count == last.message_count {
-                true => MAX_LOOKBACK as usize,
+                true => usize::try_from(MAX_LOOKBACK).unwrap_or(usize::MAX),
                 false => MAX_BLOCKS_BEHIND,
             };
             let marks = (1..=most.min(pieces.saturating_sub(1))).map(|behind| CacheMark {
