@@ -163,7 +163,8 @@ CONTENTS = {
     ],
 )
 def test_what_a_request_asks_for_is_named_before_the_call(body: Any, more: Any, name: str) -> None:
-    plain, asked = (HybridTokenEstimator().estimate({**body, **it}).cost for it in ({}, more))
+    plain = HybridTokenEstimator().estimate(body).cost
+    asked = HybridTokenEstimator().estimate({**body, **more}).cost
     assert plain is not None
     assert asked is not None
     assert (plain.unpriced, asked.unpriced) == ((), (name,))
