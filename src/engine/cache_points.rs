@@ -16,7 +16,7 @@ const MAX_POINTS: usize = 24;
 /// Text that is digested again to find where an earlier mark may have stood, in bytes: half of a millisecond.
 const FORMER_BYTES: usize = 512 << 10;
 
-/// What a tool's result or a medium counts as there.
+/// A tool's result or a medium counts as so many there.
 const LARGE_BYTES: usize = 16 << 10;
 
 /// A prefix that the provider may have cached.
@@ -123,7 +123,7 @@ pub(super) fn cache_points(
     }
 }
 
-/// What stands before the messages, up to each mark in it; without one, all of it.
+/// Tools and system prompt up to each mark in them; without one, all of them.
 fn contexts(
     reading: &Reading<'_>,
     (model, provider): &(String, String),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_TOKENS: Final = 2**63 - 1
 """The largest number of a column."""
 Bill = tuple["Said", "Plain"]
-"""What a call said that changes its prices, and its tokens; of a call that bills nothing else."""
+"""The words of a call that change its prices, and its tokens; it bills nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ PLAIN: Final = (_INPUT, _READ, _WRITE, _WRITE_1H, _REASONING, _OUTPUT)
 Plain = tuple[int, int, int, int, int, int]
 """How many tokens of each of `PLAIN`."""
 Rare = list[tuple[int, int]]
-"""What else is billed: places in `KINDS`, and how many."""
+"""Other things that are billed: places in `KINDS`, and how many."""
 
 
 def counts_of_usage(usage: Usage, output_tokens: int | None) -> tuple[Plain, Rare, int]:
@@ -91,7 +91,7 @@ def counts_of_usage(usage: Usage, output_tokens: int | None) -> tuple[Plain, Rar
 
 
 def _input_media(usage: Usage, uncached: int, read: int, rare: Rare) -> tuple[int, int]:
-    """What is left of input that was new, and of what was read; media go to `rare`."""
+    """The new input and the read one that are left; media go to `rare`."""
     for kind, tokens, all_cached in (
         ("audio", usage.input_audio_tokens, usage.cache_read_audio_tokens),
         ("image", usage.input_image_tokens, usage.cache_read_image_tokens),
@@ -106,7 +106,7 @@ def _input_media(usage: Usage, uncached: int, read: int, rare: Rare) -> tuple[in
 
 
 def _output_media(usage: Usage, output: int, rare: Rare) -> int:
-    """What is left of the output; media go to `rare`."""
+    """The output that is left; media go to `rare`."""
     for kind, tokens in (
         ("output_audio", usage.output_audio_tokens),
         ("output_image", usage.output_image_tokens),
@@ -167,7 +167,7 @@ def cost_of_usage(
 
 
 def _beside(passes: Sequence[tuple[str, Cost | None]]) -> tuple[int | None, tuple[str, ...]]:
-    """What passes beside the answer cost in all, and the kinds of those that are not known."""
+    """The cost of all passes beside the answer, and the kinds of those that are not known."""
     beside: int | None = 0
     unpriced: tuple[str, ...] = ()
     for kind, cost in passes:
@@ -211,7 +211,7 @@ def _told(usage: Usage, of_table: int | None) -> Totals:
 
 
 def total_of(plain: Plain, size: int, rates: Rates) -> int | None:
-    """What a call of so many input tokens costs in `UNITS`; None if a price is not known."""
+    """The cost of a call of so many input tokens in `UNITS`; None if a price is not known."""
     prices = rates.bands[rates.band(size)]
     units = prices[_REQUEST] or 0
     for place, count in zip(PLAIN, plain):  # noqa: B905
@@ -224,7 +224,7 @@ def total_of(plain: Plain, size: int, rates: Rates) -> int | None:
 
 
 def nano_dollars(rows: Sequence[Plain], rates: Rates) -> list[int | None]:
-    """What each call costs in dollars times 10 ** 9, rounded half up; None without a price.
+    """The cost of each call in dollars times 10 ** 9, rounded half up; None without a price.
 
     The sums are those of `Cost`, divided by what all prices of a band have in common, so that they
     are short: a row takes a tenth of the time of a `Cost`.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FINE_TUNED: Final = "ft:"
 Said = tuple[str, str, str, str]
-"""What a call says of its service tier, speed, region and search, in the vendor's words."""
+"""Service tier, speed, region and search of a call, in the vendor's words."""
 NOTHING: Final[Said] = ("", "", "", "")
 STANDARD: Final = Words()
 _DAY_SECONDS: Final = 86_400
@@ -346,7 +346,7 @@ def _words_of_request(words: tuple[str, ...]) -> Said:
 
 
 def said_by(usage: Usage) -> Said:
-    """What the answer said."""
+    """The words of the answer."""
     return usage.service_tier, usage.speed, usage.inference_geo, usage.search_size
 
 

@@ -147,7 +147,7 @@ def _end_of(fields: Mapping[str, Any], mark: CacheMark) -> End:
 
 
 def _start_of(place: str) -> End | None:
-    """What stands before the block at `place`; None if nothing does."""
+    """The end of all that stands before the block at `place`; None if nothing does."""
     found = _PLACE.match(place)
     if found is None or found["section"] not in (*LISTS, *SYSTEMS, "tools"):
         return None
