@@ -28,11 +28,13 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="print every row that differs")
     options = parser.parse_args()
     today = dt.datetime.now(dt.timezone.utc).date().isoformat()
+    prices = model_prices.rows()[0]
+    names = model_prices.other_names(prices, today)
     tables = {
         "profiles": read_table("profiles"),
         "bounds": read_table("bounds"),
         "limits": model_limits.table(model_limits.rows_by_name(), read_table("limits")),
-        "prices": json.loads(model_prices.written(model_prices.rows()[0], today)),
+        "prices": json.loads(model_prices.written(prices, names, today)),
     }
     for name, rows in differences(tables).items():
         print(f"{name}: {len(rows):,} rows differ")

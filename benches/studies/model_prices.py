@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._results.cost import KINDS, STANDARD_KIND
-from tokenctx.money.prices import decimal_text, genai_row
-from tokenctx.money.rates import BY_USE
+from tokenctx.money.prices import PriceTable, decimal_text, genai_row
+from tokenctx.money.rates import BY_USE, Words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,8 +109,17 @@ DOCUMENTS: Final[dict[str, dict[str, Any]]] = {
         "cache_read": ["0.55", [272000, "1.1"]],
         "output": ["33", [272000, "49.5"]],
     },
+    # Bills of 2026-08: the fee of its searches is Perplexity's own.
+    "openrouter/perplexity/sonar": {"request": "5000"},
 }
 """Prices by hand: they come before those of the packages."""
+BY_BEGINNING: Final[dict[str, dict[str, Any]]] = {
+    # xAI's price page and bills of 2026-01 and 2026-08: five dollars for a thousand searches.
+    "x-ai/grok-4": {"web_search": "5000"},
+}
+"""The same for all rows whose name begins so."""
+OTHER_NAMES: Final = {"x-ai/grok-3-mini-high": "x-ai/grok-3-mini"}
+"""Names by hand of rows: xAI answers with the level of effort behind the name."""
 ROUNDING: Final = Decimal("0.005")
 """Prices that are nearer are equal, in dollars or in parts of them: some tables round."""
 ABOUT: Final = (
@@ -119,7 +128,8 @@ ABOUT: Final = (
     "has periods, `from` a day and `between` two times of the day (UTC), the last that holds "
     "counts. `service_tier`, `speed` and `inference_geo` have a factor of all token prices for a "
     "word, or prices of their own. `sources` by first letter, the first has the standard prices; a "
-    "? behind them: the sources contradict each other. Made by dev.py study model_prices."
+    "? behind them: the sources contradict each other. `names` are other names of rows. "
+    "Made by dev.py study model_prices."
 )
 
 Row = dict[str, Any]
@@ -132,6 +142,36 @@ def genai_rows() -> Iterator[tuple[str, Any]]:
         for model in provider.models:
             if row := genai_row(model.prices):
                 yield f"{provider.id}/{model.id}".lower(), row
+
+
+def other_names(models: dict[str, Any], updated: str) -> dict[str, str]:
+    """Names that genai-prices knows its rows by and our rules would not find, with their rows."""
+    from genai_prices import data
+
+    table = PriceTable({"updated": updated, "makers": MAKERS, "models": models}, "table")
+    moment = dt.datetime.combine(dt.date.fromisoformat(updated), dt.time())
+    found = dict(OTHER_NAMES)
+    for provider in data.providers:
+        for model in provider.models:
+            key = f"{provider.id}/{model.id}".lower()
+            for name in _names(model.match) if key in models else ():
+                whole = f"{provider.id}/{name}".lower()
+                theirs = provider.find_model(name)
+                if whole in models or theirs is None or theirs.id != model.id:
+                    continue
+                ours = table.find(name, provider.id, moment, Words())
+                if ours is None or f"{ours.provider}/{ours.model}" != key:
+                    found[whole] = key
+    return dict(sorted(found.items()))
+
+
+def _names(clause: Any) -> Iterator[str]:
+    """The names in a rule of genai-prices: one of several may be enough."""
+    for name in ("equals", "starts_with"):
+        if text := getattr(clause, name, None):
+            yield text.rstrip("-@:")
+    for one in getattr(clause, "or_", ()):
+        yield from _names(one)
 
 
 def litellm_rows() -> Iterator[tuple[str, Row]]:
@@ -288,6 +328,8 @@ def _merged(name: str, genai: Any, litellm: Row | None, dev: Row | None, differe
     }
     if apart:
         different[name] = apart
+    begun = (more for start, more in BY_BEGINNING.items() if name.startswith(start))
+    by_hand = {**next(begun, {}), **DOCUMENTS.get(name, {})}
     made = []
     for period in periods:
         one = dict(period)
@@ -299,9 +341,9 @@ def _merged(name: str, genai: Any, litellm: Row | None, dev: Row | None, differe
                 is_foreign |= kind == "search_context_size" and "web_search" in genai
                 if kind not in MODELS_DEV_KINDS and not is_foreign:
                     one.setdefault(kind, more)
-        one.update(DOCUMENTS.get(name, {}))
+        one.update(by_hand)
         made.append({kind: one[kind] for kind in (*KINDS, *one) if kind in one})
-    if name in DOCUMENTS:
+    if by_hand:
         letters += "d"
     made[-1]["sources"] = letters + ("?" if apart else "")
     for one in made[:-1]:
@@ -327,8 +369,8 @@ def _rank(name: str) -> int:
     return MAKERS.index(host) if host in MAKERS else len(MAKERS)
 
 
-def written(models: dict[str, Any], updated: str) -> str:
-    """The table as text, a line for each model."""
+def written(models: dict[str, Any], others: dict[str, str], updated: str) -> str:
+    """The table as text, a line for each model and for each other name of one."""
     head = {
         "about": ABOUT,
         "updated": updated,
@@ -337,8 +379,13 @@ def written(models: dict[str, Any], updated: str) -> str:
     }
     found = sorted(models.items(), key=lambda it: (_rank(it[0]), it[0]))
     lines = [f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in found]
+    names = [f"  {json.dumps(it)}: {json.dumps(key)}" for it, key in others.items()]
     top = json.dumps(head, indent=1)[:-2]
-    return f'{top},\n "models": {{\n' + ",\n".join(lines) + "\n }\n}\n"
+    told = (
+        f' "{kind}": {{\n' + ",\n".join(it) + "\n }"
+        for kind, it in (("models", lines), ("names", names))
+    )
+    return f"{top},\n" + ",\n".join(told) + "\n}\n"
 
 
 def main() -> None:
@@ -361,12 +408,15 @@ def main() -> None:
             print(f"{name}: not decided yet: {json.dumps(said)}")
         print(f"{len(differences)} rows have sources that contradict each other, {len(new)} new")
         sys.exit(bool(new))
-    content = written(models, dt.datetime.now(dt.timezone.utc).date().isoformat())
+    updated = dt.datetime.now(dt.timezone.utc).date().isoformat()
+    others = other_names(models, updated)
+    content = written(models, others, updated)
     before = json.loads(TABLE.read_text("utf-8"))["models"]
     if options.write:
         TABLE.write_text(content, "utf-8")
     changed = sum(before.get(name) != one for name, one in json.loads(content)["models"].items())
-    print(f"{len(models)} models, {changed} of them other than in the table, {len(content)} bytes")
+    print(f"{len(models)} models with {len(others)} more names, {len(content)} bytes")
+    print(f"{changed} models are other than in the table")
     print(f"{len(differences)} rows have sources that contradict each other")
 
 

@@ -8,10 +8,16 @@ use crate::known::digest::Digest;
 use crate::known::sealed::Entry;
 use crate::known::{KnownOptions, KnownTotal};
 use crate::profile::table::Table;
-use crate::request::{CacheMark, Message, Request, first_pieces};
+use crate::request::{CacheMark, Message, Part, Request, first_pieces};
 
 /// Points of a request that are given, the deepest of all that there are.
 const MAX_POINTS: usize = 24;
+
+/// Text that is digested again to find where an earlier mark may have stood, in bytes: half of a millisecond.
+const FORMER_BYTES: usize = 512 << 10;
+
+/// A tool's result or a medium counts as so many there.
+const LARGE_BYTES: usize = 16 << 10;
 
 /// A prefix that the provider may have cached.
 ///
@@ -53,8 +59,9 @@ pub struct CachePoints {
     pub marks: Vec<(CacheMark, u64)>,
     /// Counted behind the last mark; 0 if it is at the end, or if there is none.
     pub tokens_after_mark: u64,
-    /// Counted as tools and system prompt, where nothing of the request is known.
-    pub context_tokens: Option<u64>,
+    /// Identity and count of what stands before the messages up to each mark in it, without one of all of it; empty
+    /// where something of the request is known.
+    pub contexts: Vec<(Digest, u64)>,
     /// The model's own name.
     pub model: String,
     /// Who made the model; empty if unknown.
@@ -78,7 +85,6 @@ pub(super) fn cache_points(
     let Some(options) = &reading.cache else {
         return CachePoints::default();
     };
-    let request = &reading.request;
     let prefixes: Vec<_> = options
         .marks
         .iter()
@@ -87,10 +93,6 @@ pub(super) fn cache_points(
     let tokens_after_mark = match (options.marks.last(), prefixes.last()) {
         (Some(mark), Some(part)) => tokens_after(reading, mark, part.as_ref()),
         _ => 0,
-    };
-    let context = || match prefixes.first() {
-        Some(Some(MarkedPart::System(context))) => reading.counted(|it| it.context(context)).0,
-        _ => reading.counted(|it| it.context(request)).0,
     };
     let marks = options
         .marks
@@ -102,12 +104,16 @@ pub(super) fn cache_points(
         });
     let names = names(reading, provider);
     let points = points(reading, &names);
+    let contexts = match known.prefix {
+        None => contexts(reading, &names, &prefixes),
+        Some(_) => Vec::new(),
+    };
     let (model, provider) = names;
     CachePoints {
         points,
         marks: marks.collect(),
         tokens_after_mark,
-        context_tokens: known.prefix.is_none().then(context),
+        contexts,
         model,
         vendor: reading.profile.provider.clone(),
         provider,
@@ -117,10 +123,44 @@ pub(super) fn cache_points(
     }
 }
 
+/// Tools and system prompt up to each mark in them; without one, all of them.
+fn contexts(
+    reading: &Reading<'_>,
+    (model, provider): &(String, String),
+    prefixes: &[Option<MarkedPart<'_>>],
+) -> Vec<(Digest, u64)> {
+    let [identity, _] = identities(reading, model, provider);
+    let digester = &reading.tenant.digester;
+    let marks = reading.cache.iter().flat_map(|it| &it.marks);
+    let mut found: Vec<_> = marks
+        .zip(prefixes)
+        .filter(|(mark, _)| mark.message_count == 0)
+        .map(|(mark, part)| match part {
+            Some(MarkedPart::Context(context)) => (
+                part.as_ref().expect("it is one").prefix(reading, mark),
+                reading.counted(|it| it.context(context)).0,
+            ),
+            _ => whole_context(reading),
+        })
+        .collect();
+    if found.is_empty() {
+        found.push(whole_context(reading));
+    }
+    found
+        .iter()
+        .map(|(prefix, tokens)| (digester.link(*prefix, identity), *tokens))
+        .collect()
+}
+
+fn whole_context(reading: &Reading<'_>) -> (Digest, u64) {
+    let (tokens, _) = reading.counted(|it| it.context(&reading.request));
+    (reading.prefixes[0], tokens)
+}
+
 /// The part of a request in which a mark stands, up to the mark.
 enum MarkedPart<'d> {
-    /// The context, whose system prompt ends at the mark.
-    System(Box<Request<'d>>),
+    /// The context, whose tools or system prompt end at the mark.
+    Context(Box<Request<'d>>),
     /// A message that ends there.
     Message(Message<'d>),
 }
@@ -134,8 +174,17 @@ impl<'d> MarkedPart<'d> {
         let request = &reading.request;
         let Some(index) = mark.message_count.checked_sub(1) else {
             let mut context = request.context_without_options();
-            context.system = first_pieces(&request.system, mark.pieces)?;
-            return Some(MarkedPart::System(Box::new(context)));
+            context.system = match mark.is_in_tools {
+                true => Vec::new(),
+                false => first_pieces(&request.system, mark.pieces)?,
+            };
+            if mark.is_in_tools {
+                if context.tools.len() != mark.pieces.1 {
+                    return None;
+                }
+                context.tools.truncate(mark.pieces.0);
+            }
+            return Some(MarkedPart::Context(Box::new(context)));
         };
         let message = request.messages.get(index)?;
         Some(MarkedPart::Message(Message {
@@ -144,11 +193,24 @@ impl<'d> MarkedPart<'d> {
         }))
     }
 
+    /// Bytes of its texts if it is in a message; other parts may be of any size and count as large ones.
+    fn text_bytes(&self) -> usize {
+        let parts = match self {
+            MarkedPart::Context(_) => return 0,
+            MarkedPart::Message(message) => &message.parts,
+        };
+        let bytes = |part: &Part<'_>| match part {
+            Part::Text(text) => text.len(),
+            _ => LARGE_BYTES,
+        };
+        parts.iter().map(bytes).sum()
+    }
+
     /// The identity of the prefix that ends with it.
     fn prefix(&self, reading: &Reading<'_>, mark: &CacheMark) -> Digest {
         let digester = &reading.tenant.digester;
         match self {
-            MarkedPart::System(context) => digester.context(&reading.family_name, context),
+            MarkedPart::Context(context) => digester.context(&reading.family_name, context),
             MarkedPart::Message(message) => {
                 let digest = digester.messages(std::slice::from_ref(message)).next();
                 let before = reading.prefixes[mark.message_count - 1];
@@ -171,7 +233,7 @@ fn tokens_after(reading: &Reading<'_>, mark: &CacheMark, part: Option<&MarkedPar
     };
     let (whole, until_mark) = match part {
         None => return behind,
-        Some(MarkedPart::System(context)) => (
+        Some(MarkedPart::Context(context)) => (
             reading.counted(|it| it.context(&reading.request)).0,
             reading.counted(|it| it.context(context)).0,
         ),
@@ -228,22 +290,37 @@ pub(super) fn points(
     let mut points: Vec<_> = ends.take(MAX_POINTS).map(point).collect();
     points.push(point(0));
     points.reverse();
-    for mark in options.marks.iter().chain(&options.former_marks()) {
-        if let Some(part) = MarkedPart::new(reading, mark) {
-            let identity = if mark.message_count == 0 {
-                context
-            } else {
-                all
+    let mut left = FORMER_BYTES;
+    for (nth, mark) in options
+        .marks
+        .iter()
+        .chain(&options.former_marks())
+        .enumerate()
+    {
+        let Some(part) = MarkedPart::new(reading, mark) else {
+            continue;
+        };
+        if nth >= options.marks.len() {
+            let Some(rest) = left.checked_sub(part.text_bytes()) else {
+                continue;
             };
-            points.push(CachePoint {
-                digest: reading
-                    .tenant
-                    .digester
-                    .link(part.prefix(reading, mark), identity),
-                message_count: mark.message_count.saturating_sub(1),
-                blocks: options.blocks_before_mark(mark),
-            });
+            left = rest;
         }
+        let identity = if mark.message_count == 0 {
+            context
+        } else {
+            all
+        };
+        let point = CachePoint {
+            digest: reading
+                .tenant
+                .digester
+                .link(part.prefix(reading, mark), identity),
+            message_count: mark.message_count.saturating_sub(1),
+            blocks: options.blocks_before_mark(mark),
+        };
+        // Tools stand before a system prompt whose blocks nobody counts.
+        points.insert(if mark.is_in_tools { 0 } else { points.len() }, point);
     }
     points.sort_by_key(|it| it.blocks);
     points

@@ -36,7 +36,7 @@ pub(super) struct CachePoints {
     points: Py<Points>,
     marks: Py<PyTuple>,
     tokens_after_mark: u64,
-    context_tokens: Option<u64>,
+    contexts: Vec<(Py<PyBytes>, u64)>,
     model: String,
     vendor: String,
     provider: String,
@@ -133,7 +133,9 @@ fields_of! {
 #[pyclass(frozen, get_all, module = "tokenctx._core")]
 pub(super) struct CacheMark {
     message_count: usize,
+    block_count: usize,
     is_at_end: bool,
+    is_in_tools: bool,
     lifetime_seconds: Option<u32>,
     blocks: u64,
 }
@@ -187,15 +189,22 @@ impl CachePoints {
     pub(super) fn new(py: Python<'_>, points: engine::CachePoints) -> PyResult<CachePoints> {
         let marks = points.marks.into_iter().map(|(mark, blocks)| CacheMark {
             message_count: mark.message_count,
+            block_count: match mark.is_in_tools {
+                true => mark.pieces.0,
+                false => mark.block_count,
+            },
             is_at_end: mark.is_at_end,
+            is_in_tools: mark.is_in_tools,
             lifetime_seconds: mark.lifetime_seconds,
             blocks,
         });
+        let contexts = points.contexts.iter();
+        let contexts = contexts.map(|(digest, tokens)| (bytes(py, &digest.0), *tokens));
         Ok(CachePoints {
             points: Py::new(py, Points(points.points))?,
             marks: PyTuple::new(py, marks.collect::<Vec<_>>())?.unbind(),
             tokens_after_mark: points.tokens_after_mark,
-            context_tokens: points.context_tokens,
+            contexts: contexts.collect(),
             model: points.model,
             vendor: points.vendor,
             provider: points.provider,

@@ -41,7 +41,8 @@ const MAX_MARKS: usize = 8;
 /// Blocks before a mark in which providers look for an earlier end: 20 of Anthropic and Bedrock.
 pub(crate) const MAX_LOOKBACK: u64 = 20;
 
-/// Blocks at the end of a message before which an earlier mark is looked for.
+/// Blocks at the end of a message before which an earlier mark is looked for; in the last of them all that a provider
+/// looks at.
 const MAX_BLOCKS_BEHIND: usize = 3;
 
 /// A place up to which a request asks to be cached.
@@ -51,7 +52,7 @@ const MAX_BLOCKS_BEHIND: usize = 3;
 ///
 /// let hour = Some(3600);
 /// let mark = CacheMark { message_count: 0, block_count: 1, pieces: (1, 1), is_at_end: true,
-///     lifetime_seconds: hour };
+///     is_in_tools: false, lifetime_seconds: hour };
 /// assert_eq!(mark.lifetime_seconds, Some(60 * 60));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct CacheMark {
     pub pieces: (usize, usize),
     /// True if it is at the end of its message, or in the last block of the system prompt.
     pub is_at_end: bool,
+    /// True if it is in the tools, whose numbers are those of pieces; they are no blocks.
+    pub is_in_tools: bool,
     /// For how long, as the request says it, in seconds; `None`: it does not say.
     pub lifetime_seconds: Option<u32>,
 }
@@ -111,14 +114,18 @@ impl CacheOptions {
                 break;
             }
             let pieces = usize::try_from(stop.saturating_sub(start)).unwrap_or(usize::MAX);
-            let marks =
-                (1..=MAX_BLOCKS_BEHIND.min(pieces.saturating_sub(1))).map(|behind| CacheMark {
-                    message_count,
-                    block_count: pieces - behind,
-                    pieces: (pieces - behind, pieces),
-                    is_at_end: false,
-                    ..*last
-                });
+            let most = match message_count == last.message_count {
+                true => usize::try_from(MAX_LOOKBACK).unwrap_or(usize::MAX),
+                false => MAX_BLOCKS_BEHIND,
+            };
+            let marks = (1..=most.min(pieces.saturating_sub(1))).map(|behind| CacheMark {
+                message_count,
+                block_count: pieces - behind,
+                pieces: (pieces - behind, pieces),
+                is_at_end: false,
+                is_in_tools: false,
+                ..*last
+            });
             found.extend(marks.filter(|it| self.blocks_before_mark(it) < end));
         }
         found
@@ -178,8 +185,11 @@ pub fn read_cache_options(document: &Document<'_>) -> CacheOptions {
     for (list, is_system) in [(tool_list(fields), false), (system, true)] {
         let Some(list) = list else { continue };
         if let Some(mut mark) = marks_of_blocks(list, 0).pop() {
-            mark.is_at_end |= !is_system;
-            options.marks.retain(|it: &CacheMark| it.message_count > 0);
+            if !is_system {
+                let tools = list.items().count();
+                mark.pieces = (mark.block_count, tools);
+                (mark.is_in_tools, mark.is_at_end, mark.block_count) = (true, false, 0);
+            }
             options.marks.push(mark);
         }
     }
@@ -198,6 +208,7 @@ pub fn read_cache_options(document: &Document<'_>) -> CacheOptions {
                 block_count: blocks,
                 pieces: (0, 0),
                 is_at_end: true,
+                is_in_tools: false,
                 lifetime_seconds: lifetime(marker),
             }),
             None => {
@@ -217,6 +228,7 @@ pub fn read_cache_options(document: &Document<'_>) -> CacheOptions {
             block_count: last_blocks,
             pieces: (0, 0),
             is_at_end: true,
+            is_in_tools: false,
             lifetime_seconds: lifetime(marker),
         });
     }
@@ -263,6 +275,7 @@ fn marks_of_blocks(blocks: Value<'_>, message_count: usize) -> Vec<CacheMark> {
                 block_count: nth + 1,
                 pieces: (pieces, 0),
                 is_at_end: nth + 1 == blocks.len(),
+                is_in_tools: false,
                 lifetime_seconds: lifetime(marker),
             });
         }
@@ -345,6 +358,7 @@ mod tests {
             block_count,
             pieces,
             is_at_end,
+            is_in_tools: false,
             lifetime_seconds,
         }
     }
@@ -360,6 +374,10 @@ mod tests {
         assert_eq!(
             options.marks,
             [
+                CacheMark {
+                    is_in_tools: true,
+                    ..mark(0, (0, (1, 1)), false, None)
+                },
                 mark(0, (1, (1, 2)), false, Some(3600)),
                 mark(2, (2, (2, 2)), true, Some(300))
             ]

@@ -45,32 +45,60 @@ pub(super) fn read_window(fields: Value<'_>) -> Option<u64> {
     options.get("num_ctx")?.as_u64().filter(|it| *it > 0)
 }
 
-/// The names of what changes prices, and what it is called here.
-const PRICE_WORDS: [(&str, &str); 5] = [
-    ("service_tier", "service_tier"),
-    ("serviceTier", "service_tier"),
-    ("speed", "speed"),
-    ("inference_geo", "inference_geo"),
-    ("web_search_options", "web_search"),
+/// The names of what changes prices, the member that says it where it is an object, and what it is called here.
+const PRICE_WORDS: [(&str, &str, &str); 7] = [
+    ("service_tier", "type", "service_tier"),
+    ("serviceTier", "type", "service_tier"),
+    ("speed", "", "speed"),
+    ("performanceConfig", "latency", "speed"),
+    ("inference_geo", "", "inference_geo"),
+    ("web_search_options", "", "web_search"),
+    ("search_parameters", "mode", "web_search"),
 ];
 
-/// Built-in tools that search the web for a price of their own.
-const SEARCH_TOOLS: [&str; 3] = ["web_search", "google_search", "googleSearch"];
+/// Beginnings of built-in tools that cost something beside their tokens, and what is billed.
+const CHARGED_TOOLS: [(&str, &str); 11] = [
+    ("web_search", "web_search"),
+    ("google_search", "web_search"),
+    ("googleSearch", "web_search"),
+    ("x_search", "x_search"),
+    ("google_maps", "google_maps"),
+    ("googleMaps", "google_maps"),
+    ("file_search", "file_search"),
+    ("collections_search", "file_search"),
+    ("code_interpreter", "code_interpreter"),
+    ("code_execution_", "code_execution"),
+    ("image_generation", "image_generation"),
+];
 
 /// What of the request changes its price, as `service_tier` and `flex`; or is billed by the use, as `web_search`.
 pub(super) fn read_price_words<'d>(
     fields: Value<'d>,
     tools: &[Tool<'d>],
 ) -> Vec<(&'static str, Cow<'d, str>)> {
-    let mut words = Vec::new();
+    let mut words: Vec<(&'static str, Cow<'d, str>)> = Vec::new();
     for (key, value) in fields.members() {
-        if let Some((_, name)) = PRICE_WORDS.iter().find(|(written, _)| *written == key) {
-            words.push((*name, string(Some(value)).into()));
+        let Some((_, inner, name)) = PRICE_WORDS.iter().find(|(written, ..)| *written == key)
+        else {
+            continue;
+        };
+        let member = object(Some(value)).and_then(|it| it.get(inner));
+        let word = string(Some(member.unwrap_or(value)));
+        match *name {
+            "web_search" if word != "off" => words.push((name, Cow::default())),
+            "web_search" => {}
+            _ => words.push((name, word.into())),
         }
     }
-    let mut builtin = tools.iter().filter(|it| it.builtin.is_some());
-    if builtin.any(|it| SEARCH_TOOLS.iter().any(|name| it.name.starts_with(name))) {
-        words.push(("web_search", Cow::default()));
+    for tool in tools.iter().filter(|it| it.builtin.is_some()) {
+        let charged = CHARGED_TOOLS
+            .iter()
+            .find(|(start, _)| tool.name.starts_with(start));
+        if let Some((_, name)) = charged
+            && words.iter().all(|(it, _)| it != name)
+        {
+            words.push((name, Cow::default()));
+        }
     }
     words
 }

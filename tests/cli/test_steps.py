@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tokenctx._cli.commands import app
+from tokenctx._cli.evaluation.forecasts import forecasts
 from tokenctx._cli.evaluation.four_characters import four_character_tokens, four_characters
 from tokenctx._cli.evaluation.recordings import read_recording
 from tokenctx._cli.evaluation.replay import replay
@@ -101,3 +102,29 @@ def test_steps_after_a_total_alone_are_summed_by_themselves(tmp_path: Path) -> N
     assert billed == [30, 20]
     done = CliRunner().invoke(app, ["replay", str(path), "--steps"])
     assert AFTER_TOTAL in " ".join(done.output.split())
+
+
+def test_steps_tell_what_was_read_from_the_cache(tmp_path: Path) -> None:
+    long = {"type": "text", "text": "test " * 3_000, "cache_control": {"type": "ephemeral"}}
+    first = {
+        "new_messages": [{"role": "user", "content": [long]}],
+        "usage": {"input_tokens": 4, "cache_creation_input_tokens": 3_000, "output_tokens": 5},
+        "input_tokens": 3_004,
+    }
+    second = {
+        "new_messages": [
+            {"role": "assistant", "content": "Yes."},
+            {"role": "user", "content": [{**long, "text": "Why?"}]},
+        ],
+        "usage": {"input_tokens": 4, "cache_read_input_tokens": 3_000, "output_tokens": 5},
+        "input_tokens": 3_004,
+    }
+    steps = [{**it, "model": "claude-sonnet-4-5", "output_tokens": 5} for it in (first, second)]
+    line = {"kind": "agent", "dialect": "anthropic", "steps": steps}
+    path = tmp_path / "session.jsonl"
+    path.write_text(json.dumps(line))
+    figures = forecasts(read_recording(path).conversations)["agent", True]
+    assert (figures.calls, figures.near, figures.covered) == (1, 1, 1)
+    steps[1]["input_tokens"] = 9_999  # another total than the usage has: it is not believed
+    path.write_text(json.dumps(line))
+    assert forecasts(read_recording(path).conversations)["agent", True].near == 0

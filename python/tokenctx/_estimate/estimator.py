@@ -553,13 +553,17 @@ class HybridTokenEstimator(Hinting):
         from tokenctx.money.cache.advice import findings
         from tokenctx.money.cache.rules import rule_of
 
-        count = self.count_request(body, model=model, dialect=dialect, provider=provider)
         call = CallContext(model, dialect, provider, wants_cache_points=True)
         found: Any = self._engine.estimate(body, call, self._clock())
-        _, points = found
+        estimate, points = found
+        whole = dialect or estimate.dialect
+
+        def counted(body: object) -> int:
+            count = self.count_request(body, model=model, dialect=whole, provider=provider)
+            return count.context_tokens + sum(count.message_tokens)
+
         rule = rule_of(points.model, points.vendor, points.provider)
-        parts = count.context_tokens, count.message_tokens
-        return findings(body, previous, points, rule, *parts)
+        return findings(body, previous, points, rule, counted)
 
     def calibrate(
         self, actual_input_tokens: int, message_count: int, estimated_tokens: int

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import Column, _arrow_rows
-from tokenctx._results.cost import UNITS
 from tokenctx.batch.counts import Estimates
 from tokenctx.batch.table import Table
-from tokenctx.money.prices import Prices, default_prices
+from tokenctx.money.cost import NANO, counts_of_usage, nano_dollars
+from tokenctx.money.prices import NOTHING, Prices, default_prices, said_by, words_of
 from tokenctx.usage.normal import Usage, normalize_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tokenctx._results.estimates import Dialect
+    from tokenctx.money.cost import Plain
+    from tokenctx.money.prices import Said
 
-NANO: Final = UNITS // 10**9
-"""Parts of a dollar in a nano-dollar, by which sums are kept exact until the row is done."""
 MOST_TOKENS: Final = 2**63 - 1
 """The largest number of a column."""
+Bill = tuple["Said", "Plain"]
+"""The words of a call that change its prices, and its tokens; it bills nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class Usages(Table):
     output_tokens: Column
     reasoning_tokens: Column
     _rows: tuple[Usage | None, ...]
+    _bills: tuple[Bill | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ def usage(objects: object, *, dialect: Dialect | None = None) -> Usages:
         reasons.append(reason or ("no_usage" if usage is None else None))
 
     def column(name: str) -> Column:
-        return _numbers(None if it is None else getattr(it, name) for it in found)
+        return _numbers([None if it is None else getattr(it, name) for it in found])
 
     return Usages(
         Column("str", reasons),
@@ -85,7 +89,17 @@ def usage(objects: object, *, dialect: Dialect | None = None) -> Usages:
         column("output_tokens"),
         column("reasoning_tokens"),
         tuple(found),
+        tuple(None if it is None else _bill(it) for it in found),
     )
+
+
+def _bill(usage: Usage) -> Bill | None:
+    """The row of a usage; None for one that is priced alone, since it bills more than tokens."""
+    plain, rare, _ = counts_of_usage(usage, None)
+    if rare or usage.unread or usage.passes or usage.reported_cost is not None:
+        return None
+    said = said_by(usage)
+    return (NOTHING if said == NOTHING else said), plain
 
 
 def cost(
@@ -105,35 +119,56 @@ def cost(
     `no_price`, also for a use that has no price.
     """
     prices = prices or default_prices()
+    bills: Sequence[Bill | None]
     if isinstance(usages, Estimates):
         tokens = usages.tokens.tolist()
-        calls = [None if it is None else Usage(uncached_input_tokens=it) for it in tokens]
+        calls: Sequence[Usage | None] = [None] * len(tokens)
+        bills = [None if it is None else (NOTHING, (it, 0, 0, 0, 0, 0)) for it in tokens]
         reasons = usages.reason.tolist()
         model = usages.model if model is None else model
     else:
         usages = usages if isinstance(usages, Usages) else usage(usages)
-        calls, reasons = list(usages._rows), usages.reason.tolist()  # noqa: SLF001  # made here
-    models = _each("model", model, len(calls))
-    moments = _each("at", at, len(calls))
-    now = dt.datetime.now(dt.timezone.utc)
-    amounts: list[int | None] = []
-    for row, (call, name, moment) in enumerate(zip(calls, models, moments, strict=True)):
-        amount = None
-        if call is not None and not name:
-            reasons[row] = "no_model"
-        elif call is not None:
-            found = prices.cost(
-                call, model=name, provider=provider, at=moment or now, service_tier=service_tier
-            )
-            units = None if found is None or found.unpriced else found.total_units()
-            amount = None if units is None else min((units + NANO // 2) // NANO, MOST_TOKENS)
-            reasons[row] = "no_price" if amount is None else None
-        amounts.append(amount)
-    return Costs(Column("str", reasons), Column("int", amounts))
+        calls, bills, reasons = usages._rows, usages._bills, usages.reason.tolist()  # noqa: SLF001  # made here
+    amounts: list[int | None] = [None] * len(reasons)
+    groups: dict[Any, list[int]] = defaultdict(list)
+    alone: list[int] = []
+    models = _each("model", model, len(reasons))
+    moments = _each("at", at or dt.datetime.now(dt.timezone.utc), len(reasons))
+    rows_of_all = zip(bills, models, moments, reasons, strict=True)
+    for row, (bill, name, moment, reason) in enumerate(rows_of_all):
+        if bill is not None and name:
+            groups[name, moment, bill[0]].append(row)
+        elif reason is None:
+            reasons[row] = None if name else "no_model"
+            alone += [row] if name else []
+    for row in alone:
+        found = prices.cost(
+            calls[row],
+            model=models[row],
+            provider=provider,
+            at=moments[row],
+            service_tier=service_tier,
+        )
+        units = None if found is None or found.unpriced else found.total_units()
+        amounts[row] = None if units is None else (units + NANO // 2) // NANO
+    for (name, moment, said), rows in groups.items():
+        words = words_of(said if service_tier is None else (service_tier, *said[1:]))
+        priced = prices.find(name, provider, moment, words)
+        if priced is not None:
+            its = nano_dollars([bills[row][1] for row in rows], priced.rates)  # type: ignore[index]
+            for row, amount in zip(rows, its, strict=True):
+                amounts[row] = amount
+    reasons = [
+        "no_price" if amount is None and reason is None else reason
+        for amount, reason in zip(amounts, reasons, strict=True)
+    ]
+    return Costs(Column("str", reasons), _numbers(amounts))
 
 
-def _numbers(numbers: Iterable[int | None]) -> Column:
-    return Column("int", [None if it is None else min(it, MOST_TOKENS) for it in numbers])
+def _numbers(numbers: list[int | None]) -> Column:
+    if max(filter(None, numbers), default=0) > MOST_TOKENS:
+        numbers = [None if it is None else min(it, MOST_TOKENS) for it in numbers]
+    return Column("int", numbers)
 
 
 def _rows(objects: object) -> Iterable[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache, lru_cache
 from pathlib import Path
+from time import time as seconds
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import model_name
@@ -34,7 +35,13 @@ if TYPE_CHECKING:
     from tokenctx.money.discounts import Discount
 
 FINE_TUNED: Final = "ft:"
+Said = tuple[str, str, str, str]
+"""Service tier, speed, region and search of a call, in the vendor's words."""
+NOTHING: Final[Said] = ("", "", "", "")
 STANDARD: Final = Words()
+_DAY_SECONDS: Final = 86_400
+_FIRST_DAY: Final = dt.date(1970, 1, 1).toordinal()
+"""That of the clock of `time`; days of UTC are counted as by `date.toordinal`."""
 _STANDARD_WORDS: Final = frozenset(
     "standard default auto standard_only on_demand unspecified service_tier_unspecified global "
     "not_available traffic_type_unspecified".split()
@@ -57,7 +64,9 @@ _BEDROCK: Final = re.compile(
 )
 """A model's id of Bedrock: perhaps a region, a maker, a dot."""
 _REGION: Final = re.compile(r"^(?:[a-z]{2}|global|apac|us-gov|[a-z]{2}-[a-z]+-\d)\.")
-_FIELDS: Final = ("$schema", "about", "updated", "models", "discounts", "makers", "sources")
+_FIELDS: Final = (
+    *("$schema", "about", "updated", "models", "names", "discounts", "makers", "sources"),
+)
 """What a file of prices has."""
 _GENAI_USES: Final = {
     "requests_kcount": "request",
@@ -77,13 +86,13 @@ class Prices:
     `service_tier`, `speed` and `inference_geo` say what changes the prices, for each word a factor
     or prices of its own: `{"flex": "0.5", "priority": {"input": "5", "output": "20"}}`. A list of
     such rows has periods: `from` a day, `between` two times of the day (UTC). A name is that of all
-    dated versions of the model. `discounts`, with `models` or alone, are factors that you have
-    agreed on, for your rows and others: `{"factor": "0.85", "name": "contract", "models":
-    ["gpt-5*"], "hosts": ["azure"], "from": "2026-07-01", "until": "2027-06-30"}`; all but `factor`
-    may be left out, and the first that holds for a call counts. It changes the prices of tokens, or
-    those of its `kinds`; never a cost that the provider reports. `package` is where other prices
-    are from: `table` (the default), `genai-prices` (which must be installed; it has standard prices
-    alone), or None for no others.
+    dated versions of the model; `names` has others of your rows, `{"fast": "our-model"}`.
+    `discounts`, with `models` or alone, are factors that you have agreed on, for your rows and
+    others: `{"factor": "0.85", "name": "contract", "models": ["gpt-5*"], "hosts": ["azure"],
+    "from": "2026-07-01", "until": "2027-06-30"}`; all but `factor` may be left out, and the first
+    that holds for a call counts. It changes the prices of tokens, or those of its `kinds`; never a
+    cost that the provider reports. `package` is where other prices are from: `table` (the default),
+    `genai-prices` (which must be installed; it has standard prices alone), or None for no others.
 
     Raises OSError for a file that cannot be read, ValueError for what is wrong in it, ImportError
     without the package that is asked for.
@@ -95,16 +104,16 @@ class Prices:
         *,
         package: str | None = "table",
     ) -> None:
-        self._own: _Table | None = None
+        self._own: PriceTable | None = None
         self._discounts: tuple[Discount, ...] = ()
         if rows is not None:
             content = _read_rows(rows)
             self._discounts = read_discounts(content.get("discounts", []))
             has_models = "models" in content or not self._discounts
-            self._own = _Table(content if has_models else {**content, "models": {}}, "caller")
+            self._own = PriceTable(content if has_models else {**content, "models": {}}, "caller")
         if package not in ("genai-prices", "table", None):
             raise ValueError(f"package is {package!r}; it must be 'genai-prices', 'table' or None")
-        self._package: _Table | None = None
+        self._package: PriceTable | None = None
         if package is not None:
             self._package = bundled_table() if package == "table" else genai_table()
         self._found = lru_cache(maxsize=1024)(self._find)  # a model's prices are read once
@@ -120,10 +129,15 @@ class Prices:
 
         `words` are the service tier, speed and region that change them.
         """
-        moment = dt.datetime.now(dt.timezone.utc) if at is None else _utc(at)
-        found = self._found(model, provider, words, moment.toordinal(), None)
+        if at is None:
+            moment, day = None, int(seconds()) // _DAY_SECONDS + _FIRST_DAY
+        else:
+            moment = _utc(at)
+            day = moment.toordinal()
+        found = self._found(model, provider, words, day, None)
         if found is None or not found.has_hours:
             return found
+        moment = moment or dt.datetime.now(dt.timezone.utc)
         return self._found(model, provider, words, moment.toordinal(), moment.time())
 
     def cost(
@@ -147,12 +161,9 @@ class Prices:
         TypeError for anything else than these two, ValueError without a model.
         """
         if isinstance(tokens, Usage):
-            said = (
-                *(tokens.service_tier, tokens.speed),
-                *(tokens.inference_geo, tokens.search_size),
-            )
+            said = said_by(tokens)
         elif isinstance(tokens, Estimate):
-            said = _words_of_request(tokens.price_words) if tokens.price_words else STANDARD
+            said = _words_of_request(tokens.price_words) if tokens.price_words else NOTHING
         else:
             raise TypeError(
                 f"tokens are of type {type(tokens).__name__}; they must be an Estimate or a Usage"
@@ -167,7 +178,7 @@ class Prices:
                 said[2] if inference_geo is None else inference_geo,
                 said[3],
             )
-        words = STANDARD if said == STANDARD else _changing(*said)
+        words = words_of(said)
         priced = self.find(name, provider, at, words)
         if isinstance(tokens, Estimate):
             if output_tokens is None:
@@ -216,8 +227,8 @@ class Prices:
 _INSTALLED: Final[list[Prices]] = []
 
 
-class _Table:
-    """Rows of prices by name."""
+class PriceTable:
+    """Rows of prices by name; `names` in its content are others for the same rows."""
 
     def __init__(self, content: Mapping[str, Any], source: str) -> None:
         self.date = _day(content.get("updated"), source)
@@ -243,6 +254,11 @@ class _Table:
                     exact.append((tail.count("/"), places.get(host, 0), plain, key))
                 else:
                     derived.append((plain, key))
+        for name, key in _other_names(content.get("names", {}), self._rows):
+            self._rows.setdefault(name, self._rows[key])
+            host, _, tail = name.partition("/")
+            if makers is None or host in makers:
+                derived.append((_own(tail or host), name))
         # Who made a model comes before who hosts it, and a name's own row before a longer name's.
         exact.sort(key=lambda it: it[:2])
         for plain, key in [*(it[2:] for it in exact), *derived]:
@@ -278,6 +294,16 @@ class _Table:
         )
 
 
+def _other_names(names: Any, rows: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each other name with the name of its row. Raises ValueError for one without a row."""
+    if not isinstance(names, Mapping):
+        raise ValueError(f"names is a {type(names).__name__}; it must be an object")  # noqa: TRY004
+    for name, of in names.items():
+        if not isinstance(of, str) or of.lower() not in rows:
+            raise ValueError(f"names.{name} is {of!r}; it must be a name in `models`")
+        yield name.lower(), of.lower()
+
+
 def _keys(name: str, provider: str) -> Iterator[str]:
     """The names that rows of a model may have, those of who answers before others."""
     head, _, tail = name.partition("/")
@@ -289,7 +315,8 @@ def _keys(name: str, provider: str) -> Iterator[str]:
     hosts = [PROVIDERS.get(it, it) for it in (provider, head if tail else "") if it]
     if not hosts and _BEDROCK.match(name):
         hosts = [PROVIDERS["bedrock"]]
-    for text in (name, tail or name, *_plain_names(name)):
+    variant = name.partition(":")[0]  # of OpenRouter, as `:nitro`: another choice of who answers
+    for text in (name, variant, tail or name, *_plain_names(name)):
         for host in hosts:
             yield f"{host}/{text}"
             if host == PROVIDERS["bedrock"] and "." in text:
@@ -312,15 +339,24 @@ def _plain_names(name: str) -> tuple[str, str]:
     return own, _undated(own)
 
 
-def _words_of_request(words: tuple[str, ...]) -> tuple[str, str, str, str]:
+def _words_of_request(words: tuple[str, ...]) -> Said:
     """What the request of an estimate asks for."""
     said = dict(word.split("=", 1) for word in words if "=" in word)
     return said.get("service_tier", ""), said.get("speed", ""), said.get("inference_geo", ""), ""
 
 
+def said_by(usage: Usage) -> Said:
+    """The words of the answer."""
+    return usage.service_tier, usage.speed, usage.inference_geo, usage.search_size
+
+
+def words_of(said: Said) -> Words:
+    """The words that change a price, by their usual name."""
+    return STANDARD if said == STANDARD else _changing(*said)
+
+
 @lru_cache(maxsize=256)
 def _changing(*said: str) -> Words:
-    """The words that change a price, by their usual name."""
     found = Words(*("" if it.lower() in _STANDARD_WORDS else it.lower() for it in said))
     tier = found.service_tier
     return found._replace(service_tier=_SAME_TIERS.get(tier, tier))
@@ -370,11 +406,11 @@ def _read_file(path: Path) -> Mapping[str, Any]:
 
 
 @cache
-def bundled_table() -> _Table:
+def bundled_table() -> PriceTable:
     """The table of this package."""
     content = read_table("prices")
     sources = ", ".join(f"{name} {version}" for name, version in content["sources"].items())
-    return _Table(content, f"table of {sources}")
+    return PriceTable(content, f"table of {sources}")
 
 
 def check_table(content: Mapping[str, Any]) -> None:
@@ -395,7 +431,7 @@ def default_prices() -> Prices:
 
 
 @cache
-def genai_table() -> _Table:
+def genai_table() -> PriceTable:
     """The table in the package genai-prices. Raises ImportError where it is missing."""
     try:
         from genai_prices import __version__, data
@@ -408,7 +444,7 @@ def genai_table() -> _Table:
         if (row := genai_row(model.prices))
     }
     content = {"updated": _genai_date(), "makers": bundled_table().makers, "models": models}
-    return _Table(content, f"genai-prices {__version__}")
+    return PriceTable(content, f"genai-prices {__version__}")
 
 
 def genai_row(prices: Any) -> Any:

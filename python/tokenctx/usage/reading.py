@@ -36,8 +36,11 @@ _COUNT: Final = re.compile(
     "|classification|session"
 )
 """A name of something that may be billed; not of a time or an identifier."""
-_NO_COUNT: Final = re.compile(r"per_|time|duration|millis|_ms$|cost|\btext_tokens$")
-"""Though it sounds like one; money is read elsewhere."""
+_NO_COUNT: Final = re.compile(
+    r"(?:^|[._])(?:per|times?|durations?|millis|ms|costs?)(?:[._]|$)|\btext_tokens$"
+)
+"""A whole word by which it is none, though it sounds like one; money is read elsewhere."""
+_CAPITAL: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 _HAS_COUNTS: Final = re.compile("details|usage|units|counts?$|tool_use|billed|connectors")
 """A name of an object of counts; not of one that may hold what a model has written."""
 _MAX_DEPTH: Final = 3
@@ -375,7 +378,7 @@ def _unread(obj: object, names: dict[str, _Name], path: str, depth: int) -> Iter
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if is_number and value > 0:
             is_known = name is not None and (name.field or name.money or name.text)
-            if not is_known and full not in _FREE and _is_count(full.lower()):
+            if not is_known and full not in _FREE and _is_count(_CAPITAL.sub("_", full).lower()):
                 yield full
         elif (
             is_number

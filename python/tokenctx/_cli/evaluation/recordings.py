@@ -30,7 +30,7 @@ import functools
 import gzip
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from tokenctx._cli.evaluation.transcripts.files import (
@@ -456,6 +456,16 @@ def _steps_conversation(line: Json) -> Conversation:
     )
 
 
+def _billed_of_step(step: Json) -> Usage:
+    """The usage of a step if it tells the input that was logged, else what was logged alone."""
+    numbers = {name: step.get(name) for name in ("input_tokens", "output_tokens")}
+    logged = normalize_usage(numbers) or Usage()
+    told = normalize_usage(step.get("usage"))
+    if told is None or told.input_tokens != logged.input_tokens:
+        return logged
+    return replace(told, output_tokens=logged.output_tokens)
+
+
 def _step_turns(line: Json) -> Iterator[Turn]:
     dialect = cast("Dialect | None", line.get("dialect"))
     messages: list[Json] = []
@@ -468,7 +478,6 @@ def _step_turns(line: Json) -> Iterator[Turn]:
         state = "compacted" if is_cut else state if models else "first"
         models = {model} if is_cut else models | {model}
         reply = step.get("reply") if step.get("output_final", True) else None
-        numbers = {name: step.get(name) for name in ("input_tokens", "output_tokens")}
-        tokens = normalize_usage(numbers) or Usage()
+        tokens = _billed_of_step(step)
         body = {"model": model, STEP_FIELDS.get(str(dialect), "messages"): messages}
         yield Turn(_dump(body), model, dialect, tokens, state, reply)

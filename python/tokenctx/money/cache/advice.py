@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tokenctx._results.result import Result
 from tokenctx.money.cache.rules import minimum_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
-    from tokenctx._core import CachePoints
+    from tokenctx._core import CacheMark, CachePoints
     from tokenctx.money.cache.rules import Rule
+
+    Counts = Callable[[Any], int]
 
 MOST_MARKS: Final = 4
 MARKS: Final = frozenset({"cache_control", "cachePoint", "prompt_cache_breakpoint", "cacheControl"})
 LISTS: Final = ("messages", "contents", "input")
+CONTENTS: Final = ("content", "parts")
 SYSTEMS: Final = ("system", "instructions", "systemInstruction", "system_instruction")
+_PLACE: Final = re.compile(
+    r"(?P<section>\w+)(?:\[(?P<item>\d+)\])?(?:\.(?:content|parts)\[(?P<block>\d+)\])?"
+)
 FIELDS: Final = frozenset(
     "args arguments content description function functionCall functionDeclarations "
     "functionResponse image_url input input_schema inputSchema json name output parameters parts "
@@ -61,43 +68,108 @@ class CacheFinding(Result):
 
 
 def findings(
-    body: Any,
-    previous: Any | None,
-    points: CachePoints,
-    rule: Rule | None,
-    context_tokens: int,
-    message_tokens: Sequence[int],
+    body: Any, previous: Any | None, points: CachePoints, rule: Rule | None, counted: Counts
 ) -> tuple[CacheFinding, ...]:
-    """Findings about a body, and about the one that was sent before it."""
+    """Findings about a body, and about the one that was sent before it.
+
+    What stands before a mark or a change is `counted` as the request that ends there.
+    """
     if rule is None:
         message = "Nothing is known of the cache of this provider."
         return (CacheFinding("unknown_provider", "", None, 0, message),)
-    total = context_tokens + sum(message_tokens)
+    fields, total = _object(body), counted(body)
+    marks = [_end_of(fields, mark) for mark in points.marks]
+    sizes = [counted(until(fields, it)) for it in marks] if rule.kind != "automatic" else []
     least = minimum_tokens(rule, points.model)
-    found = list(_of_marks(points, rule, least, context_tokens, message_tokens))
+    found = list(_of_marks(fields, points, rule, least, (total, marks, sizes), counted))
     change = None if previous is None else first_change(previous, body)
     if change is not None:
         place, byte = change
-        before = _tokens_before(place, context_tokens, message_tokens)
+        end = _start_of(place)
+        before = 0 if end is None else counted(until(fields, end))
         at = f" at byte {byte}" if byte is not None else ""
         message = (
             f"{place} changes{at} from call to call: the {total - before} tokens from there on are "
             "not read from the cache. Put what changes behind what stays."
         )
         found.append(CacheFinding("prefix_changes", place, byte, total - before, message))
-        found += _behind(points, place, before, context_tokens, message_tokens)
+        found += _behind(place, before, zip(marks, sizes, strict=False))
     if not found:
         found.append(CacheFinding("nothing_to_do", "", None, total, "The cache is used well."))
     return tuple(found)
 
 
+class End(NamedTuple):
+    """A place in a body: so many items of a list, and so many blocks of the one behind them."""
+
+    section: str
+    items: int
+    blocks: int = 0
+    place: str = ""
+
+
+def until(fields: Mapping[str, Any], end: End) -> dict[str, Any]:
+    """The request that ends there; tools come before the system prompt, and messages last."""
+    made = dict(fields)
+    value = made.get(end.section)
+    items = value if isinstance(value, list) else []
+    head = items[: end.items]
+    if end.blocks and end.items < len(items) and isinstance(items[end.items], Mapping):
+        message = dict(items[end.items])
+        for name in CONTENTS:
+            if isinstance(message.get(name), list):
+                message[name] = message[name][: end.blocks]
+        head = [*head, message]
+    for name in LISTS:
+        if name in made:
+            made[name] = []
+    if end.section == "tools":
+        for name in SYSTEMS:
+            made.pop(name, None)
+    if isinstance(value, list) or end.items == 0:
+        made[end.section] = head
+    return made
+
+
+def _end_of(fields: Mapping[str, Any], mark: CacheMark) -> End:
+    """Where the prefix of a mark ends."""
+    if mark.is_in_tools:
+        return End("tools", mark.block_count, place=f"tools[{mark.block_count - 1}]")
+    if mark.message_count == 0:
+        name = next((it for it in SYSTEMS if it in fields), SYSTEMS[0])
+        place = name if mark.is_at_end else f"{name}[{mark.block_count - 1}]"
+        return End(name, mark.block_count, place=place)
+    name, place = _list_of(fields), f"messages[{mark.message_count - 1}]"
+    if mark.is_at_end:
+        return End(name, mark.message_count, place=place)
+    place = f"{place}.content[{mark.block_count - 1}]"
+    return End(name, mark.message_count - 1, mark.block_count, place)
+
+
+def _start_of(place: str) -> End | None:
+    """The end of all that stands before the block at `place`; None if nothing does."""
+    found = _PLACE.match(place)
+    if found is None or found["section"] not in (*LISTS, *SYSTEMS, "tools"):
+        return None
+    section = found["section"]
+    if found["item"] is None:  # a system prompt that is one text
+        return End(section, 0) if section in SYSTEMS else None
+    return End(section, int(found["item"]), int(found["block"] or 0))
+
+
+def _list_of(fields: Mapping[str, Any]) -> str:
+    return next((it for it in LISTS if it in fields), LISTS[0])
+
+
 def _of_marks(
+    fields: Mapping[str, Any],
     points: CachePoints,
     rule: Rule,
     least: int,
-    context_tokens: int,
-    message_tokens: Sequence[int],
+    counts: tuple[int, list[End], list[int]],
+    counted: Counts,
 ) -> Iterator[CacheFinding]:
+    total, marks, sizes = counts
     if rule.kind == "automatic":
         if points.marks:
             message = f"{rule.name} caches by itself; marks change nothing."
@@ -106,63 +178,40 @@ def _of_marks(
     if len(points.marks) > MOST_MARKS:
         message = f"The request has {len(points.marks)} marks; the provider takes {MOST_MARKS}."
         yield CacheFinding("too_many_marks", "", None, 0, message)
-    total = context_tokens + sum(message_tokens)
-    for mark in points.marks:
-        message_count = mark.message_count
-        before = context_tokens + sum(message_tokens[:message_count])
+    for mark, before in zip(marks, sizes, strict=True):
         if before < least:
-            place = _place(message_count)
             message = (
-                f"The mark in {place} is wasted: about {before} tokens stand before it, and "
+                f"The mark in {mark.place} is wasted: about {before} tokens stand before it, and "
                 f"nothing below {least} is cached for this model."
             )
-            yield CacheFinding("mark_below_minimum", place, None, before, message)
+            yield CacheFinding("mark_below_minimum", mark.place, None, before, message)
     if rule.kind == "marked" and not points.marks and total >= least:
-        if context_tokens >= least:
+        name = _list_of(fields)
+        context = counted(until(fields, End(name, 0)))
+        if context >= least:
             message = (
-                f"A mark at the end of the system prompt would cache {context_tokens} tokens for "
+                f"A mark at the end of the system prompt would cache {context} tokens for "
                 "every call that begins so."
             )
-            yield CacheFinding("add_mark", "system", None, context_tokens, message)
-        place = _place(len(message_tokens))
+            yield CacheFinding("add_mark", "system", None, context, message)
+        messages = fields.get(name)
+        place = f"messages[{len(messages) - 1}]" if isinstance(messages, list) else "messages"
         message = f"A mark at the end of {place} would cache {total} tokens for the next turn."
         yield CacheFinding("add_mark", place, None, total, message)
 
 
-def _behind(
-    points: CachePoints,
-    place: str,
-    before: int,
-    context_tokens: int,
-    message_tokens: Sequence[int],
-) -> Iterator[CacheFinding]:
+def _behind(place: str, before: int, marks: Iterable[tuple[End, int]]) -> Iterator[CacheFinding]:
     """Marks that are written and never read, since the text before them changes."""
-    for mark in points.marks:
-        message_count = mark.message_count
-        tokens = context_tokens + sum(message_tokens[:message_count])
-        is_in_context = message_count == 0
-        if is_in_context and not place.startswith(("system", "tools", *SYSTEMS)):
-            continue
-        if tokens > before and not (message_count and place == _place(message_count)):
-            here = _place(message_count)
+    order = [*("tools", *SYSTEMS), *LISTS]
+    changed = place.partition("[")[0].partition(".")[0]
+    for mark, tokens in marks:
+        is_before = changed in order and order.index(mark.section) < order.index(changed)
+        if tokens > before and not is_before and not place.startswith(mark.place):
             message = (
-                f"The mark in {here} pays for writing {tokens} tokens that the next call cannot "
-                f"read, since {place} before it changes."
+                f"The mark in {mark.place} pays for writing {tokens} tokens that the next call "
+                f"cannot read, since {place} before it changes."
             )
-            yield CacheFinding("mark_behind_change", here, None, tokens, message)
-
-
-def _place(message_count: int) -> str:
-    return f"messages[{message_count - 1}]" if message_count else "system"
-
-
-def _tokens_before(place: str, context_tokens: int, message_tokens: Sequence[int]) -> int:
-    """Counted before the part of the body that changes; 0 before the messages."""
-    name, _, rest = place.partition("[")
-    if name not in LISTS:
-        return 0
-    number = int(rest.partition("]")[0])
-    return context_tokens + sum(message_tokens[:number])
+            yield CacheFinding("mark_behind_change", mark.place, None, tokens, message)
 
 
 # ---------------------------------------------------------------------------- what changed
@@ -195,6 +244,8 @@ def _object(body: Any) -> Mapping[str, Any]:
             body = json.loads(body)
         except (ValueError, RecursionError):
             return {}
+    elif callable(dump := getattr(body, "model_dump", None)):  # an object of an SDK
+        body = dump(exclude_none=True)
     return body if isinstance(body, Mapping) else {"messages": body}
 
 

@@ -110,8 +110,7 @@ class CacheKnowledge:
             if points.reply is not None:
                 answer = usage.output_tokens - usage.reasoning_tokens
                 put.append((points.reply, usage.input_tokens + max(0, answer)))
-            if points.context_tokens is not None:
-                put.append((points.points[0][0], points.context_tokens))
+            put += points.contexts[-1:]
             entries = [(digest, Cached(tokens, 0, now, lifetime)) for digest, tokens in put]
         elif read + written == 0:
             return []
@@ -121,11 +120,12 @@ class CacheKnowledge:
             tail = max(0, usage.uncached_input_tokens - (0 if is_beyond else behind))
             end = points.points[-1][0] if is_beyond else _end(rule, points)
             entries = [(end, Cached(read + written, tail, now, lifetime, is_beyond))]
-            context = points.context_tokens
-            if points.marks and points.marks[0].message_count == 0 and context is not None:
-                tokens = min(context, read + written)
-                if tokens >= minimum_tokens(rule, points.model) and end != points.points[0][0]:
-                    entries.append((points.points[0][0], Cached(tokens, 0, now, lifetime)))
+            least = minimum_tokens(rule, points.model)
+            is_in_context = bool(points.marks) and points.marks[0].message_count == 0
+            for digest, tokens in points.contexts if is_in_context else ():
+                tokens = min(tokens, read + written)  # noqa: PLW2901
+                if tokens >= least and digest != end:
+                    entries.append((digest, Cached(tokens, 0, now, lifetime)))
         if found is not None and read > 0:  # being read renews it
             digest, cached = found
             if all(digest != it for it, _ in entries):
@@ -146,6 +146,8 @@ class CacheKnowledge:
         tail = 0 if found is None else found[1].tail_tokens
         is_beyond = found is not None and found[1].is_beyond_marks
         end = max(0, tokens - (0 if is_beyond else points.tokens_after_mark) - tail)
+        if found is not None and points.marks and not is_beyond and found[0] == _end(rule, points):
+            end = min(found[1].tokens, tokens)  # billed up to this very mark
         end_at_most = end + most - tokens
         least = minimum_tokens(rule, points.model)
         if end < least:
