@@ -1,6 +1,8 @@
 //! The memory of an engine, and what is found in it for a request before it is counted.
 use crate::engine::drift::{DriftWatch, Unsettled};
+use crate::engine::estimate::Estimate;
 use crate::engine::guarded::Guarded;
+use crate::engine::judgement::{Doubt, Judge};
 use crate::engine::learn::{Learner, Learners};
 use crate::engine::reading::Reading;
 use crate::engine::shape::{Shape, Shapes};
@@ -18,6 +20,7 @@ pub(super) struct Memory {
     pub shapes: Guarded<Shapes>,
     pub learners: Guarded<Learners>,
     pub watch: DriftWatch,
+    pub judge: Judge,
 }
 
 /// The knowledge of a request before it is counted.
@@ -36,6 +39,24 @@ pub(super) struct Known {
 }
 
 impl Memory {
+    /// As [`Memory::find`]; a request whose own bill was not believed is known by it, and no other is.
+    pub(super) fn find_with_own(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
+        let mut known = self.find(reading, now_seconds);
+        let message_count = reading.prefixes.len() - 1;
+        let is_whole = known
+            .prefix
+            .is_some_and(|it| it.message_count == message_count);
+        if let (false, &[first, .., last]) = (is_whole, &reading.prefixes[..]) {
+            let own = self.store.find(&[first, last.as_own()], now_seconds);
+            let whole = |it: KnownPrefix| KnownPrefix {
+                message_count,
+                ..it
+            };
+            known.prefix = own.map(whole).or(known.prefix);
+        }
+        known
+    }
+
     /// Finds all that is known of the request that was read. It counts in no statistics.
     pub(super) fn find(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
         let prefix = self.store.find(&reading.prefixes, now_seconds);
@@ -77,12 +98,31 @@ impl Memory {
         self.store.record(tenant, prefixes, boundaries, now_seconds);
     }
 
+    /// Makes the first of the totals known for the request alone.
+    pub(super) fn keep_own(&self, reading: &Reading<'_>, all: &[Boundary], now_seconds: f64) {
+        if let Some(own) = all.first() {
+            let (tenant, digest) = (reading.tenant.number, own.digest.as_own());
+            self.store.insert(tenant, digest, own.total, now_seconds);
+        }
+    }
+
+    /// As [`Judge::doubt`].
+    pub(super) fn doubt(
+        &self,
+        reading: &Reading<'_>,
+        count: &Estimate,
+        billed: u64,
+    ) -> Option<Doubt> {
+        self.judge.doubt(reading, count, billed, &self.watch)
+    }
+
     /// Forgets all.
     pub(super) fn clear(&self) {
         self.shapes.with(Shapes::clear);
         self.store.clear();
         self.learners.with(Learners::clear);
         self.watch.clear();
+        self.judge.clear();
     }
 
     /// Known conversations that share enough with the request beyond its first `start` messages.
