@@ -1,8 +1,6 @@
 //! The memory of an engine, and what is found in it for a request before it is counted.
 use crate::engine::drift::{DriftWatch, Unsettled};
-use crate::engine::estimate::Estimate;
 use crate::engine::guarded::Guarded;
-use crate::engine::judgement::{Doubt, Judge};
 use crate::engine::learn::{Learner, Learners};
 use crate::engine::reading::Reading;
 use crate::engine::shape::{Shape, Shapes};
@@ -20,7 +18,6 @@ pub(super) struct Memory {
     pub shapes: Guarded<Shapes>,
     pub learners: Guarded<Learners>,
     pub watch: DriftWatch,
-    pub judge: Judge,
 }
 
 /// The knowledge of a request before it is counted.
@@ -106,23 +103,12 @@ impl Memory {
         }
     }
 
-    /// As [`Judge::doubt`].
-    pub(super) fn doubt(
-        &self,
-        reading: &Reading<'_>,
-        count: &Estimate,
-        billed: u64,
-    ) -> Option<Doubt> {
-        self.judge.doubt(reading, count, billed, &self.watch)
-    }
-
     /// Forgets all.
     pub(super) fn clear(&self) {
         self.shapes.with(Shapes::clear);
         self.store.clear();
         self.learners.with(Learners::clear);
         self.watch.clear();
-        self.judge.clear();
     }
 
     /// Known conversations that share enough with the request beyond its first `start` messages.

@@ -95,6 +95,7 @@ use std::sync::Arc;
 pub struct Engine {
     reader: Reader,
     memory: Memory,
+    judge: Judge,
     bodies: RecordedBodies,
     sharing: Sharing,
     counters: Counters,
@@ -204,8 +205,8 @@ impl Engine {
                 shapes: Guarded::new(shapes),
                 learners: Guarded::default(),
                 watch: DriftWatch::default(),
-                judge: Judge::default(),
             },
+            judge: Judge::default(),
             bodies,
             sharing: Sharing::new(secret, &reader.digester),
             counters: Counters::default(),
@@ -503,6 +504,7 @@ impl Engine {
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
         self.bodies.clear();
+        self.judge.clear();
         self.memory.clear();
     }
 
@@ -653,8 +655,10 @@ impl Engine {
                     return None; // it has to be read in whole
                 }
                 let count = estimate_from(reading, &Known::default());
-                outcome.doubt =
-                    H::locked(|| self.memory.doubt(reading, &count, billed.input_tokens));
+                outcome.doubt = H::locked(|| {
+                    self.judge
+                        .doubt(reading, &count, billed.input_tokens, &self.memory.watch)
+                });
             }
             let boundaries = &outcome.lesson.boundaries;
             match outcome.doubt {

@@ -30,8 +30,8 @@ def told(usage: object, model: object, call: dict[str, Any], estimator: Any) -> 
     """`usage` marked as what no provider has sent, which `record` refuses; None if it is a bill.
 
     `model` is the framework's object that answered; one that it wraps is looked into. `call` has
-    the body and the model's name, as for `record`. Where litellm answers, a usage without anything that
-    only a provider knows is its own count if it is that of the request without its tools.
+    the body and the model's name, as for `record`. Where litellm answers, a usage without anything
+    that only a provider knows is its own count if it is that of the request without its tools.
     """
     normal = normalize_usage(usage)
     if normal is None:
