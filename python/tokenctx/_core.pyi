@@ -14,7 +14,6 @@ from tokenctx._results.estimates import (
     Estimate,
     KnownConversationState,
     ModelLimits,
-    Reason,
     ReplyReason,
     RequestCount,
     TextCounter,
@@ -201,7 +200,9 @@ class Recorded:
     @property
     def cache_points(self) -> CachePoints | None: ...
     @property
-    def doubt(self) -> Reason | None: ...
+    def doubt(self) -> Any: ...
+    @property
+    def is_refused(self) -> bool: ...
 
 @final
 class Wanted:

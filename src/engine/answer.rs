@@ -7,6 +7,7 @@ use crate::engine::edited::Edited;
 use crate::engine::estimate::{self, About, Count, Estimate, RequestCount, Source};
 use crate::engine::half_bill::unbilled_tokens;
 use crate::engine::input::Call;
+use crate::engine::learn::Learner;
 use crate::engine::lookup::Known;
 use crate::engine::reading::{FAILED_VOCABULARY, Reading};
 use crate::engine::rounds;
@@ -64,6 +65,13 @@ fn counted_estimate<'r>(reading: &'r Reading<'_>, known: &Known) -> (Estimate, C
         estimate.low = estimate.low.min(own.low);
         estimate.high = estimate.high.max(own.high);
         estimate.assumptions.insert("other_model_bill");
+    }
+    // Bills that contradict each other are not all true, so both counts may be right.
+    let is_disputed = known.learner.as_ref().is_some_and(Learner::is_disputed);
+    if counted != count.tokens && is_disputed && source != Source::Exact {
+        let plain = estimate::estimate(reading, &counter, source, &count, count.tokens);
+        estimate.low = estimate.low.min(plain.low);
+        estimate.high = estimate.high.max(plain.high);
     }
     if counted != count.tokens || count.edit.is_some_and(|edit| edit.is_learned) {
         estimate.assumptions.insert("learned_correction");

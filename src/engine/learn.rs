@@ -29,6 +29,13 @@ const NOISE: (f64, f64, f64) = (1.0, 0.01, 0.02);
 /// Wins over the plain count, less losses, are kept up to this number.
 const MAX_WINS: i32 = 8;
 
+/// Calls without a dispute after which bounds are those of corrected counts alone.
+const UNDISPUTED_CALLS: u32 = 32;
+
+/// A plain count disputes a correction if it is off by no more than these tokens and this share, or nearer by more.
+const DISPUTE_TOKENS: u64 = 2;
+const DISPUTE_SHARE: u64 = 50;
+
 /// Models that are remembered; the least recently used goes first.
 const MODELS: NonZeroUsize = NonZeroUsize::new(1024).expect("not 0");
 
@@ -106,6 +113,8 @@ pub struct Learner {
     covariance: [[f64; FEATURE_COUNT]; FEATURE_COUNT],
     wins: i32,
     calls: u32,
+    /// Calls since a plain count was right, or clearly nearer to the bill than the corrected one.
+    undisputed: u32,
 }
 
 impl Learner {
@@ -116,6 +125,7 @@ impl Learner {
             covariance: prior(),
             wins: -prior_losses,
             calls: 0,
+            undisputed: UNDISPUTED_CALLS,
         }
     }
 
@@ -129,7 +139,7 @@ impl Learner {
     pub fn is_to_be_shared(&self) -> bool {
         let [.., last] = SHARED_AFTER;
         let is_due = self.calls.is_multiple_of(last) || SHARED_AFTER.contains(&self.calls);
-        self.wins > 0 && self.calls > 0 && is_due
+        self.wins > 0 && self.calls > 0 && is_due && !self.is_disputed()
     }
 
     /// `counted` tokens after correction: at least a quarter, at most four times and 1,000 more.
@@ -138,6 +148,11 @@ impl Learner {
             true => bounded(counted, self.surplus(&features.vector())),
             false => counted,
         }
+    }
+
+    /// True if bills have lately contradicted its corrections: some of them may be no bills of their requests.
+    pub fn is_disputed(&self) -> bool {
+        self.undisputed < UNDISPUTED_CALLS
     }
 
     /// Learns from one call.
@@ -153,6 +168,12 @@ impl Learner {
         let won = i32::from(corrected < plain) - i32::from(corrected > plain);
         self.wins = (self.wins + won).clamp(-MAX_WINS, MAX_WINS);
         self.calls = self.calls.saturating_add(1);
+        let slack = DISPUTE_TOKENS + lesson.counted / DISPUTE_SHARE;
+        let is_dispute = plain <= slack || plain.saturating_add(slack) < corrected;
+        self.undisputed = match is_dispute {
+            true => 0,
+            false => self.undisputed.saturating_add(1),
+        };
 
         let spread: [f64; FEATURE_COUNT] =
             std::array::from_fn(|row| dot(&self.covariance[row], &features));

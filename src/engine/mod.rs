@@ -58,11 +58,11 @@ use crate::known::digest::Digest;
 use crate::known::export::{self, ExportError};
 use crate::known::tenant::Tenant;
 use crate::request::read_reply;
-use answer::{count_whole, estimate_and_count, estimate_with_cache_points};
+use answer::{count_whole, estimate_and_count, estimate_from, estimate_with_cache_points};
 use cache_points::reply_point;
 use drift::DriftWatch;
 use guarded::Guarded;
-use judgement::{doubt, is_doubtful};
+use judgement::{Judge, is_doubtful};
 use known_body::beginning::BodyPrefix;
 use known_body::layout::BodyLayout;
 use known_body::{KnownBody, RecordedBodies, body_prefix, known_bodies};
@@ -95,6 +95,7 @@ use std::sync::Arc;
 pub struct Engine {
     reader: Reader,
     memory: Memory,
+    judge: Judge,
     bodies: RecordedBodies,
     sharing: Sharing,
     counters: Counters,
@@ -151,7 +152,8 @@ pub struct Record {
     pub entries: Vec<SharedEntry>,
     /// The change of the provider that its bill has shown, if it was the one to do so.
     pub drift: Option<Drift>,
-    /// The reason why the bill is not believed: then nothing is known by it, and nothing learned.
+    /// The reason why the bill is not believed: then nothing is learned from it, and at most this very request is
+    /// known by it.
     pub doubt: Option<Doubt>,
 }
 
@@ -204,6 +206,7 @@ impl Engine {
                 learners: Guarded::default(),
                 watch: DriftWatch::default(),
             },
+            judge: Judge::default(),
             bodies,
             sharing: Sharing::new(secret, &reader.digester),
             counters: Counters::default(),
@@ -235,7 +238,7 @@ impl Engine {
             // 2. The deepest prefix whose total is known here. The estimate is that total, and a count of all
             // beyond it.
             let part = |part: &KnownBody, reading: &Reading<'_>| {
-                let known = H::locked(|| self.memory.find(reading, now));
+                let known = H::locked(|| self.memory.find_with_own(reading, now));
                 let is_asked = !wanted_prefixes(reading, &known, wanted).is_empty();
                 let is_enough = !is_asked && part.is_enough(reading, &known);
                 is_enough.then(|| {
@@ -245,7 +248,7 @@ impl Engine {
             };
             let whole = |reading: &Reading<'_>| {
                 let (known, learned) = H::locked(|| {
-                    let known = self.memory.find(reading, now);
+                    let known = self.memory.find_with_own(reading, now);
                     let model = reading.learned_name.as_ref().filter(|_| wanted > 0);
                     let learners = &self.memory.learners;
                     let ask = |model| self.sharing.ask_learned(learners, model, now);
@@ -316,6 +319,9 @@ impl Engine {
         // 5. What cannot be the bill of this prompt teaches nothing but that the provider may count otherwise now.
         if doubt.is_some() && is_known {
             let drift = H::locked(|| lesson.watch(&self.memory, call));
+            if doubt.is_some_and(|it| !it.is_refusal()) {
+                self.counters.count_record();
+            }
             return Ok(Some(Record {
                 expected,
                 reply_fault,
@@ -470,7 +476,7 @@ impl Engine {
         reading: &Reading<'_>,
         call: &Call<'_>,
     ) -> (RequestCount, Estimate) {
-        let known = H::locked(|| self.memory.find(reading, call.now_seconds));
+        let known = H::locked(|| self.memory.find_with_own(reading, call.now_seconds));
         self.memory.store.count_lookup(known.prefix);
         let (estimate, count) = estimate_and_count(reading, &known);
         self.counters.count(estimate.source);
@@ -498,6 +504,7 @@ impl Engine {
     /// Forgets all that is known and all that was learned.
     pub fn clear(&self) {
         self.bodies.clear();
+        self.judge.clear();
         self.memory.clear();
     }
 
@@ -647,12 +654,22 @@ impl Engine {
                 if part.is_some() {
                     return None; // it has to be read in whole
                 }
-                outcome.doubt = doubt(&count_whole(reading), billed.input_tokens);
+                let count = estimate_from(reading, &Known::default());
+                outcome.doubt = H::locked(|| {
+                    self.judge
+                        .doubt(reading, &count, billed.input_tokens, &self.memory.watch)
+                });
             }
-            if outcome.doubt.is_none() {
-                outcome.prefix = layout.and_then(|it| body_prefix(it, part, reading));
-                let boundaries = &outcome.lesson.boundaries;
-                H::locked(|| self.memory.keep(reading, boundaries, now));
+            let boundaries = &outcome.lesson.boundaries;
+            match outcome.doubt {
+                None => {
+                    outcome.prefix = layout.and_then(|it| body_prefix(it, part, reading));
+                    H::locked(|| self.memory.keep(reading, boundaries, now));
+                }
+                Some(doubt) if !doubt.is_refusal() => {
+                    H::locked(|| self.memory.keep_own(reading, boundaries, now));
+                }
+                Some(_) => {}
             }
             Some(outcome)
         };

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics(pub [(&'static str, u64); 15 + UNRECORDED.len()]);
 
-/// Numbers of calls that were not recorded, by reason, of replies likewise, and of calls back that failed.
+/// Numbers of calls that were not recorded, by reason, of bills that were doubted or not read in whole, of replies
+/// likewise, and of calls back that failed.
 ///
 /// ```
 /// # use tokenctx::{Engine, Settings};
@@ -23,7 +24,7 @@ pub struct Statistics(pub [(&'static str, u64); 15 + UNRECORDED.len()]);
 /// assert!(tokenctx::UNRECORDED.iter().all(|reason| engine.note(reason)));
 /// assert!(!engine.note("the moon"));
 /// ```
-pub const UNRECORDED: [&str; 15] = [
+pub const UNRECORDED: [&str; 19] = [
     "not_recorded_no_usage",
     "not_recorded_no_input",
     "not_recorded_no_messages",
@@ -34,6 +35,10 @@ pub const UNRECORDED: [&str; 15] = [
     "not_recorded_unreadable",
     "not_recorded_too_large",
     "not_recorded_truncated_by_server",
+    "not_recorded_inconsistent",
+    "not_recorded_not_of_provider",
+    "far_from_count",
+    "unknown_usage_field",
     "reply_missing",
     "reply_unreadable",
     "reply_not_understood",

@@ -19,6 +19,7 @@ pub(super) struct Recorded {
     drift: Option<Py<DriftRow>>,
     cache_points: Option<Py<CachePoints>>,
     doubt: Option<&'static str>,
+    is_refused: bool,
 }
 
 /// The question for others, who may know more than this process.
@@ -168,6 +169,7 @@ impl Recorded {
             drift: drift.transpose()?,
             cache_points: points.transpose()?,
             doubt: record.doubt.map(Doubt::name),
+            is_refused: record.doubt.is_some_and(Doubt::is_refusal),
             estimate: models::estimate(py, record.expected)?.unbind(),
         })
     }

@@ -162,10 +162,10 @@ def test_a_delta_has_the_bounds_of_what_is_new() -> None:
     first = {"model": "claude-sonnet-4-5", "messages": [user(text("Look."))], "tools": [TOOL]}
     longer = {**first, "messages": [*first["messages"], user(text("Now."))]}
     estimator = tokenctx.HybridTokenEstimator()
-    estimator.record(first, 5000)
+    estimator.record(first, 600)
     estimate = estimator.estimate(longer)
     new, row = estimate.estimated_tokens, row_of([estimate.profile], "new", "text")
-    assert (estimate.low, estimate.high) == interval(5000 + new, [(new, row)])
+    assert (estimate.low, estimate.high) == interval(600 + new, [(new, row)])
 
 
 def test_results_of_tools_are_a_part_of_their_own() -> None:
@@ -175,7 +175,7 @@ def test_results_of_tools_are_a_part_of_their_own() -> None:
     answer = {"role": "assistant", "content": [text("Yes."), call]}
     longer = {**first, "messages": [*first["messages"], answer, user(result)]}
     estimator = tokenctx.HybridTokenEstimator()
-    estimator.record(first, 5000)
+    estimator.record(first, 600)
     scope, parts = uncertain(estimator, longer)
     estimate = estimator.estimate(longer)
     assert (scope, parts) == ("new", (("text", 0), ("tools", estimate.estimated_tokens)))
@@ -206,11 +206,11 @@ def test_reasoning_that_a_turn_drops_is_unsure() -> None:
     }
     longer = {**first, "messages": [*first["messages"], user(text("And now?"))]}
     estimator = tokenctx.HybridTokenEstimator()
-    estimator.record(first, 5000)
+    estimator.record(first, 1000)
     estimate = estimator.estimate(longer)
     parts = dict(uncertain(estimator, longer)[1])
-    assert estimate.known_tokens < 5000
-    assert parts["reasoning replayed"] == 5000 - estimate.known_tokens
+    assert estimate.known_tokens < 1000
+    assert parts["reasoning replayed"] == 1000 - estimate.known_tokens
 
 
 # How they are made

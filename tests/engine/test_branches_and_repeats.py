@@ -14,14 +14,14 @@ def test_what_branches_are_made_of_is_kept() -> None:
     """Of 64 branches, each recorded and gone on with, every estimate reads the new part only."""
     body = long_body()
     one, other = (HybridTokenEstimator(secret=b"s" * 16) for _ in range(2))
-    one.record(encoded(body, is_last=True), 5000)
-    other.record(body, 5000)
+    one.record(encoded(body, is_last=True), 27_000)
+    other.record(body, 27_000)
     for branch in range(64):
         new = [{"role": "user", "content": f"try {branch}"}]
         grown = {**body, "messages": [*body["messages"], *new]}
         text = encoded(grown, is_last=True)
         assert one.estimate(text) == other.estimate(grown)
-        assert one.record_event(text, 5010) == other.record_event(grown, 5010)
+        assert one.record_event(text, 27_010) == other.record_event(grown, 27_010)
         assert one._engine.new_byte_count(text, one._anyone) < 200
     assert one.stats()["resumed"] == 64
 
@@ -37,7 +37,7 @@ def test_what_is_said_again_is_read_alone(answer: str | None) -> None:
         given = {"user": f"{turn}", **body, "messages": [*messages, said_as("user", content)]}
         text = encoded(given, is_last=True)
         assert one.estimate(text) == other.estimate(given)
-        assert one.record_event(text, 5000) == other.record_event(given, 5000)
+        assert one.record_event(text, 27_000) == other.record_event(given, 27_000)
         messages += [said_as("user", "go on"), said_as("assistant", answer or f"step {turn}")]
     assert one.stats()["resumed"] >= 6
 

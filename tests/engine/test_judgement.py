@@ -44,8 +44,7 @@ def test_the_next_turn_of_a_cut_prompt_is_counted_in_whole() -> None:
 
 
 @pytest.mark.parametrize("share", [0.2, 0.6, 1, 1.5, 40])
-def test_other_bills_are_believed(share: float) -> None:
-    """Hosts add prompts of their own, and a vocabulary may be another one."""
+def test_other_bills_are_those_of_their_requests(share: float) -> None:
     estimator = HybridTokenEstimator()
     body = {"model": "gpt-4o", "messages": [{"role": "user", "content": SENTENCE * 100}]}
     billed = round(estimator.estimate(body).tokens * share)

@@ -199,12 +199,12 @@ def test_a_large_body_of_which_little_is_new_needs_no_thread() -> None:
     estimator = HybridTokenEstimator()
 
     async def main() -> None:
-        assert await estimator.arecord(json.dumps(body).encode(), 60_000)
+        assert await estimator.arecord(json.dumps(body).encode(), 120_000)
         loop = asyncio.get_running_loop()
         await loop.shutdown_default_executor()  # which has no threads any more
         for more, needs_thread in (([new], False), ([long], True)):
             text = json.dumps({**body, "messages": [*messages, *more]}).encode()
-            for work in (estimator.aestimate(text), estimator.arecord(text, 60_100)):
+            for work in (estimator.aestimate(text), estimator.arecord(text, 120_100)):
                 if needs_thread:
                     with pytest.raises(RuntimeError, match="shutdown"):
                         await work

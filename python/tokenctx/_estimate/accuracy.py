@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tokenctx._core import DriftRow
-    from tokenctx._results.estimates import Estimate, Reason, ReplyReason, Source
+    from tokenctx._results.estimates import BillReason, Estimate, Reason, ReplyReason, Source
     from tokenctx.usage.normal import Usage
 
 WARNING_PERCENT: Final = 20.0
@@ -77,6 +77,9 @@ class AccuracyEvent(Result):
         reply_reason: Why the reply is not known with the request; None if it is, or if there was
             none. docs/usage.md names the reasons.
         drift: The change in how the provider counts that this bill, the last of several, has shown.
+        bill_reasons: What was found when the bill was judged. `far_from_count`: it is far outside
+            of the bounds of a sure count, so that this very request is known by it, and nothing is
+            learned. `unknown_usage_field`: `usage.unread` names counts that no table has.
         is_warning: It was off by more than 20 %.
     """
 
@@ -89,6 +92,7 @@ class AccuracyEvent(Result):
     tenant: str | bytes | None = None
     reply_reason: ReplyReason | None = None
     drift: Drift | None = None
+    bill_reasons: tuple[BillReason, ...] = ()
 
     @property
     def error_tokens(self) -> int:

@@ -289,7 +289,9 @@ class HybridTokenEstimator(Hinting):
         A call without input tokens, such as a failed or cancelled one, is not recorded, nor is
         the partial usage of a stream that was cut, a scaled one, or one of 2 ** 40 tokens: then it
         is a false `NotRecorded` with the reason, and `stats` counts it. Nor is the bill of
-        a local server that has cut the prompt in silence. Raises as `estimate`.
+        a local server that has cut the prompt in silence, or one whose parts contradict its total.
+        A bill far outside of a sure count is kept for this very request (`bill_reasons`). Raises as
+        `estimate`.
         """
         call = self._call(model, dialect, provider, tenant)
         event, entries = self._recorded(body, usage, reply, call, tenant)
@@ -338,15 +340,20 @@ class HybridTokenEstimator(Hinting):
         if recorded is None:
             why: Reason = "no_messages" if input_tokens else "no_input"
             return self._refused(NotRecorded(why)), []
-        if recorded.doubt is not None:
+        if recorded.is_refused:
             return self._refused(NotRecorded(recorded.doubt)), []
         estimate, entries, drift = recorded.estimate, recorded.entries, recorded.drift
         if (points := recorded.cache_points) is not None:
             estimate = self._with_cache(estimate, points)
-            entries += self._cached(entries, points, known, estimate.profile, unix)
+            if recorded.doubt is None:
+                entries += self._cached(entries, points, known, estimate.profile, unix)
         reason = answer.reply_reason or (recorded.reply_fault if answer.is_reply_given else None)
         if reason is not None:
             self._engine.note(reason)
+        unknown = "unknown_usage_field" if billed.unread else None
+        bill_reasons = tuple(it for it in (recorded.doubt, unknown) if it is not None)
+        for it in bill_reasons:
+            self._engine.note(it)
         event: AccuracyEvent = make_event(
             estimate.profile,
             estimate.source,
@@ -357,6 +364,7 @@ class HybridTokenEstimator(Hinting):
             tenant,
             reason,
             None if drift is None else Drift.of(drift),
+            bill_reasons,
         )
         if not self.accuracy_log.add(event):
             self._engine.note("failed_callbacks")

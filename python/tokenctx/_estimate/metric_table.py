@@ -129,6 +129,13 @@ REPLIES: Final = Instrument(
     "Calls that were recorded without the reply they came with, by reason",
     ("reason",),
 )
+DOUBTED: Final = Instrument(
+    "tokenctx.bills.doubted",
+    "counter",
+    "{call}",
+    "Recorded bills that are not believed in full or were not read in full, by reason",
+    ("reason",),
+)
 REFUSED: Final = Instrument(
     "tokenctx.refused",
     "counter",
@@ -270,7 +277,7 @@ GENAI_DIALECTS: Final = {
 
 INSTRUMENTS: Final = (
     *(ESTIMATES, ESTIMATE_SECONDS, RECORD_SECONDS, REQUEST_TOKENS, KNOWN_SHARE),
-    *(ESTIMATED_TOKENS, BILLED_TOKENS, FORETOLD_TOKENS, ERROR, RECORDS, REPLIES),
+    *(ESTIMATED_TOKENS, BILLED_TOKENS, FORETOLD_TOKENS, ERROR, RECORDS, DOUBTED, REPLIES),
     *(REFUSED, BUDGETED, FAILURES, KNOWN_PREFIXES, KNOWN_BYTES, CAPACITY_BYTES, LOOKUPS, DROPPED),
     *(STORE_UP, STORE_STOPPED, STORE_VALUES, DRIFT, TABLE_AGE),
     *GENAI,

@@ -211,6 +211,7 @@ def _recorded(event: AccuracyEvent, provider: str | None, seconds: float) -> Ite
         (table.FORETOLD_TOKENS, estimated, by),
         (table.ERROR, abs(estimated - billed) / billed, (*by, direction)),
     ]
+    found += [(table.DOUBTED, 1, (reason,)) for reason in event.bill_reasons]
     if event.reply_reason is not None:
         found.append((table.REPLIES, 1, (event.reply_reason.removeprefix("reply_"),)))
     if event.usage is not None and event.estimate is not None:

@@ -26,12 +26,16 @@ Reason = Literal[
     "unreadable",
     "too_large",
     "truncated_by_server",
+    "inconsistent",
+    "not_of_provider",
 ]
 """Why a call is not recorded; docs/usage.md says what to do about each."""
 ReplyReason = Literal[
     "reply_missing", "reply_unreadable", "reply_not_understood", "reply_without_output"
 ]
 """Why a call is recorded without its reply."""
+BillReason = Literal["far_from_count", "unknown_usage_field"]
+"""Why a recorded bill is not believed in full, or was not read in full."""
 Source = Literal["exact", "delta", "estimated"]
 Quality = Literal["exact", "calibrated", "heuristic"]
 Dialect = Literal[

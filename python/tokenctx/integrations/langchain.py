@@ -9,6 +9,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, convert_to_messages
 
 from tokenctx import HybridTokenEstimator
+from tokenctx.integrations._provenance import told
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -80,7 +81,7 @@ class TokenMiddleware(AgentMiddleware):  # type: ignore[misc]  # where LangChain
         response = handler(request)
         try:
             if call:
-                self.estimator.record(usage=answer_of(response), **call)
+                self.estimator.record(**self._told(request, response, call), **call)
         except Exception as error:
             self._failed(error)
         return response
@@ -96,7 +97,7 @@ class TokenMiddleware(AgentMiddleware):  # type: ignore[misc]  # where LangChain
         response = await handler(request)
         try:
             if call:
-                await self.estimator.arecord(usage=answer_of(response), **call)
+                await self.estimator.arecord(**self._told(request, response, call), **call)
         except Exception as error:
             self._failed(error)
         return response
@@ -104,6 +105,11 @@ class TokenMiddleware(AgentMiddleware):  # type: ignore[misc]  # where LangChain
     def _call(self, request: Any) -> Json:
         tenant = self._tenant(request) if callable(self._tenant) else self._tenant
         return {"body": body_of(request), "model": model_name(request.model), "tenant": tenant}
+
+    def _told(self, request: Any, response: Any, call: Json) -> Json:
+        answer = answer_of(response)
+        own = told(answer, request.model, call, self.estimator)
+        return {"usage": answer if own is None else own}
 
     def _tell(self, estimate: Estimate) -> None:
         if self._on_estimate is not None:

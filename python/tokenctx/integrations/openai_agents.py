@@ -12,6 +12,7 @@ from agents.models.openai_responses import Converter
 from agents.run import ModelInputData
 
 from tokenctx import ContextWindow, HybridTokenEstimator
+from tokenctx.integrations._provenance import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,9 @@ class TokenHooks(RunHooks):  # type: ignore[misc]  # where openai-agents is miss
             if call is not None:
                 output = [item.model_dump(exclude_none=True) for item in response.output]
                 reply = {"object": "response", "output": output}
-                await self.estimator.arecord(usage=response.usage, reply=reply, **call)
+                last = last_entry(response.usage)
+                usage = told(last, agent.model, call, self.estimator) or last
+                await self.estimator.arecord(usage=usage, reply=reply, **call)
         except Exception as error:
             self._failed(error)
 
@@ -111,6 +114,12 @@ def trim_filter(
         return ModelInputData(input=kept, instructions=sent.instructions)
 
     return trimmed
+
+
+def last_entry(usage: Any) -> Any:
+    """The usage of the last request, where several were added up and each is told, too."""
+    entries = getattr(usage, "request_usage_entries", None) or []
+    return entries[-1] if getattr(usage, "requests", 1) > 1 and entries else usage
 
 
 def body_of(agent: Any, instructions: str | None, items: list[Any]) -> Json:

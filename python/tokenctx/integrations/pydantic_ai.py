@@ -10,6 +10,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.usage import RequestUsage
 
 from tokenctx import HybridTokenEstimator
+from tokenctx.integrations._provenance import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,8 @@ class TokenRecorder(AbstractCapability):  # type: ignore[misc]
         """The response as it is, recorded."""
         try:
             call = self._call(ctx, request_context)
-            await self.estimator.arecord(usage=response.usage, reply=response, **call)
+            usage = told(response.usage, request_context.model, call, self.estimator)
+            await self.estimator.arecord(usage=usage or response.usage, reply=response, **call)
         except Exception as error:
             self._failed(error)
         return response

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import HybridTokenEstimator, UsageReader
+from tokenctx.integrations._provenance import told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -62,7 +63,8 @@ class TokenCounts:
         try:
             reader.finish()
             call = self._call(sent, tool_specs, system_prompt, options.get("system_prompt_content"))
-            await self.token_estimator.arecord(usage=reader, **call)
+            usage = told(reader.usage, self, call, self.token_estimator)
+            await self.token_estimator.arecord(usage=usage or reader, **call)
         except Exception as error:
             _failed(error)
 

@@ -57,15 +57,20 @@ def answered(usage: object, reply: object | None, dialect: Dialect | None) -> An
     if billed is None:
         return answer
     is_out_of_range = billed.input_tokens >= MAX_TOKENS or billed.output_tokens >= MAX_TOKENS
-    if is_out_of_range or billed.is_scaled or billed.is_partial:
+    is_refused = is_out_of_range or billed.is_scaled or billed.is_contradictory or billed.origin
+    if is_refused or billed.is_partial:
         if billed.is_scaled:
             answer.reason = "scaled"
         elif not billed.is_partial:
-            answer.reason = "out_of_range"
+            answer.reason = "out_of_range" if is_out_of_range else _doubt(billed)
         answer.usage = None
     elif reply is not None:
         _take_reply(answer, reply, dialect)
     return answer
+
+
+def _doubt(billed: Usage) -> Reason:
+    return "not_of_provider" if billed.origin else "inconsistent"
 
 
 def _of_usage(usage: object, dialect: Dialect | None) -> Answer:

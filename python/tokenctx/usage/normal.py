@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.pricing import default_prices
@@ -18,6 +18,8 @@ from tokenctx.usage.reading import (
     numbers_in,
     unread_names,
 )
+
+Origin = Literal["", "framework", "sum"]
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -81,6 +83,10 @@ class Usage(Result):
             `billed_units.search_units`; `Cost.unpriced` names them.
         reported_total_tokens: The provider's own total; None without one. It may leave out or add
             what the parts do not.
+        is_contradictory: The numbers cannot all be of one call: the total is less than the input,
+            as where a turn of several calls was added up, or more was cached than there is input.
+        origin: Empty if a provider has sent it, as far as that can be told; `framework` if one has
+            counted for itself, `sum` for several calls added up. These are not recorded.
         is_partial: Of a stream that did not end well: the numbers are the best that are known.
         is_scaled: Not what was billed, but what an agent is told; see `ContextWindowScaler`.
     """
@@ -114,6 +120,8 @@ class Usage(Result):
     reported_cost: Decimal | None = None
     unread: tuple[str, ...] = ()
     reported_total_tokens: int | None = None
+    is_contradictory: bool = False
+    origin: Origin = ""
     is_partial: bool = False
     is_scaled: bool = False
 
@@ -259,7 +267,7 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     if isinstance(place, Usage):  # in what stands for a response
         return place, place
     counts = numbers.counts
-    is_plain = not numbers.has_more and counts.keys() <= _PLAIN
+    is_plain = not numbers.has_more and counts.keys() <= _PLAIN and _is_sum(counts)
     if is_plain and not (numbers.has_unknown and unread_names(numbers)):
         if place is obj and type(obj) is dict:
             _remember_names(obj, numbers)
@@ -273,6 +281,11 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     if dialect in _CACHE_BESIDE_IN_AI_SDK_5:
         reading.is_cache_beside |= member(place, "cachedInputTokens") is not None
     return _normal(reading), place
+
+
+def _is_sum(counts: dict[str, int]) -> bool:
+    input_tokens, output_tokens = counts.get("input", 0), counts.get("output", 0)
+    return counts.get("total", input_tokens + output_tokens) == input_tokens + output_tokens
 
 
 _PLAIN_NAMES: Final[dict[tuple[str, ...], tuple[str, str, str]]] = {}
@@ -299,6 +312,8 @@ def _plain_usage(obj: dict[str, Any]) -> Usage | None:
         if type(number) is not int or not 0 <= number <= MAX_TOKENS:
             return None
     first, output, total = names
+    if total and obj[total] != obj[first] + (obj[output] if output else 0):
+        return None
     usage: Usage = _make_usage(
         uncached_input_tokens=obj[first],
         output_tokens=obj[output] if output else 0,
@@ -352,6 +367,7 @@ def _normal(reading: Reading) -> Usage:
         search_size=reading.texts.get("search_context_size", ""),
         reported_cost=reading.cost(),
         unread=reading.unread,
+        is_contradictory=reading.is_contradictory,
         **parts,
     )
     return usage

@@ -30,6 +30,10 @@ _MAX_WORD: Final = 64
 _MAX_DOLLARS: Final = 1_000_000
 """More than a call can cost."""
 _MAX_UNREAD: Final = 16
+_OWN_CACHED: Final = 512
+"""A host of Grok counts some 160 tokens of its own among the cached: 18 recorded calls, 2026-11."""
+_MAX_WINDOW: Final = 2**24
+"""Tokens; no model has a window as long."""
 _FREE: Final = frozenset(_TABLE["free"])
 _COUNT: Final = re.compile(
     "token|request|search|quer|unit|call|second|minute|hour|page|image|audio|video|character|credit"
@@ -174,18 +178,20 @@ def numbers_in(obj: object) -> Numbers | None:
             return numbers
         place = _place(obj)
         if place is None:
-            return numbers if numbers.counts or numbers.lists else None
+            if numbers.counts or numbers.lists:
+                return numbers
+            place = _usage_of_choice(obj)
+            if place is None:
+                return None
         obj = place
     return None
 
 
 def find_usage(event: dict[str, Any]) -> object:
     """The usage object in an event; None if it has none. Quick where it has not."""
-    choices = event.get("choices")
-    if type(choices) is list and choices and type(choices[0]) is dict:
-        of_choice = choices[0].get("usage")  # Moonshot
-        if type(of_choice) is dict and type(event.get("usage")) is not dict:
-            return of_choice
+    of_choice = _usage_of_choice(event)
+    if of_choice is not None and type(event.get("usage")) is not dict:
+        return of_choice
     if KNOWN_NAMES.isdisjoint(event):
         return None
     if type(event.get("timings")) is dict:  # llama.cpp, with usage or without
@@ -200,6 +206,15 @@ def find_usage(event: dict[str, Any]) -> object:
             return None if obj is event else obj
         obj = place
     return None
+
+
+def _usage_of_choice(obj: object) -> dict[str, Any] | None:
+    """The usage that Moonshot's streams have in the first choice."""
+    choices = obj.get("choices") if type(obj) is dict else None
+    if type(choices) is not list or not choices or type(choices[0]) is not dict:
+        return None
+    usage = choices[0].get("usage")
+    return usage if type(usage) is dict else None
 
 
 def _has_input(obj: object) -> bool:
@@ -243,7 +258,9 @@ class Reading:
         if "input" not in numbers.counts and "uncached" in numbers.counts:
             self.input_tokens = self.of("uncached") + self.cache_read + self.cache_write
         has_beside = of("cache_read_beside") or of("cache_write_beside")
-        self.is_cache_beside = bool(has_beside) and numbers.path("input") != _OPENAI_INPUT
+        self.is_openai = numbers.path("input") == _OPENAI_INPUT
+        self.is_cohere = numbers.path("input") == _COHERE_INPUT
+        self.is_cache_beside = bool(has_beside) and not self.is_openai
         self.audio_beside = 0
         has_total = {"input", "output", "total"} <= numbers.counts.keys()
         self.is_reasoning_beside = "reasoning_beside" in numbers.counts or (
@@ -257,7 +274,7 @@ class Reading:
                 self.is_cache_beside = True
         elif self.cache_read + self.cache_write > self.input_tokens:
             # It cannot be inside, but for Cohere, which counts it in another measure.
-            self.is_cache_beside |= numbers.path("input") != _COHERE_INPUT
+            self.is_cache_beside |= not self.is_cohere
 
     def of(self, field: str) -> int:
         """The number of this meaning; 0 without one."""
@@ -276,6 +293,8 @@ class Reading:
         output_tokens = self.output_tokens + (self.reasoning if self.is_reasoning_beside else 0)
         more = self.of("total") - self.all_input_tokens - output_tokens
         more -= self.of("tool_use_prompt")
+        if more < 0:
+            self._ask_small_total(-more)
         if more <= 0:
             return
         cached = 0 if self.is_cache_beside else self.cache_read + self.cache_write
@@ -286,6 +305,31 @@ class Reading:
             self.is_cache_beside = self.is_cache_beside or cached > 0
         elif more == self.of("input_audio"):
             self.audio_beside = more
+        elif self.is_openai and not (self.reasoning or self.cache_read or self.cache_write):
+            # Google's endpoint of this form counts what was thought in the total alone.
+            self.reasoning, self.is_reasoning_beside = more, True
+
+    def _ask_small_total(self, less: int) -> None:
+        """A number that the total does not have beside others is inside of one of them."""
+        cached = self.cache_read + self.cache_write if self.is_cache_beside else 0
+        reasoning = self.reasoning if "reasoning_beside" in self.counts else 0
+        if less in (reasoning, reasoning + cached) and reasoning:
+            self.is_reasoning_beside = False
+            less -= reasoning
+        if cached and less == cached:
+            self.is_cache_beside = cached > self.input_tokens  # then two numbers were added up
+
+    @property
+    def is_contradictory(self) -> bool:
+        """True if its numbers cannot all be of one call."""
+        cached = self.cache_read + self.cache_write
+        most = 2 * self.all_input_tokens + _OWN_CACHED
+        if not self.is_cache_beside and cached > most and not self.is_cohere:
+            return True
+        total = self.of("total")
+        is_added_up = total == self.input_tokens + self.output_tokens  # by whoever tells it
+        is_below = 0 < total < self.all_input_tokens + self.of("tool_use_prompt")
+        return cached > _MAX_WINDOW or (is_below and not is_added_up)
 
     @property
     def all_input_tokens(self) -> int:
