@@ -8,7 +8,7 @@ use crate::json::{Document, Value};
 use std::collections::VecDeque;
 
 /// Fields that hold the marker of a block, and blocks that are one.
-const MARKERS: [&str; 4] = [
+pub(crate) const MARKERS: [&str; 4] = [
     "cache_control",
     "cachePoint",
     "prompt_cache_breakpoint",

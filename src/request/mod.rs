@@ -43,7 +43,7 @@ mod view;
 
 pub use bound::{MAX_MESSAGES, MAX_PARTS, MAX_TOOLS};
 pub(crate) use bound::{MIN_HASHED_BYTES, MediaHasher};
-pub(crate) use cache::MAX_LOOKBACK;
+pub(crate) use cache::{MARKERS, MAX_LOOKBACK};
 pub use cache::{CacheMark, CacheOptions, read_cache_options};
 pub use clearing::{clear_thinking, tool_uses};
 pub use content::MAX_NESTING;

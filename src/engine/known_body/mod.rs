@@ -20,14 +20,18 @@ use crate::json::{Document, Limits};
 use crate::known::digest::Digester;
 use crate::known::fingerprint::Kind;
 use crate::known::tenant::Tenant;
-use crate::request::{COMPACTED, Message};
+use crate::request::{COMPACTED, MARKERS, Message};
 use beginning::{BodyPrefix, BodyPrefixes, MatchedPrefix, ToolsRange, ending, keys, likely_ends};
 use layout::BodyLayout;
+use memchr::memmem;
 use note::MessageDigest;
 use omitted::{OmittedMessages, message_digests};
 use std::ops::Range;
 use std::sync::Arc;
 use tools::KnownTools;
+
+/// Messages at the end of a body in which cache markers are looked for: clients mark the last few.
+const MAX_MARKED_MESSAGES: usize = 8;
 
 /// A body of which a part was read before.
 pub(super) struct KnownBody {
@@ -227,29 +231,45 @@ pub(super) fn body_prefix(
         return None;
     }
     let digester = &reading.tenant.digester;
-    let end = ranges.last()?.end;
     let matched = layout.matched.as_ref();
-    let fingerprint = matched.and_then(|it| it.fingerprint(layout.bytes, end));
-    let whole = || digester.fingerprint(Kind::Body, &layout.bytes[..end]);
-    let fingerprint = fingerprint.unwrap_or_else(whole);
-    let marks = (fingerprint, ending(digester, &layout.bytes[..end]));
     let omitted = known.and_then(|it| match &it.left_out {
         LeftOut::Messages(omitted) => Some(omitted),
         LeftOut::Beginning(_) => None,
     });
     let digests = message_digests(digester, layout, reading, omitted);
     let tools = known_tools(layout, reading);
-    let new = |counter: &mut Counter<'_>| {
+    let marks = |end: usize| {
+        let beginning = &layout.bytes[..end];
+        let whole = || digester.fingerprint(Kind::Body, beginning);
+        let fingerprint = matched.and_then(|it| it.fingerprint(beginning));
+        (fingerprint.unwrap_or_else(whole), ending(digester, beginning))
+    };
+    let new = |count: usize, counter: &mut Counter<'_>| {
         BodyPrefix::new(
             marks,
-            ranges,
+            &ranges[..count],
             request,
-            (&reading.prefixes, &digests),
+            (&reading.prefixes, &digests[..count]),
             tools.clone(),
             |message: &Message<'_>| counter.reasoning(message),
         )
     };
-    Some(reading.counted(new).0?.after(matched))
+    let counts = [steady_count(layout.bytes, ranges), ranges.len()];
+    let first = |counter: &mut Counter<'_>| counts.iter().find_map(|count| new(*count, counter));
+    Some(reading.counted(first).0?.after(matched))
+}
+
+/// The number of messages that the next turn has as they stand: those before a cache marker near the end, which it
+/// moves. Linear in the last messages.
+fn steady_count(body: &[u8], ranges: &[Range<usize>]) -> usize {
+    let near = ranges.len().saturating_sub(MAX_MARKED_MESSAGES);
+    let has = |text: &[u8], name: &str| memmem::find(text, name.as_bytes()).is_some();
+    let is_marked = |range: &Range<usize>| {
+        let text = &body[range.clone()];
+        has(text, "cache") && MARKERS.iter().any(|name| has(text, name))
+    };
+    let marked = ranges[near..].iter().position(is_marked);
+    marked.map_or(ranges.len(), |nth| near + nth)
 }
 
 /// The tools of a body that was read as `reading`: those of the recorded one that it begins with, if they are the
