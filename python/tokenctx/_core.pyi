@@ -419,7 +419,9 @@ class Engine:
     def count_and_estimate(
         self, body: object, call: CallContext, now_seconds: float
     ) -> tuple[RequestCount, Estimate]: ...
-    def count_fixed(self, body: object, call: CallContext) -> int: ...
+    def estimate_and_fixed(
+        self, body: object, call: CallContext, now_seconds: float, least_tokens: int
+    ) -> tuple[Estimate, int | None]: ...
     def count_parts(
         self,
         body: object,

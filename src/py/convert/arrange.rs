@@ -120,7 +120,9 @@ pub(super) fn arranged<'py>(
                 last.parts.append(&mut message.parts);
                 continue;
             }
-            Some(last) if rules.alternates && rules.shown(last.role) == rules.shown(message.role) => {
+            Some(last)
+                if rules.alternates && rules.shown(last.role) == rules.shown(message.role) =>
+            {
                 merged.push((place, done.len()));
             }
             _ => {}
