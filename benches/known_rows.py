@@ -1,6 +1,6 @@
-"""Rows of what is known once: a shared beginning, branches, markers that move, tools on either side, other questions.
+"""Rows of what is known once: a shared beginning, branches, moved markers, tools on either side.
 
-`studies/known_once.py` shows them, beside `orjson.loads` of the same body where nothing else is said.
+`studies/known_once.py` shows them, beside `orjson.loads` of the body where nothing else is said.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import time
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -23,7 +24,6 @@ from gateway_rows import (
     branches,
     estimator,
     marked,
-    prepared,
     windows,
 )
 from tokenctx import HybridTokenEstimator
@@ -45,47 +45,31 @@ def turns(body: Body, words: str = "next {}", encode: Any = encoded) -> Iterator
         messages = [*messages, {"role": "assistant", "content": f"Step {number}."}, said]
 
 
-def turn_rows(name: str, made: Callable[[], Iterator[bytes]], parse: bytes, **aims: float) -> Iterator[Row]:
+def turn_rows(
+    name: str, made: Callable[[], Iterator[bytes]], parse: bytes, **aims: float
+) -> Iterator[Row]:
     """The estimate of each turn, and its record, beside parsing."""
     loads = functools.partial(orjson.loads, parse)
     for work, aim in aims.items():
-        knowing, given = estimator(), made()
-        knowing.record(next(given), KNOWN_TOKENS)
-
-        def prepare(
-            work: str = work, knowing: HybridTokenEstimator = knowing, given: Iterator[bytes] = given
-        ) -> bytes:
-            turn = next(given)
-            if work == "record":
-                knowing.estimate(turn)
-            return turn
-
-        def estimate(turn: bytes, knowing: HybridTokenEstimator = knowing) -> None:
-            knowing.estimate(turn)
-
-        def record(turn: bytes, knowing: HybridTokenEstimator = knowing) -> None:
-            knowing.record(turn, KNOWN_TOKENS)
-
-        call = record if work == "record" else estimate
-        ours = prepared(call, prepare)
-        if work == "estimate":
-            ours = recorded_after(ours, knowing, given_last=prepare, call=call)
+        ours = work_on_turns(estimator(), made(), work)
         yield Row(f"{name}: {work}", aim, aim, ours, loads)
 
 
-def recorded_after(ours: Timed, knowing: HybridTokenEstimator, *, given_last: Any, call: Any) -> Timed:
-    """An estimate of each turn, which is recorded when it was timed."""
+def work_on_turns(knowing: HybridTokenEstimator, given: Iterator[bytes], work: str) -> Timed:
+    """The `estimate` or the `record` of each next turn, which gets the other one untimed."""
+    record = functools.partial(knowing.record, usage=KNOWN_TOKENS)
+    record(next(given))
 
     def spend() -> float:
-        last: list[bytes] = []
-
-        def prepare() -> bytes:
-            last.append(given_last())
-            return last[0]
-
-        seconds = prepared(call, prepare).spend()
-        knowing.record(last[0], KNOWN_TOKENS)
-        return seconds
+        turn = next(given)
+        if work == "record":
+            knowing.estimate(turn)
+        began = time.thread_time()
+        (record if work == "record" else knowing.estimate)(turn)
+        spent = time.thread_time() - began
+        if work == "estimate":
+            record(turn)
+        return spent
 
     return Timed(spend)
 
@@ -107,7 +91,10 @@ def plain() -> Iterator[Row]:
 
 def conversations(beginning: Body, encode: Any) -> Iterator[bytes]:
     for number in itertools.count():
-        said = {"role": "user", "content": f"Question {number}: {prose(random.Random(number), 900)}"}
+        said = {
+            "role": "user",
+            "content": f"Question {number}: {prose(random.Random(number), 900)}",
+        }
         yield encode({**beginning, "messages": [*beginning["messages"], said]})
 
 
@@ -137,10 +124,14 @@ def many_tools() -> Iterator[Row]:
     behind = {"model": "gpt-4o", "messages": few, "tools": tools}
     for name, body in (("before", before), ("behind", behind)):
         made = functools.partial(turns, body)
-        yield from turn_rows(f"200 tools {name}, turns", made, encoded(body), estimate=0.2, record=0.4)
+        yield from turn_rows(
+            f"200 tools {name}, turns", made, encoded(body), estimate=0.2, record=0.4
+        )
         made = functools.partial(conversations, {**body, "messages": few[:1]}, encoded)
         parse = next(made())
-        yield from turn_rows(f"200 tools {name}, first calls", made, parse, estimate=0.2, record=0.4)
+        yield from turn_rows(
+            f"200 tools {name}, first calls", made, parse, estimate=0.2, record=0.4
+        )
 
 
 def caching() -> Iterator[Row]:
@@ -150,38 +141,63 @@ def caching() -> Iterator[Row]:
         if 0 < byte_count < 10_000:
             texts = [prose(random.Random(it), 200) for it in range(count)]
             roles = itertools.cycle(("user", "assistant"))
-            body = {"model": "gpt-4o", "messages": [
-                {"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]}
+            body = {
+                "model": "gpt-4o",
+                "messages": [
+                    {"role": role, "content": text}
+                    for role, text in zip(roles, texts, strict=False)
+                ],
+            }
         for work in ("estimate", "record"):
-            def spent(*, is_caching: bool, body: Body = body, work: str = work) -> Timed:
-                made = HybridTokenEstimator(secret=SECRET, caching=is_caching)
-                given = turns(body)
-                made.record(next(given), KNOWN_TOKENS)
-
-                def prepare() -> bytes:
-                    turn = next(given)
-                    if work == "record":
-                        made.estimate(turn)
-                    return turn
-
-                call = functools.partial(made.record, usage=KNOWN_TOKENS)
-                return prepared(call if work == "record" else made.estimate, prepare)
-
-            yield Row(f"caching / without, {size}: {work}", 1.2, 1.2, spent(is_caching=True), spent(is_caching=False))
+            ours, theirs = (
+                work_on_turns(HybridTokenEstimator(secret=SECRET, caching=it), turns(body), work)
+                for it in (True, False)
+            )
+            yield Row(f"caching / without, {size}: {work}", 1.2, 1.2, ours, theirs)
 
 
 def small() -> Iterator[Row]:
     """Small bodies, in us: unknown, known, recorded."""
-    for size, (count, chars) in {"0.5 KB": (3, 100), "2.5 KB": (8, 280), "10 KB": (10, 950)}.items():
+    for size, (count, chars) in {
+        "0.5 KB": (3, 100),
+        "2.5 KB": (8, 280),
+        "10 KB": (10, 950),
+    }.items():
         roles = itertools.cycle(("user", "assistant"))
-        messages = [{"role": next(roles), "content": prose(random.Random(it), chars)} for it in range(count)]
+        messages = [
+            {"role": next(roles), "content": prose(random.Random(it), chars)} for it in range(count)
+        ]
         body = encoded({"model": "gpt-4o", "messages": messages})
         loads = functools.partial(orjson.loads, body)
         made = estimator()
-        yield Row(f"{size} unknown, us", 0, 0, functools.partial(made.estimate, body), loads, 200, unit_seconds=1e-6)
+        yield Row(
+            f"{size} unknown, us",
+            0,
+            0,
+            functools.partial(made.estimate, body),
+            loads,
+            200,
+            unit_seconds=1e-6,
+        )
         made.record(body, 99)
-        yield Row(f"{size} known, us", 0, 0, functools.partial(made.estimate, body), loads, 200, unit_seconds=1e-6)
-        yield Row(f"{size} record, us", 0, 0, functools.partial(made.record, body, 99), loads, 200, unit_seconds=1e-6)
+        yield Row(
+            f"{size} known, us",
+            0,
+            0,
+            functools.partial(made.estimate, body),
+            loads,
+            200,
+            unit_seconds=1e-6,
+        )
+        yield Row(
+            f"{size} record, us",
+            0,
+            0,
+            functools.partial(made.record, body, 99),
+            loads,
+            200,
+            unit_seconds=1e-6,
+        )
 
 
 SETS = {

@@ -1,4 +1,7 @@
-"""What is known once, beside parsing: `dev.py study known_once [--rounds 21] [--only NAME ...]`; see `known_rows.py`."""
+"""What is known once, beside parsing; the rows are those of `known_rows.py`.
+
+python3 dev.py study known_once [--rounds 21] [--only NAME ...]
+"""
 
 from __future__ import annotations
 

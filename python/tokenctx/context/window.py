@@ -172,7 +172,9 @@ class ContextWindow(Hinting):
             return False
         if fixed is None:
             return self._measured(body, is_brief=True).usage.should_compact
-        counts = ContextCounts((ContextCategory("system", fixed),), estimated_tokens=estimate.tokens)
+        counts = ContextCounts(
+            (ContextCategory("system", fixed),), estimated_tokens=estimate.tokens
+        )
         return self._usage(self._last.known(counts, estimate), model).should_compact
 
     def clamp_max_tokens(self, body: object, wanted: int) -> int:
