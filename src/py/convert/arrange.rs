@@ -7,6 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet};
 use std::collections::HashSet;
 
+/// Places of messages in the input and in a list.
+pub(super) type Places = Vec<(usize, usize)>;
+
 /// What `tokenctx.convert.rules.Rules` demand of plain messages.
 pub(super) struct Rules {
     pub(super) name: String,
@@ -111,7 +114,7 @@ pub(super) fn tool_names<'py>(
 pub(super) fn arranged<'py>(
     messages: Vec<Message<'py>>,
     rules: &Rules,
-) -> Plain<(Vec<Message<'py>>, Vec<(usize, usize)>)> {
+) -> Plain<(Vec<Message<'py>>, Places)> {
     let mut done: Vec<Message<'py>> = Vec::with_capacity(messages.len());
     let mut merged = Vec::new();
     for (place, mut message) in messages.into_iter().enumerate() {

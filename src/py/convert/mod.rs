@@ -19,7 +19,7 @@ mod json;
 mod message;
 mod responses;
 
-use self::arrange::{Rules, arranged, tool_names};
+use self::arrange::{Places, Rules, arranged, tool_names};
 use self::fields::{Fields, NotPlain, Plain, Stop};
 use self::message::Message;
 use super::errors::guard;
@@ -75,9 +75,6 @@ fn is_of_user(message: &Bound<'_, PyAny>) -> Plain<bool> {
     let role = Fields::of(message)?.text(intern!(message.py(), "role"))?;
     Ok(role.to_str()? == "user")
 }
-
-/// Places of messages in the input and in the list.
-type Places = Vec<(usize, usize)>;
 
 /// How many messages are leading system prompts, the others, the places of those that are left over, and of those
 /// that are to become one with the message before.
