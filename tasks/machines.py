@@ -38,18 +38,17 @@ ARM = "aarch64-unknown-linux-gnu"
 MUSL = "x86_64-unknown-linux-musl"
 # The Python tests that need no framework and no server, and are quick under qemu.
 TESTS = ("import", "recorded", "usage", "vectors")
-SAMPLES = (MUSL, "x86_64-pc-windows-gnu")
 BUILT = (ARM, "aarch64-unknown-linux-musl", "x86_64-pc-windows-gnu")  # by --nightly, as released
 MAC = "aarch64-apple-darwin"
 
 
 def wheels(options: argparse.Namespace) -> None:
-    """Install the wheel on every Python here and in roots without a compiler; tests for aarch64."""
+    """Install the wheel on every Python here and in roots without a compiler; --nightly: others."""
     require_cargo()
     make_venv()
-    stages = (on_every_python, in_a_slim_root, on_new_pythons, on_arm, rust_on_arm)
-    nightly = (exact_on_arm, on_musl, rust_on_musl, every_target, twice)
-    for stage in (*stages, *(nightly if options.nightly else (of_other_machines,))):
+    stages = (on_every_python, in_a_slim_root, on_new_pythons)
+    machines = (on_arm, rust_on_arm, exact_on_arm, on_musl, rust_on_musl, every_target, twice)
+    for stage in (*stages, *(machines if options.nightly else ())):
         say(f"== {(stage.__doc__ or '').splitlines()[0]}")
         if_possible(stage)
 
@@ -241,14 +240,6 @@ def twice(target: str = "") -> None:
                 f"{first.name} has other bytes from another folder: target/second-*.whl"
             )
     say(f"{first.name}: the same bytes from two folders, SHA-256 {marks[0]}")
-
-
-def of_other_machines() -> None:
-    """One wheel each for musl and Windows is built, by a quicker profile, and audited."""
-    for_mac()
-    require("x86_64-w64-mingw32-gcc")
-    for target in SAMPLES:
-        sample(target)
 
 
 def for_mac() -> None:

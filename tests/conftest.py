@@ -17,6 +17,8 @@ SHARED_DATA = Path(
     os.environ.get("TOKENCTX_SHARED") or Path(__file__).parents[2] / "shared" / "data"
 )
 
+os.environ["TOKENCTX_DATA"] = os.devnull  # no test sees, or installs, a bundle of the user's own
+os.environ.pop("TOKENCTX_SETTINGS", None)
 os.environ.pop("COLUMNS", None)  # the commands would follow it, and workers of xdist have it
 
 # Speed is measured in benches/, so no test has a deadline.

@@ -1,4 +1,4 @@
-"""One bundle of profiles, bounds, limits and prices, for `load_data`, and what it would change.
+"""One bundle of profiles, bounds, limits and prices, for `tokenctx data`, and what it changes.
 
     python3 dev.py study data_bundle --newest --output bundle.json
 

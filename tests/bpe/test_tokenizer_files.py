@@ -181,6 +181,7 @@ def small_file(random_: random.Random) -> tuple[str, list[bytes], dict[str, Any]
     return alphabet, tokens, content
 
 
+@pytest.mark.slow
 def test_a_file_of_any_merges_counts_as_tokenizers_does(tmp_path: Path) -> None:
     random_, counted_by = random.Random(11), []
     for number in range(80):

@@ -62,6 +62,7 @@ def test_recorded_requests_obey_the_law(shared_data: Path) -> None:
     assert converted >= LEAST_RECORDS // 3
 
 
+@pytest.mark.slow
 def test_the_ai_sdk_takes_recorded_requests(shared_data: Path) -> None:
     bodies = [
         convert_messages(body, to="ai-sdk", source=source).body
@@ -80,6 +81,7 @@ def test_nasty_conversations_obey_the_law(seed: int) -> None:
         check(body, dialect, f"seed {seed}, number {number}", is_typed=number % 4 == 0)
 
 
+@pytest.mark.slow
 def test_the_ai_sdk_takes_nasty_conversations() -> None:
     made = (conversation(seed) for seed in range(4_000))
     bodies = [
@@ -91,6 +93,7 @@ def test_the_ai_sdk_takes_nasty_conversations() -> None:
     assert ai_sdk_faults(bodies) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(requests())
 def test_any_json_obeys_the_law(body: Any) -> None:

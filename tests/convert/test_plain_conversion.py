@@ -293,6 +293,7 @@ def test_other_values_are_no_json(value: Any) -> None:
     assert not _core._is_json(value)
 
 
+@pytest.mark.slow
 def test_what_repeats_without_end_is_no_json() -> None:
     """2**40 ways lead through the one, and the other holds itself."""
     value: list[Any] = []

@@ -56,7 +56,7 @@ def run(code: str, *words: str, path: Path | None = None) -> subprocess.Complete
 
 USE = """
     import sys, tokenctx
-    print([(it.name, it.day) for it in tokenctx.load_data(sys.argv[1]) if it.is_newer])
+    print([(it.name, it.day) for it in tokenctx.configure(data=sys.argv[1]) if it.is_newer])
     body = {"model": "house-1", "messages": [{"role": "user", "content": "hi"}]}
     found = tokenctx.HybridTokenEstimator().estimate(body)
     cost = tokenctx.money.Prices(package="table").cost(found, output_tokens=0)
@@ -89,7 +89,7 @@ def test_too_late_is_refused_and_changes_nothing(tmp_path: Path) -> None:
         import sys, tokenctx
         tokenctx.HybridTokenEstimator()
         try:
-            tokenctx.load_data(sys.argv[1])
+            tokenctx.configure(data=sys.argv[1])
         except ValueError as error:
             print(error)
         print(tokenctx.context.model_limits("house-1").window_tokens)
@@ -133,7 +133,7 @@ def without(bundle: Json, *names: str) -> Json:
 )
 def test_what_is_no_bundle_says_why(make: Callable[[], Any], message: str, tmp_path: Path) -> None:
     path = saved(tmp_path / "bundle.json", make())
-    done = run("import sys, tokenctx; tokenctx.load_data(sys.argv[1])", str(path))
+    done = run("import sys, tokenctx; tokenctx.configure(data=sys.argv[1])", str(path))
     last = done.stderr.splitlines()[-1]
     assert last.startswith("ValueError: ")
     assert message in last
@@ -170,6 +170,7 @@ def test_the_command_says_how_old_from_where_and_what_changed(tmp_path: Path) ->
     assert "prices: made from genai-prices" in text
 
 
-def test_the_command_writes_the_schema_of_a_file_of_prices() -> None:
-    done = run("from tokenctx._cli.main import main; main()", "data", "--schema")
-    assert json.loads(done.stdout) == read_table("prices.schema")
+@pytest.mark.parametrize("name", ["prices", "budgets", "settings"])
+def test_the_command_writes_the_schema_of_a_file(name: str) -> None:
+    done = run("from tokenctx._cli.main import main; main()", "data", "--schema", name)
+    assert json.loads(done.stdout) == read_table(f"{name}.schema")

@@ -15,7 +15,7 @@ from tokenctx._estimate.metric_table import INSTRUMENTS, MAX_SERIES, OTHER
 from tokenctx._estimate.metrics import known_model
 from tokenctx.integrations.metrics import opentelemetry, prometheus
 
-PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 QUESTION = {"role": "user", "content": "Why is the sky blue?"}
 BODY: dict[str, Any] = {"model": "gpt-4o-2024-11-20", "messages": [QUESTION]}
 USAGE = {"prompt_tokens": 20, "completion_tokens": 9}

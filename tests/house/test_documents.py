@@ -46,6 +46,7 @@ EXAMPLES = {
     "sessions.jsonl.gz": b"",
     "bundle.json": json.dumps(bundle_of({"limits": read_table("limits")})).encode(),
     "tokenctx-data.json": b"",
+    "settings.json": json.dumps({"limits": {"our-model": 64_000}}).encode(),
     "tokenizer.json": b"",
 }
 """Files of the reader that commands and prose may name."""
@@ -179,7 +180,10 @@ def run_command(line: str, folder: Path) -> None:
         case ["curl", *_]:
             pass  # tests/gateway/test_serve.py asks a server with it
         case ["tokenctx", *rest]:
-            done = subprocess.run([program(), *rest], cwd=folder, capture_output=True, check=False)
+            home = {**os.environ, "TOKENCTX_DATA": str(folder / "installed")}
+            done = subprocess.run(
+                [program(), *rest], cwd=folder, capture_output=True, check=False, env=home
+            )
             assert done.returncode == 0, (line, done.stderr.decode())
         case ["python3", "dev.py", *rest]:
             assert is_target(rest), line
@@ -404,6 +408,16 @@ def test_every_room_stands_in_the_design(top: str) -> None:
 @pytest.mark.parametrize("name", MOST_BYTES)
 def test_a_document_is_no_longer_than_it_may_be(name: str) -> None:
     assert (ROOT / name).stat().st_size <= MOST_BYTES[name]
+
+
+@each_page
+def test_a_page_is_called_by_its_title(path: Path) -> None:
+    words = re.findall(r"\[([^\]]*\.md)\]\(", path.read_text("utf-8"))
+    assert not words, "write the title of the page in place of the name of its file"
+
+
+def test_there_are_no_more_pages_than_one_can_find_the_way_in() -> None:
+    assert len([*(ROOT / "docs").rglob("*.md")]) <= 31  # with the index
 
 
 def test_the_index_has_every_page() -> None:

@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from reference_signatures import signature, with_signatures
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MOST_NAMES = 35
@@ -86,7 +88,7 @@ def names_used(page: str) -> set[str]:
 def examples_of(body: str) -> set[str]:
     """The names used under a heading, or on the page that it sends the reader to."""
     pages = [body]
-    if "```" not in body:
+    if "```python" not in body:
         for name, anchor in re.findall(r"\]\((\.\./[\w/]+\.md)#([\w-]+)\)", body):
             page = (DOCS / "reference" / name).read_text("utf-8")
             [title] = [it for it in re.findall(r"^## (.+)$", page, re.M) if it.lower() == anchor]
@@ -100,6 +102,20 @@ def test_the_reference_has_every_public_name() -> None:
     assert len(names) > 90
     assert [name for name, others in sorted(names.items()) if not others & headings] == []
     assert sorted(classes_of_integrations() - headings) == []
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "reference").glob("*.md")), ids=lambda it: it.stem)
+def test_the_signatures_are_those_of_the_sources(page: Path) -> None:
+    text = page.read_text("utf-8")
+    command = "python tests/rigs/reference_signatures.py --write"
+    assert with_signatures(text) == text, command
+
+
+def test_a_signature_has_arguments_with_types_and_defaults() -> None:
+    assert signature("tokenctx.gateway.header_tenant")[0].startswith("header_tenant(")
+    assert "    fits(" in "\n".join(signature("tokenctx.Estimate"))
+    lines = signature("tokenctx.encodings.Encoding")
+    assert any("from_tokenizer_json(path: str | os.PathLike[str], *, name" in it for it in lines)
 
 
 def test_the_first_door_is_small() -> None:

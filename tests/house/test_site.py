@@ -71,7 +71,7 @@ def test_a_figure_shows_the_numbers_of_its_table() -> None:
 
 def test_a_figure_without_its_heading_or_table_is_an_error() -> None:
     with pytest.raises(ValueError, match="no heading that begins with 'Floors'"):
-        figures.with_plots("benchmarks.md", "# Benchmarks\n")
+        figures.with_plots("counting.md", "# Benchmarks\n")
     with pytest.raises(ValueError, match="no table"):
         figures.with_plots("accuracy.md", "# A\n\n## Pools, with must and aim\n\nWords.\n")
 

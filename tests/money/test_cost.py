@@ -95,7 +95,10 @@ def more_kinds(name: str, prices: Any) -> set[str]:
     return more - {"cache_write_12h"}  # which nothing here has
 
 
-@pytest.mark.parametrize(("package", "draws"), [("genai-prices", 5_000), ("table", 50_000)])
+@pytest.mark.parametrize(
+    ("package", "draws"),
+    [("genai-prices", 5_000), pytest.param("table", 50_000, marks=pytest.mark.slow)],
+)
 def test_costs_are_those_of_genai_prices(package: str, draws: int) -> None:
     """But for kinds that it has no price of, and rows by hand; see `study model_prices`."""
     genai_prices = pytest.importorskip("genai_prices")

@@ -19,6 +19,7 @@ GARBAGE_OBJECTS: Final = 100_000
 def main() -> None:
     """Run the command and leave with its exit code: 0, 1 (a file failed) or 2 (bad usage)."""
     gc.set_threshold(GARBAGE_OBJECTS)
+    sys.argv[1:] = _settings_first(sys.argv[1:])
     try:
         app = _application()  # typer and rich are optional
     except ModuleNotFoundError as error:
@@ -37,6 +38,16 @@ def main() -> None:
         sys.exit(1)
     finally:
         _flush()
+
+
+def _settings_first(words: list[str]) -> list[str]:
+    """The words with `--settings FILE` before the command, behind which people write it too."""
+    own = words[: words.index("--")] if "--" in words else words
+    for place, word in enumerate(own[1:], 1):
+        size = 2 if word == "--settings" else 1 if word.startswith("--settings=") else 0
+        if size:
+            return [*words[place : place + size], *words[:place], *words[place + size :]]
+    return words
 
 
 def _application() -> Typer:

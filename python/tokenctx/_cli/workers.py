@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._estimate.metric_table import INSTRUMENTS
 from tokenctx._estimate.metrics import Metrics, merged
+from tokenctx.context.configuration import configure
 from tokenctx.gateway.server.app import CountServer, count_server
 from tokenctx.integrations.metrics import prometheus_of
 from tokenctx.stores.redis import RedisPrefixStore
@@ -56,6 +57,7 @@ class Settings:
 def make_app(settings: Settings) -> CountServer:
     """The app of a worker, in its process, whose warnings go to standard error."""
     logging.basicConfig(format="%(asctime)s tokenctx serve: %(message)s")
+    configure()
     return Worker(settings).app
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import hashlib
+import io
 import json
+import os
+import sys
+import zlib
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tokenctx._core import replace_tables
 from tokenctx._results.tables import NEWER, read_table
-
-if TYPE_CHECKING:
-    import os
 
 TABLES: Final = ("profiles", "bounds", "limits", "prices")
 """The tables that a bundle may hold."""
@@ -29,7 +30,8 @@ FORMAT: Final = 1
 STALE_DAYS: Final = 90
 MAX_BYTES: Final = 32 << 20
 BUNDLE: Final = "tokenctx-data.json"
-"""The name of the file in a package of its own."""
+"""The name of the file in a package of its own, and of an installed one."""
+_GZIP: Final = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class TableInfo:
     Attributes:
         day: When it was made, as 2026-11-23.
         row_count: Its profiles or models.
-        is_newer: Whether it is of a bundle, and not of the release.
+        is_newer: Whether it is of a bundle, or has limits of yours, and is not of the release.
         source: The packages that it was made from, with their versions; empty for what is ours.
     """
 
@@ -60,18 +62,11 @@ class TableInfo:
         return self.age_days > STALE_DAYS
 
 
-def load_data(source: str | os.PathLike[str]) -> tuple[TableInfo, ...]:
-    """Use the tables of a bundle in place of those of the release, in this process.
+def use_tables(tables: dict[str, Any]) -> None:
+    """Take over these tables, all of them or none, before the first estimator is made.
 
-    `source` is the path of a bundle (`.gz` too), or the name of an installed package that has one
-    as `tokenctx-data.json`. Call it once at the start, before the first estimator is made: tables
-    that are in use stay. Nothing is fetched. Gives what is in use then.
-
-    Raises OSError or ModuleNotFoundError if it cannot be read, ValueError for what is no bundle,
-    is damaged, has a table that this release cannot read, or comes too late: then nothing changes.
+    Raises ValueError for a table that this release cannot read, and when it comes too late.
     """
-    bundle = read_bundle(source)
-    tables: dict[str, Any] = bundle["tables"]
     core = {name: json.dumps(tables[name]) for name in tables if name != "prices"}
     if "prices" in tables:
         from tokenctx.money.prices import check_table
@@ -79,7 +74,6 @@ def load_data(source: str | os.PathLike[str]) -> tuple[TableInfo, ...]:
         check_table(tables["prices"])
     replace_tables(core)
     NEWER.update(tables)
-    return data_tables()
 
 
 def data_tables() -> tuple[TableInfo, ...]:
@@ -88,16 +82,25 @@ def data_tables() -> tuple[TableInfo, ...]:
 
 
 def _info(name: str, table: Any, *, is_newer: bool) -> TableInfo:
-    sources = [f"{package} {of}" for package, of in table.get("sources", {}).items()]
+    sources = [f"{package} {of}".strip() for package, of in table.get("sources", {}).items()]
     return TableInfo(
         name, str(table[DAYS[name]]), len(table[ROWS[name]]), is_newer, ", ".join(sources)
     )
 
 
 def read_bundle(source: str | os.PathLike[str]) -> dict[str, Any]:
-    """A bundle, checked. Raises as `load_data`."""
+    """A bundle, checked; `source` is its path, `.gz` too, or a package that has one.
+
+    Raises OSError or ModuleNotFoundError if it cannot be read, ValueError for what is no bundle or
+    is damaged.
+    """
+    return checked_bundle(_content(source), str(source))
+
+
+def checked_bundle(content: bytes, source: str) -> dict[str, Any]:
+    """The bundle that `content` holds, of `source`. Raises ValueError for what is none."""
     try:
-        bundle = json.loads(_content(source))
+        bundle = json.loads(_unpacked(content))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{source} is no bundle: {error}") from None
     if not isinstance(bundle, dict) or not isinstance(bundle.get("tables"), dict):
@@ -126,11 +129,41 @@ def _content(source: str | os.PathLike[str]) -> bytes:
     is_name = isinstance(source, str) and all(word.isidentifier() for word in source.split("."))
     if is_name and not path.is_file():
         return resources.files(str(source)).joinpath(BUNDLE).read_bytes()
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+def _unpacked(content: bytes) -> bytes:
+    if content.startswith(_GZIP):
+        with gzip.open(io.BytesIO(content)) as file:
+            try:
+                content = file.read(MAX_BYTES + 1)
+            except (OSError, EOFError, zlib.error) as error:
+                raise ValueError(f"it is packed, and damaged: {error}") from None
     if len(content) > MAX_BYTES:
         raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
     return content
+
+
+def data_folder() -> Path:
+    """Where `tokenctx data --from` installs a bundle: the user's folder, or `TOKENCTX_DATA`."""
+    home = Path.home()
+    if folder := os.environ.get("TOKENCTX_DATA"):
+        return Path(folder)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData/Local") / "tokenctx"
+    if sys.platform == "darwin":
+        return home / "Library/Application Support/tokenctx"
+    return Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share") / "tokenctx"
+
+
+def installed_bundle() -> Path | None:
+    """The bundle that was installed; None if there is none."""
+    try:
+        path = data_folder() / BUNDLE
+        return path if path.is_file() else None
+    except (OSError, RuntimeError):  # a home that cannot be had, or looked into
+        return None
 
 
 def bundle_of(tables: dict[str, Any]) -> dict[str, Any]:

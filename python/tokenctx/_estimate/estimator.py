@@ -25,6 +25,7 @@ from tokenctx._estimate.calibration import Calibration
 from tokenctx._estimate.learned import LEARNED_VERSION, learned_models
 from tokenctx._estimate.loops import here, in_thread
 from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
+from tokenctx._results.defaults import DEFAULTS
 from tokenctx._results.estimates import Estimate
 from tokenctx._results.result import Hinting, maker
 
@@ -137,12 +138,12 @@ class HybridTokenEstimator(Hinting):
             raise ValueError(
                 f"method is {method!r}; it must be one of {', '.join(get_args(Method))}"
             )
-        named = []
+        named = [*DEFAULTS.vocabularies.items()] if method == "profile" else []
         if vocabularies:
             from tokenctx.encodings.vocabularies import named_vocabularies
 
-            named = named_vocabularies(vocabularies, method)
-        rows = None
+            named = named_vocabularies({**dict(named), **vocabularies}, method)
+        rows = DEFAULTS.profiles
         if profiles is not None:
             from tokenctx._estimate.profiles import profile_rows
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 DASHES: Final = str.maketrans("._", "--")
 """The tables write `claude-sonnet-4-5` where hosts write `claude-sonnet-4.5`."""
 NEWER: Final[dict[str, Any]] = {}
-"""Tables of a bundle that `load_data` has taken over."""
+"""Tables of a bundle, and limits of the user's own, that were taken over."""
 
 
 def table_path(name: str) -> Path:

@@ -18,7 +18,8 @@ from tokenctx.money.cost import STALE_DAYS
 
 Overrides = Mapping[str, Any] | str | os.PathLike[str]
 
-
+_CALLER: Final = "caller"
+"""The source of limits that are the caller's own; the table names a source by its first letter."""
 UNKNOWN_LIMITS: Final = ModelLimits(source="unknown")
 
 
@@ -43,6 +44,17 @@ def own_limits(model: str, rows: Mapping[str, Any]) -> ModelLimits | None:
     own = plain_name(model)
     keys = [key for key in rows if own.startswith(plain_name(key)) or model.startswith(key)]
     return _override(rows[max(keys, key=len)]) if keys else None
+
+
+def limits_table(table: Mapping[str, Any], rows: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with `overrides`, once read, in place of all rows that begin as they do."""
+    own = {plain_name(name): _override(it) for name, it in rows.items()}
+    models = {name: row for name, row in table["models"].items() if not name.startswith((*own,))}
+    for name, it in own.items():
+        models[name] = [it.window_tokens, it.max_input_tokens, it.max_output_tokens, _CALLER[0]]
+    dated = {it.source for it in own.values() if it.source.startswith(_CALLER)}
+    sources = {**table["sources"], min(dated, default=_CALLER): ""}
+    return {**table, "sources": sources, "models": models}
 
 
 def plain_name(model: str) -> str:

@@ -1,4 +1,4 @@
-"""The metrics of estimators, for Prometheus and OpenTelemetry; docs/metrics.md has every name.
+"""The metrics of estimators, for Prometheus and OpenTelemetry; docs/operations.md has every name.
 
 `prometheus` needs prometheus-client, `opentelemetry` needs opentelemetry-api; both come with the
 extra `metrics`.
