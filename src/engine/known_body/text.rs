@@ -238,9 +238,9 @@ mod tests {
     #[test]
     fn the_string_in_the_middle_is_cut_in_plain_letters() {
         assert_eq!(middle_string(br#"{"a":"b\"c\\","d":1}"#), Some(6..12));
-        assert_eq!(middle_string(br#"{"a":"b"#), None);
+        assert_eq!(middle_string(br#"{"a":"bbbbbbbb"#), None);
         assert_eq!(middle_string(b"[1, 2]"), None);
-        let text = r#"plain letters\n and \"quotes\" "#.repeat(1000);
+        let text = r#"many plain letters in a row\n and \"quotes\" "#.repeat(1000);
         let body = format!(r#"{{"system":"{text}"}}"#);
         let middle = LongText::of(body.as_bytes()).expect("it is long");
         assert_eq!(&body[middle.text.clone()], text);
