@@ -648,8 +648,35 @@ impl<'p> Counter<'p> {
         tools.iter().enumerate().map(text).sum()
     }
 
+    /// The result of `count` for `tools` that are written in this `way`; they are not written again to be counted again.
+    fn remembered_tools<'t, 'd: 't>(
+        &self,
+        way: &str,
+        tools: impl IntoIterator<Item = &'t Tool<'d>>,
+        count: impl FnOnce() -> u64,
+    ) -> u64 {
+        let mut form = format!("{} {} {way}", self.is_raw, way.len()).into_bytes();
+        for tool in tools {
+            let Some(schema) = tool.plain_schema() else {
+                return count();
+            };
+            for text in [&tool.name, &tool.description] {
+                form.extend((text.len() as u64).to_le_bytes());
+                form.extend_from_slice(text.as_bytes());
+            }
+            schema.write_nodes(&mut form);
+        }
+        self.vocabulary.remembered(&form, count)
+    }
+
     /// Text of one tool definition.
     fn tool(&self, tool: &Tool<'_>) -> u64 {
+        let (form, is_line) = (self.profile.linear().tool_text, self.prompt.is_some());
+        let way = format!("tool {form:?} {is_line}");
+        self.remembered_tools(&way, [tool], || self.written_tool(tool))
+    }
+
+    fn written_tool(&self, tool: &Tool<'_>) -> u64 {
         if self.prompt.is_some() && tool.builtin.is_none() {
             return self.text(&layout::function_line(tool));
         }

@@ -110,9 +110,8 @@ impl Counter<'_> {
         let own = |tool: &&Tool<'_>| tool.builtin.is_none();
         let first = request.tools.iter().find(own);
         let system = leading_system(request);
-        let mut blocks = Vec::new();
+        let mut schema_text = None;
         if let Some(tool) = first {
-            blocks.push(layout::tools_text(form, request.tools.iter().filter(own)));
             tokens += match system {
                 Some(_) => api.tools_with_system_tokens,
                 None => api.tools_tokens,
@@ -124,7 +123,7 @@ impl Counter<'_> {
         }
         if let Some(schema) = &request.response_schema {
             let (name, description) = (&request.schema_name, &request.schema_description);
-            blocks.push(layout::schema_text(name, description, schema));
+            schema_text = Some(layout::schema_text(name, description, schema));
             tokens += match (first, system) {
                 (Some(_), _) => api.schema_with_tools_tokens,
                 (None, Some(_)) => api.schema_with_system_tokens,
@@ -142,15 +141,22 @@ impl Counter<'_> {
             text += self.text(&layout::tools_text(form, added));
             tokens += api.added_tools_tokens;
         }
-        self.counted_only_text &= request.tools.is_empty() && blocks.is_empty();
-        if !blocks.is_empty() {
-            let block = blocks.join("\n\n");
-            match system.filter(|_| api.joins_system) {
-                Some(system) => text += self.joined(system, &block),
-                None => {
-                    text += self.text(&block);
-                    tokens = tokens.saturating_add_unsigned(self.profile.message_tokens);
-                }
+        self.counted_only_text &= request.tools.is_empty() && schema_text.is_none();
+        if first.is_some() || schema_text.is_some() {
+            let end = system.filter(|_| api.joins_system).map(end_of_parts);
+            let count = || {
+                let tools =
+                    first.map(|_| layout::tools_text(form, request.tools.iter().filter(own)));
+                let blocks: Vec<_> = tools.into_iter().chain(schema_text.clone()).collect();
+                self.joined(end, &blocks.join("\n\n"))
+            };
+            let way = || format!("{form:?} {} {}", end.is_some(), end.unwrap_or_default());
+            text += match schema_text {
+                Some(_) => count(),
+                None => self.remembered_tools(&way(), request.tools.iter().filter(own), count),
+            };
+            if end.is_none() {
+                tokens = tokens.saturating_add_unsigned(self.profile.message_tokens);
             }
         }
         tokens.saturating_add_unsigned(self.scaled(text))
@@ -171,14 +177,10 @@ impl Counter<'_> {
         }
     }
 
-    /// The tokens that `block` adds behind `system` and a blank line.
-    ///
-    /// Only the end of `system` can share a token with it: from a space that follows something
-    /// else on, since no token spans such a place.
-    fn joined(&self, system: &[Part<'_>], block: &str) -> u64 {
-        let end = match system.last() {
-            Some(Part::Text(text)) => end_of(text),
-            _ => "",
+    /// The tokens that `block` adds behind this `end` of a system prompt and a blank line; all of its own without one.
+    fn joined(&self, end: Option<&str>, block: &str) -> u64 {
+        let Some(end) = end else {
+            return self.text(block);
         };
         let both = self.text(&format!("{end}\n\n{block}"));
         both.saturating_sub(self.text(end))
@@ -193,6 +195,15 @@ pub(super) fn leading_system<'r, 'd>(request: &'r Request<'d>) -> Option<&'r [Pa
     let first = request.messages.first();
     let first = first.filter(|first| matches!(&*first.role, "system" | "developer"));
     first.map(|first| &*first.parts)
+}
+
+/// The end of a system prompt, which alone can share a token with what follows: from a space that follows something else
+/// on, since no token spans such a place.
+fn end_of_parts<'p>(system: &'p [Part<'_>]) -> &'p str {
+    match system.last() {
+        Some(Part::Text(text)) => end_of(text),
+        _ => "",
+    }
 }
 
 /// `text` from its last space on that follows something else than white space.

@@ -1,10 +1,14 @@
 //! The counter of text: the profile's encoding, or the one that the user has put in its place.
 use crate::bpe::MemoKey;
+use crate::bpe::table::memo;
 use crate::encoding::Encoding;
 use crate::profile::Profile;
 use crate::profile::table::Table;
 use std::cell::Cell;
 use std::fmt::Debug;
+
+/// Counts by form are remembered apart from those of texts.
+const FORMS: u64 = 1 << 63 | 1;
 
 /// A counter of text in place of a profile's encoding.
 pub trait TextCounter: Debug + Send + Sync {
@@ -130,6 +134,16 @@ impl<'p> Vocabulary<'p> {
                 })
             }
         }
+    }
+
+    /// The result of `count`, which is remembered for what has this `form`, if an encoding counts.
+    pub(super) fn remembered(&self, form: &[u8], count: impl FnOnce() -> u64) -> u64 {
+        let Vocabulary::Encoding(encoding, key) = self else {
+            return count();
+        };
+        let mixed = |number: u64, byte| number.wrapping_mul(31) ^ u64::from(byte);
+        let number = encoding.name().bytes().fold(FORMS, mixed);
+        memo::remembered(number, *key, form, u64::MAX, count)
     }
 
     pub(super) fn is_custom(&self) -> bool {

@@ -116,10 +116,10 @@ pub(super) fn count_beyond<'r>(
     let ((context_tokens, messages, tally, dropped, new_tokens), counter) =
         reading.counted(|counter| {
             let context = match prefix {
-                None => counter.context(request),
+                None => counter.context(request) + reading.left_out.context,
                 Some(_) => 0,
             };
-            let messages: Vec<u64> = counter.messages(&request.messages, start).collect();
+            let messages = counted_messages(reading, counter, start);
             let tally = counter.tally();
             let dropped = dropped_reasoning(reading, counter, prefix);
             let new_tokens = match &without_rounds {
@@ -155,12 +155,20 @@ pub(super) fn count_beyond<'r>(
     (count, counter)
 }
 
+/// The tokens of each message from `start` on.
+fn counted_messages(reading: &Reading<'_>, counter: &mut Counter<'_>, start: usize) -> Vec<u64> {
+    let mut tokens: Vec<u64> = counter.messages(&reading.request.messages, start).collect();
+    if let (0, Some(first)) = (start, tokens.first_mut()) {
+        *first += reading.left_out.first;
+    }
+    tokens
+}
+
 /// The whole request counted here, without what is known.
 pub(super) fn count_whole(reading: &Reading<'_>) -> RequestCount {
     let ((context_tokens, message_tokens), counter) = reading.counted(|counter| {
-        let context = counter.context(&reading.request);
-        let messages: Vec<u64> = counter.messages(&reading.request.messages, 0).collect();
-        (context, messages)
+        let context = counter.context(&reading.request) + reading.left_out.context;
+        (context, counted_messages(reading, counter, 0))
     });
     request_count(reading, &counter, context_tokens, message_tokens)
 }

@@ -189,7 +189,8 @@ fn counted(reading: &Reading<'_>, near: &Near<'_>, counter: &mut Counter<'_>) ->
     let is_new = |index: usize| places[index].is_none();
     // Some contexts depend on whether a system message comes first.
     let is_recounted = near.has_other_context || places.first() != Some(&Some(0));
-    let context_tokens = is_recounted.then(|| signed(counter.context(request)));
+    let context = |counter: &mut Counter<'_>| counter.context(request) + reading.left_out.context;
+    let context_tokens = is_recounted.then(|| signed(context(counter)));
     let mut added = Sum::default();
     for (index, message) in request.messages.iter().enumerate() {
         if is_new(index) {
@@ -198,6 +199,7 @@ fn counted(reading: &Reading<'_>, near: &Near<'_>, counter: &mut Counter<'_>) ->
         }
     }
     added.tokens = counter.messages_where(&request.messages, is_new).sum();
+    added.tokens += u64::from(places.first() == Some(&None)) * reading.left_out.first;
     let mut reasoning_tokens = 0;
     if reading.profile.drops_reasoning() {
         let now = last_user_index(&request.messages);

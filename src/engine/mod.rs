@@ -65,7 +65,7 @@ use guarded::Guarded;
 use judgement::{Judge, is_doubtful};
 use known_body::beginning::BodyPrefix;
 use known_body::layout::BodyLayout;
-use known_body::{KnownBody, RecordedBodies, body_prefix, known_bodies};
+use known_body::{KnownBody, KnownText, RecordedBodies, body_prefix, known_bodies};
 use learn::Learner;
 use lesson::{CallLesson, Reply, lesson_of};
 use lookup::{Known, Memory};
@@ -234,7 +234,10 @@ impl Engine {
         let answer = host.detached(body.byte_count(), || {
             // 1. The request, and the digests of its prefixes. Of a body that begins as a recorded one, or that
             // has recorded messages, only the rest is read.
-            let parts = known_bodies(body, prefixes, digester, call.wants_cache_points);
+            let points = call.wants_cache_points;
+            let bytes = bytes.filter(|_| !points);
+            let text = || self.bodies.without_text::<H>(digester, bytes?);
+            let parts = known_bodies(body, prefixes, digester, points, text);
             // 2. The deepest prefix whose total is known here. The estimate is that total, and a count of all
             // beyond it.
             let part = |part: &KnownBody, reading: &Reading<'_>| {
@@ -313,6 +316,7 @@ impl Engine {
             expected,
             lesson,
             prefix,
+            text,
             doubt,
         } = outcome;
         let is_known = !lesson.boundaries.is_empty();
@@ -341,6 +345,9 @@ impl Engine {
         H::locked(|| {
             if let (Some(bytes), Some(prefix), true) = (body.bytes(), prefix, is_known) {
                 self.bodies.record(digester, bytes, prefix);
+            }
+            if let Some(text) = text.filter(|_| is_known) {
+                self.bodies.record_text(text);
             }
             let learned;
             (drift, learned) = lesson.keep(&self.memory, &self.sharing, call);
@@ -425,20 +432,39 @@ impl Engine {
         })
     }
 
-    /// The tokens of `body` around its messages, and of those that the system says: no part of the conversation.
-    /// Linear in the body. Fails as [`Engine::count`].
+    /// The estimate for `body` by what is known here. If it has `least_tokens`, also the tokens around the messages and of
+    /// those that the system says: no part of the conversation. An object is read once. Linear in the body. Fails as
+    /// [`Engine::estimate`].
     #[cfg(feature = "python")]
-    pub fn count_fixed<H: Host>(
+    pub fn estimate_and_fixed<H: Host>(
         &self,
         body: &Body<'_>,
         call: &Call<'_>,
+        least_tokens: u64,
         host: &H,
-    ) -> Result<u64, Error> {
+    ) -> Result<(Estimate, Option<u64>), Error> {
         let tenant = self.reader.tenant(call.tenant);
+        let mut quick = None;
+        if body.bytes().is_some()
+            && let Answer::Estimate(estimate) = self.estimate(body, call, 0, host)?
+        {
+            if estimate.tokens < least_tokens {
+                return Ok((estimate, None));
+            }
+            quick = Some(estimate);
+        }
         host.detached(body.byte_count(), || {
             body.read(|document| {
                 let reading = self.reader.read(document, call, &tenant, &[])?;
-                Ok(parts::fixed_tokens(document, &reading))
+                let estimate = quick.unwrap_or_else(|| {
+                    let known = H::locked(|| self.memory.find(&reading, call.now_seconds));
+                    let estimate = self.estimate_from(&reading, &known, call);
+                    self.counters.count(estimate.source);
+                    estimate
+                });
+                let is_full = estimate.tokens >= least_tokens;
+                let fixed = is_full.then(|| parts::fixed_tokens(document, &reading));
+                Ok((estimate, fixed))
             })
         })
     }
@@ -639,6 +665,9 @@ impl Engine {
         let layout = layout.as_ref();
         let points = call.wants_cache_points;
         let part = layout.and_then(|it| KnownBody::without_messages(digester, it, points));
+        let bytes = body.bytes().filter(|_| !points && layout.is_some());
+        let text = || self.bodies.without_text::<H>(digester, bytes?);
+        let part = part.or_else(text);
         // 3. What was known of it before.
         let look = |reading: &Reading<'_>| {
             H::locked(|| {
@@ -664,6 +693,9 @@ impl Engine {
             match outcome.doubt {
                 None => {
                     outcome.prefix = layout.and_then(|it| body_prefix(it, part, reading));
+                    let bytes = bytes.filter(|_| part.is_none());
+                    outcome.text =
+                        bytes.and_then(|it| KnownText::new(&self.reader, it, call, reading));
                     H::locked(|| self.memory.keep(reading, boundaries, now));
                 }
                 Some(doubt) if !doubt.is_refusal() => {
@@ -704,6 +736,7 @@ impl Engine {
             expected,
             lesson,
             prefix: None,
+            text: None,
             doubt: None,
         }
     }
@@ -715,6 +748,7 @@ struct RecordOutcome {
     expected: Estimate,
     lesson: CallLesson,
     prefix: Option<BodyPrefix>,
+    text: Option<KnownText>,
     /// The reason why the bill is not believed.
     doubt: Option<Doubt>,
 }

@@ -71,8 +71,17 @@ pub(super) struct Reading<'d> {
     pub cache: Option<CacheOptions>,
     /// Reasoning in messages that were left out behind the first one.
     pub left_out_reasoning: u64,
+    /// Tokens in a text that was left out.
+    pub left_out: LeftOutTokens,
     /// Identity of the context (all before the messages) whatever the family, if tools of it were left out.
     pub known_context: Option<u64>,
+}
+
+/// Tokens in the middle of a text that was not read: of the context, or of the first message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LeftOutTokens {
+    pub context: u64,
+    pub first: u64,
 }
 
 impl Reader {
@@ -181,6 +190,7 @@ impl Reader {
                 .wants_cache_points
                 .then(|| read_cache_options(document)),
             left_out_reasoning: 0,
+            left_out: LeftOutTokens::default(),
             known_context: tools.map(|it| it.any_family),
         }
     }
@@ -258,7 +268,6 @@ pub(super) fn request_in<'d>(
 
 impl Reading<'_> {
     /// True if the user's own vocabulary counts it.
-    #[cfg(feature = "python")]
     pub(super) fn has_custom_vocabulary(&self) -> bool {
         self.custom.is_some()
     }

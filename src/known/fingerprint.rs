@@ -47,6 +47,8 @@ pub(crate) enum Kind {
     MediaTail = 5,
     /// A body behind its messages.
     BodyEnd = 6,
+    /// JSON text of a string that is most of a body.
+    LongText = 7,
 }
 
 /// The words that NH adds, of one secret. Tenants share them: what BLAKE3 makes of the sums has a key of each.

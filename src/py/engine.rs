@@ -286,15 +286,24 @@ impl PyEngine {
         ))
     }
 
-    /// Tokens of all around the messages, and of those of the system.
-    fn count_fixed<'py>(
+    /// The estimate; if it has `least_tokens`, also the tokens of all around the messages and of those of the system.
+    fn estimate_and_fixed<'py>(
         &self,
         py: Python<'py>,
         body: Body<'py>,
         call: &CallContext,
-    ) -> PyResult<u64> {
-        let (call, host) = (call.at(0.0, 0), Interpreter(py));
-        guard(|| body.with(|body| Ok(self.0.count_fixed(body, &call, &host)?)))
+        now_seconds: f64,
+        least_tokens: u64,
+    ) -> PyResult<(Bound<'py, PyAny>, Option<u64>)> {
+        body.check_type()?;
+        let (call, host) = (call.at(now_seconds, 0), Interpreter(py));
+        let work = |body: &engine::Body<'_>| {
+            Ok(self
+                .0
+                .estimate_and_fixed(body, &call, least_tokens, &host)?)
+        };
+        let (estimate, fixed) = guard(|| body.with(work))?;
+        Ok((models::estimate(py, estimate)?, fixed))
     }
 
     /// The count, the estimate if it is wanted, and the parts, by one reading.

@@ -5,6 +5,7 @@
 use super::field::{array, first, object, string};
 use super::place::{message_value, request_fields, system_value, tool_list};
 use crate::json::{Document, Value};
+use memchr::memmem;
 use std::collections::VecDeque;
 
 /// Fields that hold the marker of a block, and blocks that are one.
@@ -303,6 +304,12 @@ fn piece_count(block: Value<'_>) -> usize {
             .sum(),
         None => usize::from(block.members().any(|(key, _)| !MARKERS.contains(&key))),
     }
+}
+
+/// True if a marker may stand in this JSON text. Linear.
+pub(crate) fn has_marker(text: &[u8]) -> bool {
+    let has = |name: &str| memmem::find(text, name.as_bytes()).is_some();
+    has("cache") && MARKERS.iter().any(|name| has(name))
 }
 
 fn marker(block: Value<'_>) -> Option<Value<'_>> {

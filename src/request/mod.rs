@@ -43,8 +43,8 @@ mod view;
 
 pub use bound::{MAX_MESSAGES, MAX_PARTS, MAX_TOOLS};
 pub(crate) use bound::{MIN_HASHED_BYTES, MediaHasher};
-pub(crate) use cache::MAX_LOOKBACK;
 pub use cache::{CacheMark, CacheOptions, read_cache_options};
+pub(crate) use cache::{MAX_LOOKBACK, has_marker};
 pub use clearing::{clear_thinking, tool_uses};
 pub use content::MAX_NESTING;
 pub use data::Data;

@@ -107,8 +107,9 @@ def test_plain_messages_are_converted_by_the_core(source: Any, target: Any) -> N
     messages = messages_of(PLAIN[source], source)
     found = _core._convert_plain(messages, source, RULES[target])
     assert found is not None
-    system_count, written, left_over = found
+    system_count, written, left_over, merged = found
     assert not left_over
+    assert not merged
     expected = messages_of(PLAIN[target], target)
     assert json.dumps(messages[:system_count] + written) == json.dumps(expected) or (
         RULES[source].system != RULES[target].system
@@ -170,6 +171,23 @@ def test_pictures_and_markers_are_converted_apart(
             found = _core._convert_plain(messages_of(body, source), source, RULES[target])
             assert found is not None
             assert len(found[2]) == len(places)
+
+
+@pytest.mark.parametrize("source", ["openai-chat", "anthropic", "ai-sdk"])
+def test_what_follows_a_result_is_joined_to_it(source: Any) -> None:
+    """An interrupted agent: the user speaks behind a result, or twice; Gemini wants one message."""
+    body = chat()
+    said = {"role": "user", "content": "stop"}
+    body["messages"] = [*body["messages"], said, said]
+    body["messages"].insert(4, said)
+    asked = convert_messages(body, to=source).body
+    assert check(asked, source, f"{source}, spoken after a result") >= len(DIALECTS) - 1
+    check(with_picture(body, 4, -1), "openai-chat", "a picture after a result")
+    found = _core._convert_plain(messages_of(asked, source), source, RULES["gemini"])
+    assert found is not None
+    assert len(found[3]) == 3
+    converted = convert_messages(asked, to="gemini", source=source)
+    assert sum(note.kind == "merged" for note in converted.losses) >= 3
 
 
 def test_more_markers_than_a_dialect_takes_are_dropped_alike() -> None:

@@ -522,10 +522,25 @@ class HybridTokenEstimator(Hinting):
             return count, self.estimate(body, tenant=tenant, **names), parts
         return count, self._answer(estimate, began), parts
 
-    def _fixed_tokens(self, body: object, *, tenant: str | bytes | None, **names: Any) -> int:
-        """The tokens of `body` around the messages of its conversation, system prompt included."""
-        tokens: int = self._engine.count_fixed(body, self._call(tenant=tenant, **names))
-        return tokens
+    def _estimate_and_fixed(
+        self,
+        body: object,
+        least_tokens: int | None,
+        *,
+        tenant: str | bytes | None,
+        **names: Any,
+    ) -> tuple[Estimate, int | None]:
+        """The estimate; if it has `least_tokens`, also the tokens around the conversation.
+
+        Those are of the system prompt and all else around the messages; None if they are not told.
+        """
+        if least_tokens is None or self._shared is not None or self._cache is not None:
+            return self.estimate(body, tenant=tenant, **names), None
+        began = 0.0 if self.metrics is None else time.perf_counter()
+        call = self._call(tenant=tenant, **names)
+        least = max(0, least_tokens)
+        estimate, fixed = self._engine.estimate_and_fixed(body, call, self._clock(), least)
+        return self._answer(estimate, began), fixed
 
     def _count_lines(
         self,

@@ -163,14 +163,18 @@ class ContextWindow(Hinting):
         """
         if self._preset and depends_on_tools(self._preset):
             return self.usage(body).should_compact
+        least = self._threshold_of(self._model).tokens if self._model else None
         names = self._known_names()
-        estimate = self.estimator.estimate(body, **names)
+        estimate, fixed = self.estimator._estimate_and_fixed(body, least, **names)  # noqa: SLF001
         model = self._model or estimate.model
         self._last.threshold = threshold = self._threshold_of(model)
         if not threshold.is_reached(estimate.tokens):
             return False
-        fixed = ContextCategory("system", self.estimator._fixed_tokens(body, **names))  # noqa: SLF001
-        counts = ContextCounts((fixed,), estimated_tokens=estimate.tokens)
+        if fixed is None:
+            return self._measured(body, is_brief=True).usage.should_compact
+        counts = ContextCounts(
+            (ContextCategory("system", fixed),), estimated_tokens=estimate.tokens
+        )
         return self._usage(self._last.known(counts, estimate), model).should_compact
 
     def clamp_max_tokens(self, body: object, wanted: int) -> int:

@@ -240,7 +240,7 @@ def _plainly_converted(body: Json, source: Source, to: Dialect, notes: Notes) ->
     """`body` in the dialect `to`, its plain messages by the core; None if that cannot be.
 
     The others are converted here, as a conversation of their own between plain messages, so that
-    none is merged with another: the core declines where one would be merged with its neighbour.
+    none is merged with another. Those that the target wants to be one are joined at the end.
     """
     field = _list_field(source)
     messages = body.get(field)
@@ -252,7 +252,7 @@ def _plainly_converted(body: Json, source: Source, to: Dialect, notes: Notes) ->
     converted = _convert_plain(messages, source, RULES[to])
     if converted is None:
         return None
-    system_count, plain_messages, places = converted
+    system_count, plain_messages, places, merged = converted
     others = [messages[place] for place, _ in places]
     if 2 * len(others) > len(messages):
         return None
@@ -275,8 +275,23 @@ def _plainly_converted(body: Json, source: Source, to: Dialect, notes: Notes) ->
     for (_, place), message in zip(places, apart, strict=True):
         plain_messages[place] = message
     notes.add(own_notes)
-    written[field_of_target] = [*head, *plain_messages]
+    for place, _ in merged:
+        notes.lose("merged", (field, place))
+    written[field_of_target] = [*head, *_joined(plain_messages, {at for _, at in merged})]
     return written
+
+
+def _joined(messages: list[Any], merged: set[int]) -> list[Any]:
+    """`messages` of a dialect with `parts`, those at `merged` in the message before them."""
+    if not merged:
+        return messages
+    joined: list[Any] = []
+    for at, message in enumerate(messages):
+        if at in merged:
+            joined[-1]["parts"].extend(message["parts"])
+        else:
+            joined.append(message)
+    return joined
 
 
 def _apart(messages: list[Any], source: Source) -> list[Any]:

@@ -129,36 +129,35 @@ impl MatchedPrefix<'_> {
         more_elements(body, &LISTS, known, MAX_MESSAGES, is_tail)
     }
 
-    /// The fingerprint of `body` up to `end`, of which only what is new is read.
-    pub(crate) fn fingerprint(&self, body: &[u8], end: usize) -> Option<Digest> {
+    /// The fingerprint of a longer `beginning` of the same body, of which only what is new is read.
+    pub(crate) fn fingerprint(&self, beginning: &[u8]) -> Option<Digest> {
         let mut bytes = self.bytes.clone();
-        bytes.push(body.get(self.prefix.end..end)?);
+        bytes.push(beginning.get(self.prefix.end..)?);
         Some(bytes.finish())
     }
 }
 
 impl BodyPrefix {
-    /// The beginning of a body with messages at `ranges`, read as `request`, up to where `fingerprint` goes; `None`
-    /// if it is not clear which bytes are which message, or if what comes later could depend on what is left out.
+    /// The beginning of a body, read as `request`, up to the last of its messages at `ranges`; `None` if what comes
+    /// later could depend on what is left out.
     ///
-    /// `digests` are those of the messages, `prefixes` those of the context and of the first k messages;
-    /// `reasoning` counts what a message has of it.
+    /// `marks` has the fingerprint of the body up to a place, and that of its last bytes; `digests` are those of these
+    /// messages, `prefixes` those of the context and of the first k messages; `reasoning` counts what a message has of it.
     pub(crate) fn new(
-        (fingerprint, ending): (Digest, Digest),
+        marks: impl Fn(usize) -> (Digest, Digest),
         ranges: &[Range<usize>],
         request: &Request<'_>,
         (prefixes, digests): (&[Digest], &[MessageDigest]),
         tools: Option<Arc<KnownTools>>,
         reasoning: impl FnMut(&Message<'_>) -> u64,
     ) -> Option<BodyPrefix> {
-        let messages = &request.messages;
+        let messages = &request.messages[..ranges.len()];
         let last = messages.iter().rposition(|it| it.role != "tool")?;
         let stay = last.saturating_sub(1).max(1);
         let is_reasoning = |part: &Part<'_>| matches!(part, Part::Reasoning { .. });
         let begins_plainly = !messages[0].parts.iter().any(is_reasoning);
-        let is_clear = ranges.len() == messages.len() && begins_plainly;
         let leaves_out = stay > 1 || tools.is_some();
-        if !is_clear || messages.len() < 2 || !leaves_out {
+        if !begins_plainly || messages.len() < 2 || !leaves_out {
             return None;
         }
         let turn = last_user_index(&messages[..stay]).unwrap_or(0);
@@ -169,8 +168,10 @@ impl BodyPrefix {
             true => FIRST,
             false => &[],
         };
+        let end = ranges.last()?.end;
+        let (fingerprint, ending) = marks(end);
         Some(BodyPrefix {
-            end: ranges.last()?.end,
+            end,
             left_out: (
                 if first.is_empty() {
                     ranges[0].end

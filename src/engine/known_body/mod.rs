@@ -2,12 +2,13 @@
 //!
 //! A [`KnownBody`] is made by two strategies. A body that begins with the bytes of a recorded one is read from
 //! there on ([`beginning`]). Of another that has recorded messages, only the new ones are read ([`omitted`]). Both
-//! may leave out [`tools`]. Either way the request that is read has the digests and prefixes of the whole body.
+//! may leave out [`tools`]. Of a body that is mostly one recorded [`text`], the rest is read. Either way the request that is read has the digests and prefixes of the whole body.
 //! If that does not work out, or what is known is not enough for an answer, the body is read in whole.
 pub(super) mod beginning;
 pub(super) mod layout;
 pub(super) mod note;
 mod omitted;
+mod text;
 pub(super) mod tools;
 
 use crate::Error;
@@ -20,14 +21,20 @@ use crate::json::{Document, Limits};
 use crate::known::digest::Digester;
 use crate::known::fingerprint::Kind;
 use crate::known::tenant::Tenant;
-use crate::request::{COMPACTED, Message};
+use crate::request::{COMPACTED, Message, has_marker};
 use beginning::{BodyPrefix, BodyPrefixes, MatchedPrefix, ToolsRange, ending, keys, likely_ends};
 use layout::BodyLayout;
 use note::MessageDigest;
 use omitted::{OmittedMessages, message_digests};
 use std::ops::Range;
 use std::sync::Arc;
+use text::{KnownTexts, LongText};
 use tools::KnownTools;
+
+pub(super) use text::KnownText;
+
+/// Messages at the end of a body in which cache markers are looked for: clients mark the last few.
+const MAX_MARKED_MESSAGES: usize = 8;
 
 /// A body of which a part was read before.
 pub(super) struct KnownBody {
@@ -43,6 +50,8 @@ enum LeftOut {
     Beginning(BodyPrefix),
     /// Single messages.
     Messages(OmittedMessages),
+    /// The middle of a text.
+    Text(KnownText),
 }
 
 impl KnownBody {
@@ -66,8 +75,8 @@ impl KnownBody {
         wants_cache_points: bool,
     ) -> Option<KnownBody> {
         let omitted = OmittedMessages::new(digester, layout, wants_cache_points)?;
-        // A mark may stand in the tools.
-        let tools = layout.tools(digester).filter(|_| !wants_cache_points);
+        let tools = layout.tools(digester);
+        let tools = tools.filter(|(tools, _)| !wants_cache_points || !tools.has_marker);
         let range = tools.as_ref().map_or(0..0, |(_, range)| range.clone());
         Some(KnownBody {
             text: omitted.without(layout, range)?,
@@ -90,7 +99,7 @@ impl KnownBody {
             return None; // what was left out may be dropped
         }
         let known = match &self.left_out {
-            LeftOut::Beginning(_) => &[][..],
+            LeftOut::Beginning(_) | LeftOut::Text(_) => &[][..],
             LeftOut::Messages(omitted) => omitted.restore(&mut request),
         };
         let tools = self.tools.as_deref();
@@ -103,6 +112,7 @@ impl KnownBody {
             && reading.edited.is_none()
             && match &self.left_out {
                 LeftOut::Beginning(prefix) => prefix.complete(&mut reading, call.dialect),
+                LeftOut::Text(text) => text.complete(&mut reading),
                 LeftOut::Messages(omitted) => {
                     if let Some(options) = &mut reading.cache {
                         omitted.restore_cache(options);
@@ -115,40 +125,73 @@ impl KnownBody {
 
     /// True if the answer for `reading` is that for the whole body, since nothing that was left out is looked at.
     pub(super) fn is_enough(&self, reading: &Reading<'_>, known: &Known) -> bool {
-        let Some(prefix) = known.prefix.filter(|_| known.near.is_empty()) else {
-            return false;
-        };
+        let prefix = known.prefix.filter(|_| known.near.is_empty());
         match &self.left_out {
-            LeftOut::Beginning(_) => true,
-            LeftOut::Messages(omitted) => omitted.are_needless(reading, prefix),
+            LeftOut::Beginning(_) => prefix.is_some(),
+            LeftOut::Messages(omitted) => {
+                prefix.is_some_and(|it| omitted.are_needless(reading, it))
+            }
+            LeftOut::Text(_) => true,
         }
     }
 }
 
-/// The beginnings of recorded bodies, shared by threads.
-pub(super) struct RecordedBodies(Guarded<BodyPrefixes>);
+/// The share of the memory for recorded bodies that their long texts may take.
+const TEXT_SHARE: usize = 16;
+
+/// The beginnings of recorded bodies and their long texts, shared by threads.
+pub(super) struct RecordedBodies {
+    prefixes: Guarded<BodyPrefixes>,
+    texts: Guarded<KnownTexts>,
+}
 
 impl RecordedBodies {
     /// Room for `capacity_bytes`, at least one body.
     pub(super) fn new(capacity_bytes: usize) -> RecordedBodies {
-        RecordedBodies(Guarded::new(BodyPrefixes::new(capacity_bytes)))
+        let text_bytes = capacity_bytes / TEXT_SHARE;
+        RecordedBodies {
+            prefixes: Guarded::new(BodyPrefixes::new(capacity_bytes - text_bytes)),
+            texts: Guarded::new(KnownTexts::new(text_bytes)),
+        }
     }
 
     /// Remembers `prefix` of `body`.
     pub(super) fn record(&self, digester: &Digester, body: &[u8], prefix: BodyPrefix) {
-        self.0.with(|all| all.record(digester, body, prefix));
+        self.prefixes.with(|all| all.record(digester, body, prefix));
+    }
+
+    /// Remembers a long `text` of a recorded body.
+    pub(super) fn record_text(&self, text: KnownText) {
+        self.texts.with(|all| all.record(text));
     }
 
     /// Forgets all.
     pub(super) fn clear(&self) {
-        self.0.with(BodyPrefixes::clear);
+        self.prefixes.with(BodyPrefixes::clear);
+        self.texts.with(KnownTexts::clear);
+    }
+
+    /// `body` without the middle of the known text that most of it is; `None` if it is none.
+    pub(super) fn without_text<H: Host>(
+        &self,
+        digester: &Digester,
+        body: &[u8],
+    ) -> Option<KnownBody> {
+        let text = LongText::of(body)?;
+        let fingerprint = text.fingerprint(digester, body);
+        let known = H::locked(|| self.texts.with(|all| all.find(fingerprint)))?;
+        Some(KnownBody {
+            text: text.without(body),
+            tools: None,
+            left_out: LeftOut::Text(known),
+        })
     }
 
     /// The recorded beginnings that `body` may have, the longest first.
     pub(super) fn candidates<H: Host>(&self, digester: &Digester, body: &[u8]) -> Vec<BodyPrefix> {
         let find = |ends: Range<usize>| {
             let keys = keys(digester, body, ends);
-            H::locked(|| self.0.with(|all| all.candidates(&keys, body)))
+            H::locked(|| self.prefixes.with(|all| all.candidates(&keys, body)))
         };
         let mut found = likely_ends(body).map(find);
         found.find(|it| !it.is_empty()).unwrap_or_default()
@@ -172,6 +215,7 @@ pub(super) fn known_bodies<'b>(
     prefixes: Vec<BodyPrefix>,
     digester: &'b Digester,
     wants_cache_points: bool,
+    without_text: impl FnOnce() -> Option<KnownBody> + 'b,
 ) -> impl Iterator<Item = KnownBody> + 'b {
     let bytes = body.bytes().unwrap_or_default();
     let begun = prefixes.into_iter();
@@ -179,7 +223,7 @@ pub(super) fn known_bodies<'b>(
     let begun = begun.flat_map(move |prefix| {
         let without = prefix.clone();
         let tools = prefix.tools_in(digester, bytes);
-        let tools = tools.filter(|_| !wants_cache_points);
+        let tools = tools.filter(|(tools, _)| !wants_cache_points || !tools.has_marker);
         let short = tools.map(|it| KnownBody::without_beginning(bytes, prefix.clone(), Some(it)));
         let long = move || KnownBody::without_beginning(bytes, without, None);
         short.into_iter().chain(std::iter::once_with(long))
@@ -191,7 +235,10 @@ pub(super) fn known_bodies<'b>(
         let layout = BodyLayout::new(digester, bytes, None);
         KnownBody::without_messages(digester, &layout, wants_cache_points)
     };
-    begun.chain(std::iter::once_with(omitting).flatten())
+    let mostly_text = std::iter::once_with(without_text).flatten();
+    begun
+        .chain(mostly_text)
+        .chain(std::iter::once_with(omitting).flatten())
 }
 
 /// The result of `partly` on the request in the first of `parts` that can be read, if it has one; else that of
@@ -227,29 +274,44 @@ pub(super) fn body_prefix(
         return None;
     }
     let digester = &reading.tenant.digester;
-    let end = ranges.last()?.end;
     let matched = layout.matched.as_ref();
-    let fingerprint = matched.and_then(|it| it.fingerprint(layout.bytes, end));
-    let whole = || digester.fingerprint(Kind::Body, &layout.bytes[..end]);
-    let fingerprint = fingerprint.unwrap_or_else(whole);
-    let marks = (fingerprint, ending(digester, &layout.bytes[..end]));
     let omitted = known.and_then(|it| match &it.left_out {
         LeftOut::Messages(omitted) => Some(omitted),
-        LeftOut::Beginning(_) => None,
+        LeftOut::Beginning(_) | LeftOut::Text(_) => None,
     });
     let digests = message_digests(digester, layout, reading, omitted);
     let tools = known_tools(layout, reading);
-    let new = |counter: &mut Counter<'_>| {
+    let marks = |end: usize| {
+        let beginning = &layout.bytes[..end];
+        let whole = || digester.fingerprint(Kind::Body, beginning);
+        let fingerprint = matched.and_then(|it| it.fingerprint(beginning));
+        (
+            fingerprint.unwrap_or_else(whole),
+            ending(digester, beginning),
+        )
+    };
+    let new = |count: usize, counter: &mut Counter<'_>| {
         BodyPrefix::new(
             marks,
-            ranges,
+            &ranges[..count],
             request,
-            (&reading.prefixes, &digests),
+            (&reading.prefixes, &digests[..count]),
             tools.clone(),
             |message: &Message<'_>| counter.reasoning(message),
         )
     };
-    Some(reading.counted(new).0?.after(matched))
+    let counts = [steady_count(layout.bytes, ranges), ranges.len()];
+    let first = |counter: &mut Counter<'_>| counts.iter().find_map(|count| new(*count, counter));
+    Some(reading.counted(first).0?.after(matched))
+}
+
+/// The number of messages that the next turn has as they stand: those before a cache marker near the end, which it
+/// moves. Linear in the last messages.
+fn steady_count(body: &[u8], ranges: &[Range<usize>]) -> usize {
+    let near = ranges.len().saturating_sub(MAX_MARKED_MESSAGES);
+    let is_marked = |range: &Range<usize>| has_marker(&body[range.clone()]);
+    let marked = ranges[near..].iter().position(is_marked);
+    marked.map_or(ranges.len(), |nth| near + nth)
 }
 
 /// The tools of a body that was read as `reading`: those of the recorded one that it begins with, if they are the

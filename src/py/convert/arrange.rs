@@ -7,6 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet};
 use std::collections::HashSet;
 
+/// Places of messages in the input and in a list.
+pub(super) type Places = Vec<(usize, usize)>;
+
 /// What `tokenctx.convert.rules.Rules` demand of plain messages.
 pub(super) struct Rules {
     pub(super) name: String,
@@ -106,30 +109,32 @@ pub(super) fn tool_names<'py>(
     }
 }
 
-/// The messages as `rules` demand them. Stops where that would change more than the place of
-/// results, and at a last message of the assistant, which may have to be noted.
+/// The messages as `rules` demand them, and the places, among those given and those returned, of messages that
+/// become one with the message before. Stops at a last message of the assistant, which may have to be noted.
 pub(super) fn arranged<'py>(
     messages: Vec<Message<'py>>,
     rules: &Rules,
-) -> Plain<Vec<Message<'py>>> {
+) -> Plain<(Vec<Message<'py>>, Places)> {
     let mut done: Vec<Message<'py>> = Vec::with_capacity(messages.len());
-    for mut message in messages {
-        let last = done.last_mut();
-        match last {
+    let mut merged = Vec::new();
+    for (place, mut message) in messages.into_iter().enumerate() {
+        match done.last_mut() {
             Some(last) if message.role == Role::Tool && last.role == Role::Tool => {
                 last.parts.append(&mut message.parts);
+                continue;
             }
             Some(last)
                 if rules.alternates && rules.shown(last.role) == rules.shown(message.role) =>
             {
-                return Err(Stop::NotPlain);
+                merged.push((place, done.len()));
             }
-            _ => done.push(message),
+            _ => {}
         }
+        done.push(message);
     }
     match done.last() {
         Some(last) if last.role == Role::Assistant => Err(Stop::NotPlain),
-        _ => Ok(done),
+        _ => Ok((done, merged)),
     }
 }
 

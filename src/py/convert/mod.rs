@@ -19,7 +19,7 @@ mod json;
 mod message;
 mod responses;
 
-use self::arrange::{Rules, arranged, tool_names};
+use self::arrange::{Places, Rules, arranged, tool_names};
 use self::fields::{Fields, NotPlain, Plain, Stop};
 use self::message::Message;
 use super::errors::guard;
@@ -76,14 +76,15 @@ fn is_of_user(message: &Bound<'_, PyAny>) -> Plain<bool> {
     Ok(role.to_str()? == "user")
 }
 
-/// How many messages are leading system prompts, the others, and the places of those that are left over: in
-/// the input and in the list.
-type Converted<'py> = (usize, Bound<'py, PyList>, Vec<(usize, usize)>);
+/// How many messages are leading system prompts, the others, the places of those that are left over, and of those
+/// that are to become one with the message before.
+type Converted<'py> = (usize, Bound<'py, PyList>, Places, Places);
 
 /// How many of `messages` are leading system prompts, which are not looked at, and what the others
 /// are in the dialect of `rules`, a `tokenctx.convert.rules.Rules`; None if they are not plain.
 ///
-/// In place of a message of the user that is not plain stands None; its places come last.
+/// In place of a message of the user that is not plain stands None; its places come third. Last come those of messages
+/// that the dialect wants to be one with the message before.
 #[pyfunction(name = "_convert_plain")]
 pub(super) fn convert_plain<'py>(
     messages: &Bound<'py, PyList>,
@@ -121,14 +122,19 @@ fn converted<'py>(
     if is_same {
         let list = PyList::new(py, others)?;
         return match read_places.is_empty() {
-            true => Ok((head, list, Vec::new())),
+            true => Ok((head, list, Vec::new(), Vec::new())),
             false => Err(Stop::NotPlain),
         };
     }
     let to = Dialect::named(&rules.name)?;
     let written = PyList::empty(py);
     let mut places = Vec::with_capacity(read_places.len());
-    for message in &arranged(read, rules)? {
+    let read_count = read.len();
+    let (arranged, mut merged) = arranged(read, rules)?;
+    if !merged.is_empty() && read_count != others.len() {
+        return Err(Stop::NotPlain); // what several items make has no place of its own
+    }
+    for message in &arranged {
         if message.is_left_over() {
             places.push(written.len());
             written.append(py.None())?;
@@ -136,5 +142,7 @@ fn converted<'py>(
             (to.write)(message, &names, &written)?;
         }
     }
-    Ok((head, written, read_places.into_iter().zip(places).collect()))
+    merged.iter_mut().for_each(|(place, _)| *place += head);
+    let left_over = read_places.into_iter().zip(places).collect();
+    Ok((head, written, left_over, merged))
 }
