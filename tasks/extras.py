@@ -34,7 +34,7 @@ def extras(options: argparse.Namespace) -> None:
                 program = there / BIN.name / PYTHON.name
                 run(f"make the environment, {resolution}", *uv, "venv", there, quiet=True)
                 install = (*uv, "pip", "install", "--quiet", "--python", program)
-                flags = ("--resolution", resolution, wheel, *listed(extra))
+                flags: tuple[str | Path, ...] = ("--resolution", resolution, wheel, *listed(extra))
                 run(f"install [{extra}], {resolution}", *install, *flags, quiet=True)
                 run(f"use [{extra}], {resolution}", program, "-I", PROBES, extra, folder=there)
     say("each extra works at its lowest and newest versions, and stands beside what people run")

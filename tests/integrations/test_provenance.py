@@ -24,7 +24,7 @@ def model_of(module: str) -> object:
 def refused(usage: object, model: object) -> str | None:
     """The reason why the usage is not recorded; None if it is."""
     estimator = HybridTokenEstimator()
-    call = {"body": BODY, "model": "gpt-4o"}
+    call: dict[str, Any] = {"body": BODY, "model": "gpt-4o"}
     event: Any = estimator.record_event(usage=told(usage, model, call, estimator) or usage, **call)
     return None if event else str(event.reason)
 
