@@ -14,7 +14,6 @@ from tokenctx._estimate.arguments import (
     LARGE_KNOWN_BYTES,
     is_large,
     milli,
-    model_name,
     require_common,
     require_names,
     require_settings,
@@ -24,6 +23,7 @@ from tokenctx._estimate.arguments import (
 from tokenctx._estimate.calibration import Calibration
 from tokenctx._estimate.learned import LEARNED_VERSION, learned_models
 from tokenctx._estimate.loops import here, in_thread
+from tokenctx._estimate.rfc import RfcNames
 from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 from tokenctx._results.defaults import DEFAULTS
 from tokenctx._results.estimates import Estimate
@@ -49,7 +49,7 @@ WANTED_PREFIXES: Final = 16
 """Asked of a shared store at once: the borders of the last eight answers."""
 
 
-class HybridTokenEstimator(Hinting):
+class HybridTokenEstimator(RfcNames, Hinting):
     """Input tokens of a request: what the provider has billed before, plus a count of the rest.
 
     `estimate` before sending, `record` after the answer; both take raw JSON bytes, a dict, a list
@@ -444,28 +444,6 @@ class HybridTokenEstimator(Hinting):
 
         return tuple(map(Drift.of, self._engine.drifts()))
 
-    def estimate_conversation(self, messages: object, model: object) -> Estimate:
-        """The input tokens of a list of messages, without system prompt and tools (RFC 029).
-
-        `model` is a name, or an object or mapping with `family`, `id` or `name`.
-        """
-        name = model_name(model)
-        began = 0.0 if self.metrics is None else time.perf_counter()
-        estimate = self._estimated({"messages": messages}, self._call(name))
-        if self._calibration.is_extended(estimate):
-            count = self.count_request({"messages": messages}, model=name)
-            estimate = self._calibration.extended(estimate, count.message_tokens)
-        return self._answer(estimate, began)
-
-    def record_actual(self, messages: object, model: object, actual_tokens: int) -> bool:
-        """True if the billed input tokens of a list of messages are known from now on (RFC 029)."""
-        return self.record({"messages": messages}, actual_tokens, model=model_name(model))
-
-    def estimate_message(self, message: object, model: object) -> int:
-        """Tokens of one message with its framing."""
-        count = self.count_request({"messages": [message]}, model=model_name(model))
-        return count.message_tokens[0]
-
     def count_request(
         self,
         body: object,
@@ -587,23 +565,6 @@ class HybridTokenEstimator(Hinting):
 
         rule = rule_of(points.model, points.vendor, points.provider)
         return findings(body, previous, points, rule, counted)
-
-    def calibrate(
-        self, actual_input_tokens: int, message_count: int, estimated_tokens: int
-    ) -> float:
-        """The correction factor of the characters method after one more billed call (RFC 006).
-
-        It is an exponential average of actual over estimated tokens, 0.7 old and 0.3 new, and
-        multiplies full counts. As in the RFC, a conversation of more than `message_count` messages
-        is taken to extend this one, by its length alone: calibrate with one conversation at a
-        time, or use `record_actual`, which knows them apart. Counts below 1 change nothing. Raises
-        ValueError for the other methods, which need no correction.
-        """
-        if self._method != "characters":
-            raise ValueError(
-                f"method is {self._method!r}; only 'characters' is calibrated, use record() instead"
-            )
-        return self._calibration.update(actual_input_tokens, message_count, estimated_tokens)
 
     def stats(self) -> dict[str, int]:
         """Numbers of all questions so far, and of all that is kept.
