@@ -2,11 +2,12 @@
 //!
 //! What is recorded is believed by every later turn. Local servers cut a prompt that is longer than their window, say
 //! nothing, and report what is left of it: that is no bill of this prompt, and is refused. Other bills may be sums of
-//! several calls, counts of a framework, or half of the truth: what is far outside of the bounds of a sure count is
-//! kept for this very request, and neither begins another nor teaches.
+//! several calls, counts of a framework, or half of the truth: what is far outside of the bounds of a sure count
+//! teaches nothing. The next turn of its conversation goes on from it all the same: of the recorded conversations whose
+//! bill is so, all went on at that total.
 //!
-//! A host may add a prompt of its own, which is in every bill and never grows. So a bill far above its count is
-//! believed if another one of its context or conversation is above its count by as much, and the counts differ.
+//! A host may add a prompt of its own, which is in every bill and never grows. So a bill far above its count teaches
+//! if another one of its context or conversation is above its count by as much, and the counts differ.
 use crate::engine::drift::DriftWatch;
 use crate::engine::estimate::{Estimate, GUESS_PREFIXES};
 use crate::engine::guarded::Guarded;
@@ -62,7 +63,8 @@ const SURPLUSES: NonZeroUsize = NonZeroUsize::new(4096).expect("not 0");
 pub enum Doubt {
     /// It is below the count, and as long as a window or half of one: the server has cut the prompt.
     TruncatedByServer,
-    /// It is far outside of the bounds of a sure count: kept as the bill of this very request.
+    /// It is far outside of the bounds of a sure count. A host may add to a prompt or cut it, so the next turn goes on
+    /// from it; but it may be a sum of calls, or half of one, so it teaches nothing.
     FarFromCount,
 }
 

@@ -182,6 +182,14 @@ impl CallLesson {
         change.map(|(drift, _)| drift)
     }
 
+    /// The same for a bill that may be another one: nothing about the model follows from it.
+    pub(super) fn untaught(self) -> CallLesson {
+        CallLesson {
+            lesson: None,
+            ..self
+        }
+    }
+
     /// Remembers the shape of a call, and learns from it: the change of its provider that it shows, and the
     /// corrections of its model that other processes should have.
     pub(super) fn keep(

@@ -36,24 +36,6 @@ pub(super) struct Known {
 }
 
 impl Memory {
-    /// As [`Memory::find`]; a request whose own bill was not believed is known by it, and no other is.
-    pub(super) fn find_with_own(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
-        let mut known = self.find(reading, now_seconds);
-        let message_count = reading.prefixes.len() - 1;
-        let is_whole = known
-            .prefix
-            .is_some_and(|it| it.message_count == message_count);
-        if let (false, &[first, .., last]) = (is_whole, &reading.prefixes[..]) {
-            let own = self.store.find(&[first, last.as_own()], now_seconds);
-            let whole = |it: KnownPrefix| KnownPrefix {
-                message_count,
-                ..it
-            };
-            known.prefix = own.map(whole).or(known.prefix);
-        }
-        known
-    }
-
     /// Finds all that is known of the request that was read. It counts in no statistics.
     pub(super) fn find(&self, reading: &Reading<'_>, now_seconds: f64) -> Known {
         let prefix = self.store.find(&reading.prefixes, now_seconds);
@@ -93,14 +75,6 @@ impl Memory {
     pub(super) fn keep(&self, reading: &Reading<'_>, boundaries: &[Boundary], now_seconds: f64) {
         let (tenant, prefixes) = (reading.tenant.number, &reading.prefixes);
         self.store.record(tenant, prefixes, boundaries, now_seconds);
-    }
-
-    /// Makes the first of the totals known for the request alone.
-    pub(super) fn keep_own(&self, reading: &Reading<'_>, all: &[Boundary], now_seconds: f64) {
-        if let Some(own) = all.first() {
-            let (tenant, digest) = (reading.tenant.number, own.digest.as_own());
-            self.store.insert(tenant, digest, own.total, now_seconds);
-        }
     }
 
     /// Forgets all.

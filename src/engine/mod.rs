@@ -241,7 +241,7 @@ impl Engine {
             // 2. The deepest prefix whose total is known here. The estimate is that total, and a count of all
             // beyond it.
             let part = |part: &KnownBody, reading: &Reading<'_>| {
-                let known = H::locked(|| self.memory.find_with_own(reading, now));
+                let known = H::locked(|| self.memory.find(reading, now));
                 let is_asked = !wanted_prefixes(reading, &known, wanted).is_empty();
                 let is_enough = !is_asked && part.is_enough(reading, &known);
                 is_enough.then(|| {
@@ -251,7 +251,7 @@ impl Engine {
             };
             let whole = |reading: &Reading<'_>| {
                 let (known, learned) = H::locked(|| {
-                    let known = self.memory.find_with_own(reading, now);
+                    let known = self.memory.find(reading, now);
                     let model = reading.learned_name.as_ref().filter(|_| wanted > 0);
                     let learners = &self.memory.learners;
                     let ask = |model| self.sharing.ask_learned(learners, model, now);
@@ -321,11 +321,12 @@ impl Engine {
         } = outcome;
         let is_known = !lesson.boundaries.is_empty();
         // 5. What cannot be the bill of this prompt teaches nothing but that the provider may count otherwise now.
-        if doubt.is_some() && is_known {
+        let lesson = match doubt {
+            None => lesson,
+            Some(_) => lesson.untaught(),
+        };
+        if doubt.is_some_and(Doubt::is_refusal) && is_known {
             let drift = H::locked(|| lesson.watch(&self.memory, call));
-            if doubt.is_some_and(|it| !it.is_refusal()) {
-                self.counters.count_record();
-            }
             return Ok(Some(Record {
                 expected,
                 reply_fault,
@@ -502,7 +503,7 @@ impl Engine {
         reading: &Reading<'_>,
         call: &Call<'_>,
     ) -> (RequestCount, Estimate) {
-        let known = H::locked(|| self.memory.find_with_own(reading, call.now_seconds));
+        let known = H::locked(|| self.memory.find(reading, call.now_seconds));
         self.memory.store.count_lookup(known.prefix);
         let (estimate, count) = estimate_and_count(reading, &known);
         self.counters.count(estimate.source);
@@ -691,17 +692,14 @@ impl Engine {
             }
             let boundaries = &outcome.lesson.boundaries;
             match outcome.doubt {
-                None => {
+                Some(doubt) if doubt.is_refusal() => {}
+                _ => {
                     outcome.prefix = layout.and_then(|it| body_prefix(it, part, reading));
                     let bytes = bytes.filter(|_| part.is_none());
                     outcome.text =
                         bytes.and_then(|it| KnownText::new(&self.reader, it, call, reading));
                     H::locked(|| self.memory.keep(reading, boundaries, now));
                 }
-                Some(doubt) if !doubt.is_refusal() => {
-                    H::locked(|| self.memory.keep_own(reading, boundaries, now));
-                }
-                Some(_) => {}
             }
             Some(outcome)
         };

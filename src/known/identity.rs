@@ -18,11 +18,6 @@ impl Digest {
         self.0.first_chunk().map_or(0, |it| u64::from_le_bytes(*it))
     }
 
-    /// Another digest, of which this is the only one: that of a request whose total begins no other.
-    pub(crate) fn as_own(self) -> Digest {
-        Digest(self.0.map(|byte| !byte))
-    }
-
     /// The first half of a hash of BLAKE3.
     pub(crate) fn of(hash: &blake3::Hash) -> Digest {
         let mut digest = Digest([0; 16]);

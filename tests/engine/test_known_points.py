@@ -16,7 +16,7 @@ from tokenctx import HybridTokenEstimator, normalize_usage
 ALL_SHAPES = SHAPES | TOOL_SHAPES
 FIELDS = (
     "tokens_after_mark",
-    "context_tokens",
+    "contexts",
     "model",
     "vendor",
     "provider",

@@ -75,36 +75,33 @@ def test_a_clean_request_stays_within_its_bounds(
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 2, 5])
-def test_what_is_far_from_a_sure_count_is_known_of_its_own_request_alone(share: float) -> None:
+def test_what_is_far_from_a_sure_count_teaches_nothing(share: float) -> None:
+    """But the next turn goes on from it: its host may have added a prompt, or have cut this one."""
     estimator = HybridTokenEstimator(metrics=None)
     body = ask("gpt-4o", 1, 100)
     counted = estimator.count_request(body).tokens
     answer = {"role": "assistant", "content": "ok"}
     bill = {"prompt_tokens": round(counted * share), "completion_tokens": 2}
-    for _ in range(3):
-        event: Any = estimator.record_event(body, bill, reply=answer)
-        assert event.bill_reasons == ("far_from_count",)
+    event: Any = estimator.record_event(body, bill, reply=answer)
+    assert event.bill_reasons == ("far_from_count",)
     assert estimator.estimate(body).tokens == round(counted * share)
-    for more in ([answer], [answer, {"role": "user", "content": "and?"}]):
-        after = estimator.estimate({**body, "messages": [*body["messages"], *more]})
-        assert (after.source, after.known_tokens) == ("estimated", 0)
-    assert estimator.stats()["far_from_count"] == 3
+    after = estimator.estimate({**body, "messages": [*body["messages"], answer]})
+    assert after.source == "delta"
+    assert after.known_tokens > round(counted * share)
+    assert estimator.stats()["far_from_count"] == 1
     assert estimator.learned()["models"] == {}
 
 
-def test_a_prompt_of_the_host_is_believed_from_its_second_bill_on() -> None:
-    """It is in every bill and does not grow, unlike a bill that was multiplied."""
-    for factor, more, sources in (
-        (1, 9_000, ["estimated", "estimated", "delta", "delta"]),
-        (2, 0, ["estimated"] * 4),
-    ):
-        estimator, found = HybridTokenEstimator(), []
-        body = ask("gpt-4o", 1, 100)
-        for _ in range(4):
-            found.append(estimator.estimate(body).source)
-            estimator.record(body, factor * estimator.count_request(body).tokens + more)
-            body["messages"].append({"role": "user", "content": SENTENCE * 9})
-        assert found == sources
+def test_turns_go_on_from_a_bill_with_a_prompt_of_the_host() -> None:
+    """It is in every bill and does not grow; once it has shown twice, nothing is doubted."""
+    estimator, found = HybridTokenEstimator(), []
+    body = ask("gpt-4o", 1, 100)
+    for _ in range(4):
+        found.append(estimator.estimate(body).source)
+        estimator.record(body, estimator.count_request(body).tokens + 9_000)
+        body["messages"].append({"role": "user", "content": SENTENCE * 9})
+    assert found == ["estimated", "delta", "delta", "delta"]
+    assert estimator.stats()["far_from_count"] == 1
 
 
 @pytest.mark.parametrize(
