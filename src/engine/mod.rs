@@ -152,8 +152,7 @@ pub struct Record {
     pub entries: Vec<SharedEntry>,
     /// The change of the provider that its bill has shown, if it was the one to do so.
     pub drift: Option<Drift>,
-    /// The reason why the bill is not believed: then nothing is learned from it, and at most this very request is
-    /// known by it.
+    /// The reason why the bill is not believed: then nothing is learned from it, and nothing recorded if it is refused.
     pub doubt: Option<Doubt>,
 }
 

@@ -290,7 +290,7 @@ class HybridTokenEstimator(RfcNames, Hinting):
         the partial usage of a stream that was cut, a scaled one, or one of 2 ** 40 tokens: then it
         is a false `NotRecorded` with the reason, and `stats` counts it. Nor is the bill of
         a local server that has cut the prompt in silence, or one whose parts contradict its total.
-        A bill far outside of a sure count is kept for this very request (`bill_reasons`). Raises as
+        Nothing is learned from a bill far outside of a sure count (`bill_reasons`). Raises as
         `estimate`.
         """
         call = self._call(model, dialect, provider, tenant)
