@@ -36,6 +36,7 @@ SCRIPTS = ROOT / "tasks/first_minutes"
 PACKAGES = ("fastapi", "uvicorn", "httpx2", "openai", "anthropic", "google-genai")
 """What README tells its reader to install for the gateway, and the vendors' SDKs."""
 FILES = {
+    "settings.json": '{"limits": {"our-model": 64000}}\n',
     "prompt.txt": "Why is the sky blue?\n",
     "request.json": '{"model": "gpt-4o", "messages": '
     '[{"role": "user", "content": "Why is the sky blue?"}]}\n',
