@@ -172,7 +172,7 @@ impl Learner {
         let is_dispute = plain <= slack || plain.saturating_add(slack) < corrected;
         self.undisputed = match is_dispute {
             true => 0,
-            false => self.undisputed.saturating_add(1),
+            false => UNDISPUTED_CALLS.min(self.undisputed + 1),
         };
 
         let spread: [f64; FEATURE_COUNT] =

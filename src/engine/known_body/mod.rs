@@ -2,7 +2,8 @@
 //!
 //! A [`KnownBody`] is made by two strategies. A body that begins with the bytes of a recorded one is read from
 //! there on ([`beginning`]). Of another that has recorded messages, only the new ones are read ([`omitted`]). Both
-//! may leave out [`tools`]. Of a body that is mostly one recorded [`text`], the rest is read. Either way the request that is read has the digests and prefixes of the whole body.
+//! may leave out [`tools`]. Of a body that is mostly one recorded [`text`], the rest is read. Either way the request that
+//! is read has the digests and prefixes of the whole body.
 //! If that does not work out, or what is known is not enough for an answer, the body is read in whole.
 pub(super) mod beginning;
 pub(super) mod layout;
@@ -75,8 +76,8 @@ impl KnownBody {
         wants_cache_points: bool,
     ) -> Option<KnownBody> {
         let omitted = OmittedMessages::new(digester, layout, wants_cache_points)?;
-        let tools = layout.tools(digester);
-        let tools = tools.filter(|(tools, _)| !wants_cache_points || !tools.has_marker);
+        // A mark may stand in the tools, and the points of marks before the messages are made of them.
+        let tools = layout.tools(digester).filter(|_| !wants_cache_points);
         let range = tools.as_ref().map_or(0..0, |(_, range)| range.clone());
         Some(KnownBody {
             text: omitted.without(layout, range)?,
@@ -223,7 +224,7 @@ pub(super) fn known_bodies<'b>(
     let begun = begun.flat_map(move |prefix| {
         let without = prefix.clone();
         let tools = prefix.tools_in(digester, bytes);
-        let tools = tools.filter(|(tools, _)| !wants_cache_points || !tools.has_marker);
+        let tools = tools.filter(|_| !wants_cache_points);
         let short = tools.map(|it| KnownBody::without_beginning(bytes, prefix.clone(), Some(it)));
         let long = move || KnownBody::without_beginning(bytes, without, None);
         short.into_iter().chain(std::iter::once_with(long))

@@ -7,7 +7,7 @@
 use crate::json::{array_items, object_members};
 use crate::known::digest::{Digest, Digester};
 use crate::known::fingerprint::Kind;
-use crate::request::{Request, has_marker};
+use crate::request::Request;
 use std::ops::Range;
 
 /// Below this, parsing all is as fast.
@@ -22,8 +22,6 @@ pub(crate) struct KnownTools {
     left_out: Range<usize>,
     /// Identity of the context (all before the messages) without the part that is left out.
     short_context: Digest,
-    /// True if a cache marker may stand in that part.
-    pub has_marker: bool,
     /// The same with all, and with all whatever the family.
     pub context: Digest,
     pub any_family: u64,
@@ -56,7 +54,6 @@ impl KnownTools {
         if tools.len() != request.tools.len() || left_out.len() < LEAST_BYTES {
             return None;
         }
-        let has_marker = has_marker(&body[left_out.clone()]);
         let mut short = request.context_without_options();
         short.tools.drain(1..=last);
         let end = ranges.last()?.end;
@@ -66,7 +63,6 @@ impl KnownTools {
         Some(KnownTools {
             tail,
             left_out: left_out.start - origin..left_out.end - origin,
-            has_marker,
             short_context: digester.context(family, &short),
             context,
             any_family,
