@@ -14,9 +14,13 @@ from pathlib import Path
 
 from tasks.environment import built_wheel, newest, setup
 from tasks.extras import extras
+from tasks.faults import fault_options, seeded_faults
+from tasks.guarantees import guarantee_options, guarantees
 from tasks.machines import arm_counter, lint_arm, same_again, wheels
 from tasks.models import add_model, model_options
+from tasks.mutants import mutant_options, mutants
 from tasks.packages import crate, release, sdist, wheel
+from tasks.proofs import sanitizers, supply_chain, threads
 from tasks.steps import (
     BIN,
     CONSTRAINTS,
@@ -83,6 +87,12 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
     "soak": (),
     "store": (),  # the only one in Rust
     "tenants": (),
+}
+OPTIONS = {  # what gives a target its options, where that is not `main`
+    add_model: model_options,
+    guarantees: guarantee_options,
+    mutants: mutant_options,
+    seeded_faults: fault_options,
 }
 # The environments of `dev.py clients`: packages of its own, lists, tests. Packages that cannot
 # stand beside the others have versions of their own, and the newest of what they pull along.
@@ -385,9 +395,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
     counting = (bench, bench_history, exactness, instructions, study)
-    takes_words = (lock, extras, test, clients, rust, *counting)
+    takes_words = (lock, extras, test, clients, rust, mutants, sanitizers, *counting)
     released = (wheel, same_again, sdist, crate, wheels, release)
-    others = (add_model, stranger, fuzz, fuzz_core, *released, docs, workflows, ci, clean)
+    proofs = (guarantees, seeded_faults, threads, supply_chain)
+    others = (add_model, stranger, fuzz, fuzz_core, *proofs, *released, docs, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)
@@ -410,8 +421,8 @@ def main() -> None:
             target.add_argument("--newest", action="store_true", help="no locked versions")
             target.add_argument("name", choices=STUDIES)
             target.add_argument("words", nargs=argparse.REMAINDER)
-        if function is add_model:
-            model_options(target)
+        if function in OPTIONS:
+            OPTIONS[function](target)
         if function is instructions:
             target.add_argument("--install", action="store_true", help="valgrind, and demand it")
         if function is test:

@@ -1,5 +1,5 @@
 //! A value that threads share.
-use std::sync::{Mutex, PoisonError};
+use crate::known::sync::{Mutex, PoisonError};
 
 /// A value that one thread at a time may touch. A panic while it is touched does not close it: each of these
 /// values is a memory that may lack something, and none depends on another.

@@ -12,9 +12,13 @@ pub mod sealed;
 mod shard;
 mod store;
 mod sums;
+pub(crate) mod sync;
 pub mod tenant;
 mod total;
 pub mod tracker;
+
+#[cfg(test)]
+mod threads;
 
 pub use store::{Boundary, ENTRY_BYTES, KnownPrefix, MAX_CAPACITY_BYTES, PrefixStore, StoreStats};
 pub(crate) use total::COUNTED;

@@ -9,8 +9,8 @@
 //! back the boundary before it is, so that the store can find them without knowing conversations.
 use crate::known::digest::Digest;
 use crate::known::shard::{ENTRY_FORM_BYTES, Entry, Losses, Shard, Tick};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::known::sync::atomic::{AtomicU64, Ordering};
+use crate::known::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::known::total::KnownTotal;
 
