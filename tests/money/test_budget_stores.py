@@ -70,7 +70,7 @@ class Failing(MemoryBudgetStore):
 
 def used(store: MemoryBudgetStore) -> int:
     assert not any(ledger.held for ledger in store._ledgers.values())
-    return sum(ledger.taken for ledger in store._ledgers.values())
+    return sum(ledger.used for ledger in store._ledgers.values())
 
 
 def test_a_frozen_store_is_left_alone_and_gets_all_bills_once_it_is_back() -> None:

@@ -84,3 +84,37 @@ def test_your_rows_have_other_names_too() -> None:
 def test_a_name_without_a_row_is_refused(names: Any, error: str) -> None:
     with pytest.raises(ValueError, match=error):
         Prices({"updated": "2026-11-20", "models": {}, "names": names})
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "host", "row"),
+    [
+        ("claude-sonnet-4-5", "vertex_ai", "google", "claude-sonnet-4-5"),
+        ("gpt-4o", "azure_openai", "azure", "gpt-4o"),
+        ("claude-opus-4-1", "bedrock", "aws", "claude-opus-4-1-20250805"),
+        (
+            "together_ai/meta-llama/Llama-3.3-70B-Instruct-Turbo",
+            None,
+            "together",
+            "meta-llama/llama-3.3-70b-instruct-turbo",
+        ),
+    ],
+)
+def test_a_host_has_its_own_row_in_each_of_its_names(
+    model: str, provider: str | None, host: str, row: str
+) -> None:
+    found = Prices().find(model, provider)
+    assert found is not None
+    assert (found.provider, found.model) == (host, row)
+    assert not found.is_doubtful
+
+
+def test_the_price_of_another_host_is_doubtful() -> None:
+    for model, provider in (("grok-4", "azure_ai"), ("gpt-4o", "our-proxy"), ("azure/grok-4", None)):
+        found = Prices().find(model, provider)
+        assert found is not None
+        assert found.is_doubtful
+    for name in ("xai/grok-4", "grok-4", "openai/gpt-4o", "deepseek-ai/deepseek-v3"):
+        found = Prices().find(name)
+        assert found is not None
+        assert not found.is_doubtful

@@ -85,7 +85,8 @@ class Cost(Result):
         source: Where they are from: `caller`, `billed`, or a package with its version.
         date: The day that they are of.
         is_stale: Whether that was more than 90 days before the call.
-        is_doubtful: Whether sources contradict each other about these prices.
+        is_doubtful: Whether sources contradict each other about these prices, or they are another
+            host's, since the one that was named has no row.
     """
 
     _parts: Mapping[int, int | None]
@@ -191,7 +192,7 @@ class Cost(Result):
 
     @property
     def is_doubtful(self) -> bool:
-        """True if sources contradict each other."""
+        """True if sources contradict each other, or the prices are those of another host."""
         return bool(self._priced.is_doubtful)
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._results.cost import KINDS
 from tokenctx._results.tables import DASHES
-from tokenctx.money.rates import BY_USE, PROVIDERS, decimal_of
+from tokenctx.money.rates import BY_USE, decimal_of, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,7 +104,7 @@ def _discount(where: str, row: Any) -> Discount:
         name,
         decimal_of(f"{where}.factor", row.get("factor")),
         tuple(spelled(it) for it in row.get("models", ())),
-        tuple(PROVIDERS.get(it, it) for it in map(str.lower, row.get("hosts", ()))),
+        tuple(map(host_of, row.get("hosts", ()))),
         tuple(row.get("kinds", _OF_TOKENS)),
         _day(f"{where}.from", row.get("from")),
         _day(f"{where}.until", row.get("until")),

@@ -24,7 +24,15 @@ from tokenctx.money.cost import (
     cost_of_usage,
 )
 from tokenctx.money.discounts import read_discounts, spelled
-from tokenctx.money.rates import PROVIDERS, Words, check_rows, period_at, rates_of, read_periods
+from tokenctx.money.rates import (
+    Words,
+    check_rows,
+    host_of,
+    is_host,
+    period_at,
+    rates_of,
+    read_periods,
+)
 from tokenctx.usage.normal import Usage
 
 if TYPE_CHECKING:
@@ -63,7 +71,7 @@ _BEDROCK: Final = re.compile(
     r"|nvidia|google|writer|stability|twelvelabs)\.[a-z]"
 )
 """A model's id of Bedrock: perhaps a region, a maker, a dot."""
-_REGION: Final = re.compile(r"^(?:[a-z]{2}|global|apac|us-gov|[a-z]{2}-[a-z]+-\d)\.")
+_REGION: Final = re.compile(r"^(?:[a-z]{2}|global|apac|us-gov|regional|[a-z]{2}-[a-z]+-\d)\.")
 _FIELDS: Final = (
     *("$schema", "about", "updated", "models", "names", "discounts", "makers", "sources"),
 )
@@ -208,8 +216,7 @@ class Prices:
         """The prices with what was agreed on for this model of this host on this day."""
         name = _LEVEL.sub("", model.strip().lower())
         head, slash, _ = name.partition("/")
-        host = host or (head if slash else found.provider)
-        host = PROVIDERS.get(host, host)
+        host = host_of(host or (head if slash else found.provider))
         names = {spelled(it) for it in (name, name.rpartition("/")[2], *_plain_names(name))}
         for discount in self._discounts:
             if discount.holds(names, host, day):
@@ -239,6 +246,7 @@ class PriceTable:
         self.makers = makers = content.get("makers")
         self._rows: dict[str, Any] = {}
         self._by_own_name: dict[str, str] = {}
+        self._by_host: dict[tuple[str, str], str] = {}
         places = {maker: place for place, maker in enumerate(makers or ())}
         is_checked = source != "caller"
         exact: list[tuple[int, int, str, str]] = []
@@ -264,10 +272,26 @@ class PriceTable:
         for plain, key in [*(it[2:] for it in exact), *derived]:
             self._by_own_name.setdefault(plain, key)
 
+    def _of_host(self, name: str, hosts: tuple[str, ...]) -> str | None:
+        """The row of a host that has the model's own name, however the host writes it."""
+        if not self._by_host:
+            places = [key.partition("/")[::2] for key in self._rows if "/" in key]
+            # The newest of several dates; a region of its own has prices of its own.
+            places.sort(reverse=True)
+            places.sort(key=lambda it: it[1] != _REGION.sub("", it[1]))
+            for plain in (_own, lambda tail: _undated(_own(tail))):
+                for host, tail in places:
+                    self._by_host.setdefault((host, plain(tail)), f"{host}/{tail}")
+        wanted = ((host, plain) for host in hosts for plain in _plain_names(name))
+        return next((self._by_host[it] for it in wanted if it in self._by_host), None)
+
     def find(self, model: str, provider: str, at: dt.datetime, words: Words) -> Priced | None:
         """The prices of `model`; None if it is not in the table."""
         name = _LEVEL.sub("", model.strip().lower())
-        key = next((key for key in _keys(name, provider) if key in self._rows), None)
+        hosts = _hosts(name, provider)
+        key = next((key for key in _keys(name, provider, hosts) if key in self._rows), None)
+        if key is None or (hosts and key.partition("/")[0] not in hosts):
+            key = self._of_host(name, hosts) or key
         if key is None and not provider:  # as its maker writes it, before what is spelled alike
             by_makers = (f"{maker}/{name}" for maker in self.makers or ())
             key = next((it for it in by_makers if it in self._rows), None)
@@ -281,6 +305,8 @@ class PriceTable:
         period = period_at(periods, at)
         host, slash, name = key.partition("/")
         host, name = (host, name) if slash else ("", key)
+        is_asked = bool(provider) or is_host(model.partition("/")[0].strip())
+        is_elsewhere = is_asked and bool(host) and host not in hosts
         age = at.date() - dt.date.fromisoformat(self.date)
         return Priced(
             rates_of(key, period.row, words),
@@ -288,7 +314,7 @@ class PriceTable:
             host,
             self._source,
             self.date,
-            str(period.row.get("sources", "")).endswith("?"),
+            str(period.row.get("sources", "")).endswith("?") or is_elsewhere,
             any(it.between for it in periods),
             age.days > STALE_DAYS,
         )
@@ -304,22 +330,29 @@ def _other_names(names: Any, rows: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield name.lower(), of.lower()
 
 
-def _keys(name: str, provider: str) -> Iterator[str]:
+def _hosts(name: str, provider: str) -> tuple[str, ...]:
+    """Who answers, as it is written and as the table calls it: named by the caller or the name."""
+    head, slash, _ = name.partition("/")
+    written = [it for it in (provider, head if slash else "") if it]
+    hosts = [host for it in written for host in (it, host_of(it))]
+    if not hosts and _BEDROCK.match(name):
+        hosts = [host_of("bedrock")]
+    return tuple(dict.fromkeys(hosts))
+
+
+def _keys(name: str, provider: str, hosts: tuple[str, ...]) -> Iterator[str]:
     """The names that rows of a model may have, those of who answers before others."""
-    head, _, tail = name.partition("/")
+    _, _, tail = name.partition("/")
     if name.endswith(":free"):
         yield from (f"{provider}/{name}", name)
         return
     if tail and not provider:
         yield name
-    hosts = [PROVIDERS.get(it, it) for it in (provider, head if tail else "") if it]
-    if not hosts and _BEDROCK.match(name):
-        hosts = [PROVIDERS["bedrock"]]
     variant = name.partition(":")[0]  # of OpenRouter, as `:nitro`: another choice of who answers
     for text in (name, variant, tail or name, *_plain_names(name)):
         for host in hosts:
             yield f"{host}/{text}"
-            if host == PROVIDERS["bedrock"] and "." in text:
+            if host == host_of("bedrock") and "." in text:
                 yield f"{host}/{_REGION.sub('', text)}"
         yield text
 

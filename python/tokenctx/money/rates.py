@@ -10,18 +10,44 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from tokenctx._results.cost import AT, KINDS, STANDARD_KIND, UNITS, dollars
+from tokenctx._results.tables import read_table
 
 _PER_MILLION: Final = UNITS // 10**6
 BY_USE: Final = frozenset({"web_search", "storage_search", "request"})
 """What is billed by the use and not by the token; no tier, speed or region changes it."""
 MODIFIERS: Final = ("service_tier", "speed", "inference_geo", "search_context_size")
 """What of a call changes its prices; in the words of those who bill it."""
-PROVIDERS: Final = {"bedrock": "aws", "vertex": "google", "moonshot": "moonshotai", "xai": "x-ai"}
+_HOSTS: Final = {
+    "bedrock": "aws",
+    "copilot": "github-copilot",
+    "moonshot": "moonshotai",
+    "vertex": "google",
+    "xai": "x-ai",
+}
 """Who answers, in the words of the table of prices."""
 _ABOUT: Final = ("from", "between", "sources")
+
+
+def host_of(name: str) -> str:
+    """Who answers, as the table of prices calls it: one name for all that gateways write."""
+    provider = _provider_words().get(name.lower().replace("-", "_"), name.lower())
+    return _HOSTS.get(provider, provider)
+
+
+def is_host(name: str) -> bool:
+    """True if a name that stands before a model is who answers, and not who made it."""
+    return name.lower().replace("-", "_") in _provider_words() or name.lower() in _HOSTS.values()
+
+
+@cache
+def _provider_words() -> dict[str, str]:
+    """The spellings of providers that limits and profiles go by."""
+    words: dict[str, str] = read_table("profiles")["providers"]
+    return {word: provider for word, provider in words.items() if not word.endswith(":")}
 
 
 class Words(NamedTuple):

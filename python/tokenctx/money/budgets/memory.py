@@ -32,6 +32,11 @@ class _Ledger:
     held: dict[str, tuple[float, int, int]] = field(default_factory=dict)
     settled: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def used(self) -> int:
+        """The part of `taken` that is settled."""
+        return self.taken - sum(it for _, it, part in self.held.values() if part in self.parts)
+
     def turn(self, part: int) -> None:
         """Begin a part, if it is a later one; or anew, after a clock that had jumped ahead."""
         if part > self.newest:
