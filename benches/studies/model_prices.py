@@ -324,7 +324,7 @@ def _merged(name: str, genai: Any, litellm: Row | None, dev: Row | None, differe
             ("litellm", litellm if genai is not None else None),
             ("models-dev", dev),
         )
-        if row and (prices := _apart(newest, row))
+        if row and (prices := _apart(newest, row, has_lengths=source == "litellm"))
     }
     if apart:
         different[name] = apart
@@ -351,15 +351,21 @@ def _merged(name: str, genai: Any, litellm: Row | None, dev: Row | None, differe
     return made if isinstance(base, list) else made[0]
 
 
-def _apart(ours: Row, theirs: Row) -> Row:
-    """Kinds of which two rows say different prices: ours, theirs."""
+def _differ(here: Decimal, there: Decimal) -> bool:
+    return bool(here and there and abs(here - there) > ROUNDING * max(here, there, Decimal(1)))
+
+
+def _apart(ours: Row, theirs: Row, *, has_lengths: bool) -> Row:
+    """Kinds of which two rows say different prices, ours and theirs; of long calls if told."""
     found = {}
     for kind in KINDS:
         if kind not in ours or kind not in theirs or kind in BY_USE:
             continue
-        here, there = _flat(ours[kind])[0], _flat(theirs[kind])[0]
-        if here and there and abs(here - there) > ROUNDING * max(here, there, Decimal(1)):
-            found[kind] = [decimal_text(here), decimal_text(there)]
+        here, there = _flat(ours[kind]), _flat(theirs[kind])
+        if _differ(here[0], there[0]):
+            found[kind] = [decimal_text(here[0]), decimal_text(there[0])]
+        elif has_lengths and _differ(here[-1], there[-1]):
+            found[f"{kind} of long calls"] = [decimal_text(here[-1]), decimal_text(there[-1])]
     return found
 
 
