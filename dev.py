@@ -6,7 +6,6 @@ if sys.version_info < (3, 10):  # noqa: UP036  # the first thing a fresh machine
     sys.exit(f"dev.py: this is Python {sys.version.split()[0]}; run it with 3.10 or later")
 
 import argparse
-import json
 import os
 import shutil
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from tasks.environment import built_wheel, newest, setup
 from tasks.extras import extras
 from tasks.faults import fault_options, seeded_faults
+from tasks.fuzzing import fuzz_core, fuzz_core_options, fuzz_options
 from tasks.guarantees import guarantee_options, guarantees
 from tasks.machines import arm_counter, lint_arm, same_again, wheels
 from tasks.models import add_model, model_options
@@ -33,14 +33,12 @@ from tasks.steps import (
     all_requirements,
     cargo,
     digest,
-    host_target,
     if_possible,
     listed,
     locked_heading,
     make_venv,
     pip,
     python,
-    require_cargo,
     run,
     say,
     test_files,
@@ -55,7 +53,7 @@ OLDEST_PYTHON = "3.10"
 CI_STEPS = (
     *("demo", "stranger", "test --all --install", "clients"),  # profile dev
     *("lint", "rust", "fuzz --seconds 60 --seed 1"),
-    "fuzz_core --seconds 30 --seed 1",  # new inputs are for nightly runs
+    "fuzz_core --seconds 10 --seed 1",  # new inputs are for nightly runs
     *("bench", "exactness", "instructions --install"),  # profile release
     "wheels",  # what is released, on every Python that can be had here
     *("docs", "workflows"),
@@ -90,6 +88,7 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
 }
 OPTIONS = {  # what gives a target its options, where that is not `main`
     add_model: model_options,
+    fuzz_core: fuzz_core_options,
     guarantees: guarantee_options,
     mutants: mutant_options,
     seeded_faults: fault_options,
@@ -334,20 +333,6 @@ def fuzz(options: argparse.Namespace) -> None:
     python("fuzz", "tests/rigs/fuzz_requests.py", "--seconds", str(options.seconds), *seed)
 
 
-def fuzz_core(options: argparse.Namespace) -> None:
-    """Feed estimates and records of the core, guided by coverage, for --seconds."""
-    require_cargo()
-    corpus = ROOT / "fuzz/corpus/engine"
-    corpus.mkdir(parents=True, exist_ok=True)
-    for path in (ROOT / "tests/data/requests").glob("*.json"):
-        for number, case in enumerate(json.loads(path.read_text("utf-8"))):
-            (corpus / f"{path.stem}-{number}").write_text(json.dumps(case["body"]), "utf-8")
-    flags = ("--release", "--locked", "--target", host_target(), "--", corpus, "-max_len=20000")
-    limits = (f"-max_total_time={options.seconds}", f"-seed={options.seed or 0}")  # 0: at random
-    command = ("cargo", "run", *flags, *limits, "-verbosity=0", "-print_final_stats=1")
-    run("fuzz the core", *command, folder=ROOT / "fuzz")
-
-
 def workflows(_: argparse.Namespace) -> None:
     """Check the workflows of the public host: schema, zizmor, and actionlint if Go is there."""
     setup("lint", profile=QUICK)
@@ -395,17 +380,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__)
     targets = parser.add_subparsers(required=True, metavar="TARGET")
     counting = (bench, bench_history, exactness, instructions, study)
-    takes_words = (lock, extras, test, clients, rust, mutants, sanitizers, *counting)
+    takes_words = (lock, extras, test, clients, rust, fuzz_core, mutants, sanitizers, *counting)
     released = (wheel, same_again, sdist, crate, wheels, release)
     proofs = (guarantees, seeded_faults, threads, supply_chain)
-    others = (add_model, stranger, fuzz, fuzz_core, *proofs, *released, docs, workflows, ci, clean)
+    others = (add_model, stranger, fuzz, *proofs, *released, docs, workflows, ci, clean)
     for function in (demo, lint, *takes_words, *others):
         name, about = function.__name__, function.__doc__
         target = targets.add_parser(name, help=about, allow_abbrev=False)
         target.set_defaults(function=function, words=[])
-        if function in (fuzz, fuzz_core):
-            target.add_argument("--seconds", type=int, default=60)
-            target.add_argument("--seed", type=int, help="of the inputs; default: a new one")
         if function in (wheel, same_again):
             target.add_argument("--target", help="such as aarch64-unknown-linux-gnu")
         if function is wheels:
@@ -421,6 +403,8 @@ def main() -> None:
             target.add_argument("--newest", action="store_true", help="no locked versions")
             target.add_argument("name", choices=STUDIES)
             target.add_argument("words", nargs=argparse.REMAINDER)
+        if function is fuzz:
+            fuzz_options(target)
         if function in OPTIONS:
             OPTIONS[function](target)
         if function is instructions:

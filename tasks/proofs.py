@@ -25,6 +25,8 @@ TOOLS = ROOT / "target/tools"
 DENY, MUTANTS = ("cargo-deny", "0.20.2"), ("cargo-mutants", "27.1.0")
 ADVISORIES = "TOKENCTX_ADVISORIES"
 """Set where RustSec's database lies in ~/.cargo/advisory-dbs and cannot be fetched."""
+OF_STD = frozenset({"thread", "memory"})
+"""Sanitizers that must see into the standard library, which is then built, too."""
 ALONE = ("--lib", "--locked", "--no-default-features")
 
 
@@ -45,7 +47,11 @@ def sanitizers(options: argparse.Namespace) -> None:
 def _sanitized(name: str) -> None:
     if "nightly" not in subprocess.check_output(("rustup", "toolchain", "list"), text=True):
         raise MissingError(f"sanitizers, {name}: rustup toolchain install nightly")
-    words = ("cargo", "+nightly", "test", *ALONE, "--target", host_target())
+    home = subprocess.check_output(("rustc", "+nightly", "--print", "sysroot"), text=True).strip()
+    own_std = ("-Zbuild-std",) if name in OF_STD else ()
+    if own_std and not Path(home, "lib/rustlib/src/rust/library/std").exists():
+        raise MissingError(f"sanitizers, {name}: rustup component add rust-src --toolchain nightly")
+    words = ("cargo", "+nightly", "test", *own_std, *ALONE, "--target", host_target())
     where = ("--target-dir", ROOT / f"target/sanitized-{name}")
     run(f"sanitizers, {name}", *words, *where, variables={"RUSTFLAGS": f"-Zsanitizer={name}"})
 
