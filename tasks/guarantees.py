@@ -28,13 +28,18 @@ the tests that are named here and writes this page; `--steps` runs the commands,
 *held* if its checks cover all of it, *held in part* if something is missing, and *not shown* if
 nothing fails when it is broken. A row whose checks were not run has no figure.
 """
+UNSAFE = """Each block has its argument beside it; here are those of each file, from the comments in
+it. Rust tests run under AddressSanitizer at night, and every SIMD level counts alike.
+"""
 FIGURES = (  # what a command has to say, by the last line that matches
     re.compile(r"([\d,]+ executions, .*)"),
-    re.compile(r"stat::number_of_executed_units: +(\d+)"),
     re.compile(r"([\d,]+ tokens.*0 .*differ.*)"),
     re.compile(r"(\d+ passed.*) in "),
     re.compile(r"\[dev\] (.*(?:caught|killed|no finding).*)"),
 )
+
+
+_REFERENCES = ("see above.", "the head of this file.")
 
 
 def rows() -> list[dict[str, Any]]:
@@ -72,7 +77,28 @@ def page(table: Iterable[Mapping[str, Any]], seen: Mapping[str, Mapping[str, str
         lines.append("| " + " | ".join(cells) + " |")
         if row["missing"]:
             lines[-1] = lines[-1].replace(f"| {state(row)} |", f"| {state(row)}: {_word(row)} |")
+    lines += ["\n## Unsafe blocks\n", UNSAFE, "| File | Blocks | Arguments |", "|" + " --- |" * 3]
+    for name, (count, arguments) in unsafe_blocks().items():
+        lines.append(f"| `{name}` | {count} | {' '.join(arguments)} |")
     return "\n".join(lines) + "\n"
+
+
+def unsafe_blocks() -> dict[str, tuple[int, list[str]]]:
+    """For each file of the core that has `unsafe` blocks: how many, and its arguments for them."""
+    found = {}
+    for path in sorted((ROOT / "src").rglob("*.rs")):
+        text = path.read_text("utf-8")
+        if count := len(re.findall(r"\bunsafe \{", text)):
+            comments = re.findall(r"// SAFETY[^:]*: ((?:.*\n\s*//)*.*)", text)
+            plain = [" ".join(re.sub(r"\n\s*//", " ", it).split()) for it in comments]
+            name = path.relative_to(ROOT).as_posix()
+            found[name] = count, [it for it in dict.fromkeys(plain) if it not in _REFERENCES]
+            if _REFERENCES[1] in plain:
+                [head] = re.findall(
+                    r"//! The argument: ((?:.*\n//! ?)*?.*?\.)\n(?://!\n|[^/])", text
+                )
+                found[name][1].append(" ".join(head.replace("//!", " ").split()))
+    return found
 
 
 def _in_words(checks: Iterable[str]) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from tokenctx.money.budgets import MemoryBudgetStore
-from tokenctx.money.budgets.budget import SECONDS
+from tokenctx.money.budgets import Budget, MemoryBudgetStore
+from tokenctx.money.budgets.budget import MOST, NANO, SECONDS
 from tokenctx.money.budgets.store import Claim, Step
 
 LEASE = 10.0
@@ -97,3 +98,52 @@ def test_a_window_ends_when_the_vendor_says() -> None:
     refused = store.apply(Step("reserve", "a", [claim("a", 101)], LEASE))
     assert refused.refused == 0
     assert refused.balances[0].reset_seconds == 47.0
+
+
+def test_a_reservation_that_comes_twice_is_held_once() -> None:
+    store, _ = made()
+    step = Step("reserve", "one", [claim("a", 30)], LEASE)
+    assert [store.apply(step).balances[0].taken for _ in range(3)] == [30, 30, 30]
+    store.apply(Step("settle", "one", [claim("a", 10)], LEASE))
+    assert store.apply(step).balances[0].taken == 10  # late, behind its own bill
+    assert taken(store, "a") == 10
+
+
+def test_a_refusal_says_when_there_is_room() -> None:
+    store, clock = made()
+    rolling = [claim("a", 40, parts=60)]
+    for number in range(2):
+        store.apply(Step("reserve", f"{number}", rolling, LEASE))
+        store.apply(Step("settle", f"{number}", rolling, LEASE))
+        clock[0] += 10.0
+    refused = store.apply(Step("reserve", "third", rolling, LEASE))
+    assert (refused.refused, refused.balances[0].reset_seconds) == (0, 41.0)
+    more = store.apply(Step("reserve", "fourth", [claim("a", 70, parts=60)], LEASE))
+    assert (more.refused, more.balances[0].reset_seconds) == (0, 51.0)  # both must be over
+    clock[0] += 41.0
+    assert store.apply(Step("reserve", "fifth", rolling, LEASE)).refused is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"tokens": 0},
+        {"tokens": MOST},
+        {"money": 0},
+        {"money": Decimal(MOST) / NANO},
+    ],
+)
+def test_a_limit_may_be_nothing_and_very_much(words: dict[str, Any]) -> None:
+    assert Budget("b", **words)
+
+
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        ({"tokens": MOST + 1}, f"{MOST} tokens"),
+        ({"money": Decimal(MOST + 1) / NANO}, f"{MOST // NANO} dollars"),
+    ],
+)
+def test_a_limit_has_an_end(words: dict[str, Any], most: str) -> None:
+    with pytest.raises(ValueError, match=rf"the limit of 'b' is \S+; it must be from 0 to {most}$"):
+        Budget("b", **words)

@@ -110,7 +110,11 @@ def test_a_host_has_its_own_row_in_each_of_its_names(
 
 
 def test_the_price_of_another_host_is_doubtful() -> None:
-    for model, provider in (("grok-4", "azure_ai"), ("gpt-4o", "our-proxy"), ("azure/grok-4", None)):
+    for model, provider in (
+        ("grok-4", "azure_ai"),
+        ("gpt-4o", "our-proxy"),
+        ("azure/grok-4", None),
+    ):
         found = Prices().find(model, provider)
         assert found is not None
         assert found.is_doubtful
