@@ -99,7 +99,8 @@ def build_core(*, is_quiet: bool = False) -> bool:
     done = subprocess.run(words, cwd=COPY, env=variables, stderr=errors, check=False)
     if done.returncode:
         return False
-    [library] = (BUILD / "debug").glob("libtokenctx.*[soylib]")
+    found = (BUILD / "debug").glob("libtokenctx.*")
+    [library] = (it for it in found if it.suffix in {".so", ".dylib"})
     shutil.copyfile(library, COPY / CORE)
     return True
 
