@@ -109,6 +109,7 @@ PATHS = [
     ("/v1/chat/completions", b"/v1%2Fchat%2Fcompletions"),
     ("/v1/chat/%63ompletions", b"/v1/chat/%2563ompletions"),
     ("/threads/../v1/chat/completions", None),
+    ("/threads/%2e%2e/v1/chat/completions", b"/threads/%252e%252e/v1/chat/completions"),
     ("/v1/chat/x/../completions", None),
     ("/v1/chat/./completions", None),
     ("/v1/chat/completions/.", None),
