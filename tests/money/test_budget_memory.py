@@ -91,6 +91,16 @@ def test_what_is_held_grows_to_an_amount_and_not_by_it() -> None:
     assert taken(store, "a") == 0
 
 
+def test_one_lock_is_for_all_calls_of_a_process() -> None:
+    store, _ = made()
+    lock = store._lock
+    use(store, "a", 1)
+    assert store._lock is lock
+    store._pid = 0  # as in a child
+    use(store, "a", 1)
+    assert store._lock is not lock
+
+
 def test_a_window_ends_when_the_vendor_says() -> None:
     assert dict(SECONDS) == {"minute": 60, "hour": 3_600, "day": 86_400}
     store, clock = made()
