@@ -95,8 +95,8 @@ CLIENTS = {
             "pyarrow==26.0.1",
             "pyspark==4.3.0",
         ),  # and Java 17
-        ("test",),
-        ("batch", "engines"),
+        ("cli", "test"),
+        ("batch", "engines", "spend"),
     ),
     "agents": (
         (),

@@ -11,7 +11,8 @@ import typer
 
 from tokenctx._cli.application import application
 from tokenctx._cli.context import context_command
-from tokenctx._cli.count import EXAMPLES, UNREADABLE, cost_command, count_command
+from tokenctx._cli.cost import cost_command
+from tokenctx._cli.count import EXAMPLES, UNREADABLE, count_command
 from tokenctx._cli.data import data_command
 from tokenctx._cli.eval import eval_command
 from tokenctx._cli.evaluation.recordings import (
@@ -62,7 +63,12 @@ app = application()
 app.command("count", epilog=EXAMPLES)(count_command)
 app.command(
     "cost",
-    epilog=examples('cost "Why is the sky blue?" --model gpt-4o', "cost request.json"),
+    epilog=examples(
+        'cost "Why is the sky blue?" --model gpt-4o',
+        "cost request.json",
+        "cost logs/ ~/.claude/projects --by day,model",
+        "cost 'logs/*.jsonl.gz' --model gpt-5-mini --state ledger",
+    ),
 )(cost_command)
 app.command(
     "context",
