@@ -96,7 +96,7 @@ CLIENTS = {
             "pyspark==4.3.0",
         ),  # and Java 17
         ("cli", "test"),
-        ("batch", "engines", "spend"),
+        ("batch", "engines", "month", "spend"),
     ),
     "agents": (
         (),

@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -26,8 +27,11 @@ from tokenctx._cli.screen import (
     remark,
     text,
 )
+from tokenctx._cli.spend.bill import Line, compared
+from tokenctx._cli.spend.causes import CAUSES, Cause, find_causes
 from tokenctx._cli.spend.files import UNREADABLE, SpendError, is_log, sources
 from tokenctx._cli.spend.ledger import Ledger
+from tokenctx._cli.spend.page import page
 from tokenctx._cli.spend.report import (
     CALLS,
     GROUPS,
@@ -53,6 +57,8 @@ if TYPE_CHECKING:
 BY: Final = f"Sums by {', '.join(GROUPS)}."
 MOST_ROWS: Final = 100
 """Rows of the table on a screen; `--json` and `--parquet` have all."""
+MOST_USED: Final = 3
+"""Models of the ledger that the page compares with."""
 MOST_REASONS: Final = 10
 """Models without a price that are named on a screen."""
 MEGABYTE: Final = 10**6
@@ -83,11 +89,18 @@ def cost_command(
     parquet: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a row for each call.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all of it on one page.")
+    ] = None,
+    bill: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The provider's cost export (CSV), to be explained."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, or lines.")] = False,
 ) -> None:
     """Show what calls cost: of one request or text before it is made, of logs what they did."""
-    asks = Asked(_names(by), model, unnamed or "", parquet, as_json)
-    is_spent = by != "model" or bool(unnamed or state or parquet)
+    asks = Asked(_names(by), model, unnamed or "", parquet, html, bill, as_json)
+    is_spent = by != "model" or bool(unnamed or state or parquet or html or bill)
     if is_spent or _are_logs(words):
         _spent(words, state, asks)
         return
@@ -104,7 +117,14 @@ class Asked:
     model: str | None
     unnamed: str
     parquet: Path | None
+    html: Path | None
+    bill: Path | None
     as_json: bool
+
+    @property
+    def models(self) -> list[str]:
+        """The other models."""
+        return [it.strip() for it in (self.model or "").split(",") if it.strip()]
 
 
 @dataclass(slots=True)
@@ -117,6 +137,8 @@ class Told:
     left_out: dict[str, int]
     unpriced: list[tuple[str, str, int]]
     undated: int
+    causes: list[Cause]
+    bill: list[Line]
     failed: list[str] = field(default_factory=list)
 
 
@@ -160,10 +182,14 @@ def _spent(words: list[str], state: Path | None, asked: Asked) -> None:
         failed = [name for name, _ in faults]
         failed += _read(ledger, found)
         ledger.settle()
-        told = _told(ledger, prices, asked, failed)
+        causes = find_causes(ledger)
+        told = _told(ledger, prices, asked, causes, failed)
         _write(ledger, asked, told)
     except SpendError as error:
         remark(str(error))
+        raise typer.Exit(1) from None
+    except OSError as error:  # of the bill, or of the folder
+        complain(str(error.filename or folder), error)
         raise typer.Exit(1) from None
     finally:
         if ledger is not None:
@@ -215,18 +241,37 @@ def _memory() -> str:
     return f"{most * (1 if sys.platform == 'darwin' else 1024) // MEGABYTE:,} MB memory"
 
 
-def _told(ledger: Ledger, prices: Any, asked: Asked, failed: list[str]) -> Told:
-    models = [it.strip() for it in (asked.model or "").split(",") if it.strip()]
+def _told(
+    ledger: Ledger, prices: Any, asked: Asked, causes: list[Cause], failed: list[str]
+) -> Told:
     most = None if asked.as_json else MOST_ROWS
     return Told(
         total(ledger),
         groups(ledger, asked.by, most),
-        elsewhere(ledger, prices, [Other(it, it) for it in models]),
+        elsewhere(ledger, prices, _others(ledger, asked)),
         left_out(ledger),
         unpriced(ledger),
         undated(ledger),
+        causes,
+        [] if asked.bill is None else compared(ledger, prices, asked.bill),
         failed,
     )
+
+
+def _others(ledger: Ledger, asked: Asked) -> list[Other]:
+    """Other ways to buy the same tokens: the models that are named, on the page more."""
+    named = [Other(it, it) for it in asked.models]
+    if asked.html is None:
+        return named
+    used = [it.names[0] for it in groups(ledger, ("model",), MOST_USED) if it.names[0]]
+    return [
+        *named,
+        Other("the batch price", tier="batch"),
+        Other("the tier flex", tier="flex"),
+        Other("the tier priority", tier="priority"),
+        Other("caches of an hour", keeps_hour=True),
+        *(Other(it, it) for it in used if it not in asked.models and len(used) > 1),
+    ]
 
 
 def _write(ledger: Ledger, asked: Asked, told: Told) -> None:
@@ -235,6 +280,8 @@ def _write(ledger: Ledger, asked: Asked, told: Told) -> None:
             CALLS,
             asked.parquet,
         )
+    if asked.html is not None:
+        _write_page(ledger, asked.html, told)
     if asked.as_json:
         print_line(json.dumps(_as_json(asked, told)))
         return
@@ -243,6 +290,20 @@ def _write(ledger: Ledger, asked: Asked, told: Told) -> None:
         print_table(screen, _table(asked.by, told))
     for line in _lines(asked, told):
         paragraph(screen, line)
+
+
+def _write_page(ledger: Ledger, path: Path, told: Told) -> None:
+    """Write the page, which is there whole or not at all. Raises SpendError."""
+    notes = list(_lacks(told))
+    content = page(ledger, told.total, told.causes, told.elsewhere, notes, told.bill)
+    part = path.with_name(f"{path.name}.tmp")
+    try:
+        part.write_text(content, "utf-8")
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise SpendError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _as_json(asked: Asked, told: Told) -> dict[str, Any]:
@@ -256,6 +317,8 @@ def _as_json(asked: Asked, told: Told) -> dict[str, Any]:
             for reason, model, count in told.unpriced
         ],
         "undated_calls": told.undated,
+        "bill": [it.as_json() for it in told.bill],
+        "paid_again": [it.as_json() for it in told.causes],
         "failed_files": told.failed,
     }
 
@@ -293,11 +356,12 @@ def _lines(asked: Asked, told: Told) -> Iterator[str]:
         f"from a cache, {money_of(sums['nano_written'])} written to one, "
         f"{money_of(sums['nano_output'])} output, {money_of(sums['nano_tools'])} searches and fees"
     )
-    if whole.open_calls:
-        yield (
-            f"no answer yet: {count_of(whole.open_calls, 'request')}, whose input is estimated; "
-            f"they ask for {sums['most_output_tokens']:,} tokens of output at most, not in the sum"
-        )
+    if told.causes:
+        nano = sum(it.nano for it in told.causes)
+        tokens = sum(it.tokens for it in told.causes)
+        yield f"paid again: {money_of(nano)} dollars for {tokens:,} tokens that were sent before"
+    for cause in told.causes:
+        yield f"paid again: {cause.tokens:,} tokens in {cause.calls:,}: {CAUSES[cause.name]}"
     if len(told.groups) == MOST_ROWS and not asked.as_json:
         yield f"the {MOST_ROWS} dearest are shown; --json has all"
     for it in told.elsewhere:
@@ -306,6 +370,32 @@ def _lines(asked: Asked, told: Told) -> Iterator[str]:
         yield (
             f"the same tokens with {it.name}: {money_of(it.nano)} dollars {here}"
             f"{lacking if it.unpriced_calls else ''}"
+        )
+    yield from _bill_lines(told.bill)
+    yield from _lacks(told)
+
+
+def _bill_lines(bill: list[Line]) -> Iterator[str]:
+    if not bill:
+        return
+    billed, ours = sum(it.billed_nano for it in bill), sum(it.ours_nano for it in bill)
+    yield f"billed: {money_of(billed)} dollars, here {money_of(ours)}"
+    for it in bill[:MOST_REASONS]:
+        if it.why:
+            about = " ".join(filter(None, (it.day, it.model))) or "all"
+            yield (
+                f"billed: {about}: {money_of(it.billed_nano)}, here {money_of(it.ours_nano)}: "
+                f"{it.why}"
+            )
+
+
+def _lacks(told: Told) -> Iterator[str]:
+    """The calls and rows that are in no sum, or only in part."""
+    if told.total.open_calls:
+        most = told.total.sums["most_output_tokens"]
+        yield (
+            f"no answer yet: {count_of(told.total.open_calls, 'request')}, whose input is "
+            f"estimated; they ask for {most:,} tokens of output at most, not in the sum"
         )
     for reason, model, count in told.unpriced[:MOST_REASONS]:
         yield f"no price: {count:,} x {reason}{f': {model}' if model else ''}"

@@ -19,6 +19,7 @@ from tokenctx._cli.evaluation.logs import (
 )
 from tokenctx._cli.evaluation.recordings import Json, billed_part, message_list
 from tokenctx._cli.evaluation.spans import spans_in
+from tokenctx._cli.evaluation.transcripts.thread import member, objects
 from tokenctx._core import _WRAPPERS
 from tokenctx.usage.normal import Usage, normalize_usage
 
@@ -32,6 +33,8 @@ BATCH: Final = "batch"
 """The service tier of files that a vendor answers within a day, at half the price."""
 NO_USAGE: Final = "no usage"
 FAILED: Final = "a call that failed"
+LATEST_SECONDS: Final = 1 << 33
+"""In the year 2242: a later time, and 0, is none."""
 OK, BAD_REQUEST = 200, 400
 SYSTEMS: Final = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
 """Fields of a body that stand before its messages."""
@@ -68,12 +71,23 @@ class Call:
     is_cut: bool | None = None
     tools: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.at is not None and not 0 < self.at < LATEST_SECONDS:
+            self.at = None
+
+    def tool_names(self) -> list[str]:
+        """The tools whose results the call sends first, as far as its rows tell."""
+        return list(self.tools) or ([] if self.body is None else list(_answered_tools(self.body)))
+
     def chain(self) -> list[int] | None:
         """A hash of what stands before the messages, then one of each message; None without."""
-        if self.body is None or not self.conversation:
+        if self.body is None or not self.conversation or not message_list(self.body):
             return None
         head = [self.body.get(name) for name in SYSTEMS]
-        return [digest(it) for it in (head, *message_list(self.body))]
+        try:
+            return [digest(it) for it in (head, *message_list(self.body))]
+        except RecursionError:  # deeper than Python goes
+            return None
 
 
 def digest(value: object) -> int:
@@ -170,6 +184,29 @@ def _tools(step: Json, names: dict[str, str]) -> Iterator[str]:
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict) and part.get("type") == "tool_use":
             names[str(part.get("id"))] = str(part.get("name") or "")
+
+
+def _answered_tools(body: Json) -> Iterator[str]:
+    """The tools whose results stand behind the last answer of the model."""
+    names: dict[str, str] = {}
+    found: list[tuple[str, str]] = []
+    for message in objects(message_list(body)):
+        blocks = objects(message.get("content") or message.get("parts"))
+        calls = objects(message.get("tool_calls"))
+        asked = [it for it in (*blocks, message) if it.get("type") in {"tool_use", "function_call"}]
+        if message.get("role") in {"assistant", "model"} or asked or calls:
+            found = []
+        for it in (*calls, *asked):
+            about = member(it, "function") or it
+            names[str(it.get("call_id") or it.get("id"))] = str(about.get("name") or "")
+        for it in (*blocks, message):
+            own = it.get("tool_use_id") or it.get("tool_call_id") or it.get("call_id")
+            answer = it.get("functionResponse")
+            if isinstance(answer, dict):
+                found.append(("", str(answer.get("name") or "")))
+            elif own and it not in asked:
+                found.append((str(own), ""))
+    yield from (names.get(own, name) for own, name in found)
 
 
 def _turns(row: Json) -> Iterator[Call] | None:

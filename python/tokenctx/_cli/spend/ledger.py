@@ -216,7 +216,7 @@ class Ledger:
             "is_billed": [it.usage is not None for it in calls],
             "is_cut": pa.array([it.is_cut for it in calls], pa.bool_()),
             "chain": pa.array([it.chain() for it in calls], pa.list_(pa.int64())),
-            "tools": pa.array([list(it.tools) for it in calls], pa.list_(pa.string())),
+            "tools": pa.array([it.tool_names() for it in calls], pa.list_(pa.string())),
         }
         for place, name in enumerate(COUNTED):
             columns[name] = pa.array([it.counts[place] for it in priced], pa.int64())
