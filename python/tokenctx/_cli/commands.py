@@ -25,6 +25,7 @@ from tokenctx._cli.evaluation.recordings import (
 from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn, replay
 from tokenctx._cli.evaluation.steps import AFTER_TOTAL, StepReport
 from tokenctx._cli.fit import fit_command, recordings_command
+from tokenctx._cli.gate import gate_command
 from tokenctx._cli.help_texts import examples
 from tokenctx._cli.profiles import profiles_command
 from tokenctx._cli.screen import (
@@ -70,6 +71,13 @@ app.command(
         "cost 'logs/*.jsonl.gz' --model gpt-5-mini --state ledger",
     ),
 )(cost_command)
+app.command(
+    "gate",
+    epilog=examples(
+        "gate before/ after/ --markdown",
+        "gate main HEAD --path tests/requests --max-increase 2 --max-cold 10",
+    ),
+)(gate_command)
 app.command(
     "context",
     epilog=examples(
