@@ -394,18 +394,3 @@ def test_names_of_models_give_no_orders_to_the_terminal(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         assert not {"\x1b", "\x07", "\u202e"} & set(done.output)
         assert max(map(len, done.output.splitlines())) <= 44
-
-
-def test_a_request_or_a_text_is_priced_as_before(tmp_path: Path) -> None:
-    request = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}]}
-    (tmp_path / "request.json").write_text(json.dumps(request), "utf-8")
-    done = CliRunner().invoke(app, ["cost", str(tmp_path / "request.json")])
-    assert "input" in done.output
-    assert done.exit_code == 0
-    assert CliRunner().invoke(app, ["cost", "Why?", "--model", "gpt-4o"]).exit_code == 0
-
-
-def test_nothing_to_sum_by_is_refused_with_what_there_is(tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["cost", str(tmp_path), "--by", "moon"])
-    assert done.exit_code == 2
-    assert "conversation" in done.output

@@ -344,7 +344,7 @@ def _table(by: tuple[str, ...], told: Told) -> Table:
 
 def money_of(nano: int) -> str:
     """Nano-dollars for a reader: cents, and more digits for what is less than a dollar."""
-    digits = 2 if nano >= 10**9 else 6
+    digits = 2 if nano >= 10**9 or not nano else 6
     return f"{dollars(nano):,.{digits}f}"
 
 

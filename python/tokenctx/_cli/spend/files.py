@@ -41,8 +41,10 @@ Kind = Literal["lines", "document", "parquet", "transcript"]
 PART_BYTES: Final = 16 << 20
 """About so much of a file is read before what it cost is written down."""
 PART_ROWS: Final = 16_384
-MOST_LINE_BYTES: Final = 64 << 20
+MOST_LINE_BYTES: Final = 32 << 20
 """A longer line is left out: with its values it would not fit the memory that is promised."""
+MOST_WHOLE_BYTES: Final = 64 << 20
+"""A file that can only be read as a whole, a transcript or a JSON array, is no longer."""
 PIECE_BYTES: Final = 1 << 20
 TOO_LONG: Final = f"a line of more than {MOST_LINE_BYTES >> 20} MiB"
 NOT_JSON: Final = "a line that is no JSON object in UTF-8"
@@ -123,19 +125,16 @@ class Source:
                 first += file.readline(MOST_LINE_BYTES + 1)
             head = first if len(first) >= HEAD_BYTES else first + _some_lines(file)
             if has_marks(head[:HEAD_BYTES]) and self._is_transcript(head):
-                yield self._transcript(head + file.read(MOST_LINE_BYTES + 1))
+                yield self._transcript(head + file.read(MOST_WHOLE_BYTES + 1))
                 return
             value, fault = read_json(first)
             if isinstance(value, list) or fault or not first.endswith(b"\n"):
-                whole = head + file.read(max(0, MOST_LINE_BYTES - len(head) + 1))
+                whole = head + file.read(max(0, MOST_WHOLE_BYTES - len(head) + 1))
                 value, document_fault = read_json(whole)
                 if not document_fault:
                     yield self._document(value)
                     return
-                if len(whole) > MOST_LINE_BYTES and isinstance(value, list):
-                    raise SpendError(_TOO_LARGE)
-                begin = whole.lstrip()[:1]
-                if begin == b"[" and len(whole) > MOST_LINE_BYTES:
+                if whole.lstrip()[:1] == b"[" and len(whole) > MOST_WHOLE_BYTES:
                     raise SpendError(_TOO_LARGE)
                 head = whole
         else:
@@ -148,8 +147,8 @@ class Source:
         return transcript_in(self.path.name, lines) is not None
 
     def _transcript(self, content: bytes) -> Part:
-        if len(content) > MOST_LINE_BYTES:
-            raise SpendError(f"a transcript of more than {MOST_LINE_BYTES >> 20} MiB; split it")
+        if len(content) > MOST_WHOLE_BYTES:
+            raise SpendError(f"a transcript of more than {MOST_WHOLE_BYTES >> 20} MiB; split it")
         transcript = transcript_in(self.path.name, content)
         if transcript is None:  # cut in its head
             raise SpendError("a transcript that is cut")
@@ -247,7 +246,7 @@ class Source:
 
 
 _TOO_LARGE: Final = (
-    f"one JSON document of more than {MOST_LINE_BYTES >> 20} MiB; write it as JSON lines, as "
+    f"one JSON document of more than {MOST_WHOLE_BYTES >> 20} MiB; write it as JSON lines, as "
     "`jq -c '.[]'` does"
 )
 
@@ -385,11 +384,13 @@ def _files(path: Path) -> list[Path]:
 
 
 def is_log(path: Path) -> bool:
-    """True for a file of calls that were billed, or of a vendor's batch; False for a request.
+    """True for a file of calls that were billed, or of a vendor's batch; False for requests.
 
     Raises OSError if it cannot be read.
     """
     if path.is_dir() or path.suffix in {".parquet", ".zst", ".zstd"}:
+        return True
+    if path.stat().st_size > MOST_WHOLE_BYTES:  # too long for who counts it at once
         return True
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -402,7 +403,7 @@ def is_log(path: Path) -> bool:
     if has_marks(head[:HEAD_BYTES]) and transcript_in(path.name, head.rpartition(b"\n")[0] or head):
         return True
     value, fault = read_json(first)
-    if fault and path.stat().st_size < MOST_LINE_BYTES:
+    if fault:
         value, _ = read_json(
             path.read_bytes() if not packed else gzip.decompress(path.read_bytes())
         )
@@ -414,4 +415,6 @@ def is_log(path: Path) -> bool:
     left_out: Counter[str] = Counter()
     log = LogReader(path)
     calls = [*calls_in_row(row, log, left_out), *calls_of_halves(log, left_out)]
+    if calls and all(it.usage is None and it.tier is None for it in calls):
+        return False  # requests, each of which `count --cost` tells the price
     return bool(calls) or (bool(left_out) and NO_LOG not in left_out)
