@@ -89,14 +89,16 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
 CLIENTS = {
     "batch": (
         (
+            "datafusion==55.0.0",
             "duckdb==2.0.1",
             "numpy>=2",
             "pandas<3",
+            "polars==2.1.0",
             "pyarrow==26.0.1",
             "pyspark==4.3.0",
         ),  # and Java 17
         ("cli", "test"),
-        ("batch", "engines", "month", "spend"),
+        ("batch", "engines", "month", "recipes", "spend"),
     ),
     "agents": (
         (),
