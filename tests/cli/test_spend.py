@@ -375,6 +375,16 @@ def test_a_file_that_grew_is_read_anew(tmp_path: Path) -> None:
     assert sums(asked(path, "--state", state)) == loop(rows(30))
 
 
+def test_a_ledger_of_other_files_tells_of_those_that_are_named(tmp_path: Path) -> None:
+    first, second, state = (tmp_path / it for it in ("a.jsonl", "b.jsonl", "state"))
+    first.write_bytes(lines([*rows(10), {}]))
+    second.write_bytes(lines(rows(30)))
+    assert sums(asked(first, "--state", state)) == loop(rows(10))
+    told = asked(second, "--state", state)
+    assert (sums(told), told["left_out"]) == (loop(rows(30)), {})
+    assert sums(asked(first, second, "--state", state)) == loop(rows(30))
+
+
 def test_a_row_for_each_call_is_written_as_parquet(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

@@ -181,7 +181,7 @@ def _spent(words: list[str], state: Path | None, asked: Asked) -> None:
             remark(f"{name}: {reason}")
         failed = [name for name, _ in faults]
         failed += _read(ledger, found)
-        ledger.settle()
+        ledger.settle(found)
         causes = find_causes(ledger)
         told = _told(ledger, prices, asked, causes, failed)
         _write(ledger, asked, told)

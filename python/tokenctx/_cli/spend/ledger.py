@@ -13,7 +13,7 @@ from tokenctx._cli.spend.files import SpendError
 from tokenctx._cli.spend.prices import COUNTED, MONEY, Pricer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from tokenctx._cli.spend.calls import Call
@@ -44,9 +44,9 @@ create or replace temp table kept as
 with latest as (
     select *, row_number() over (
         partition by case when call_key = 0 then -seq else call_key end order by seq desc) as nth
-    from calls),
-inside as (select distinct above from calls where above <> 0),
-answered as (select distinct batch_key from calls where batch_key <> 0 and is_billed)
+    from calls where path in (select path from named)),
+inside as (select distinct above from latest where above <> 0),
+answered as (select distinct batch_key from latest where batch_key <> 0 and is_billed)
 select latest.* exclude (nth),
     case when nth > 1 then 'an earlier line of a call that a later one has'
          when inside.above is not null then 'the sum of other calls in this log'
@@ -225,6 +225,12 @@ class Ledger:
             columns[name] = pa.array(amounts, pa.int64())
         return pa.table(columns)
 
-    def settle(self) -> None:
-        """Tell the calls that count from other lines of them; before the first question."""
+    def settle(self, sources: Iterable[Source]) -> None:
+        """Tell the calls of these files that count from other lines of them.
+
+        Before the first question; the ledger may have other files, of other runs.
+        """
+        self._base.execute("create or replace temp table named (path varchar)")
+        for source in sources:
+            self._base.execute("insert into named values (?)", [str(source.path)])
         self._base.execute(_KEPT)

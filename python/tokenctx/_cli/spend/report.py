@@ -108,7 +108,8 @@ def total(ledger: Ledger) -> Group:
 def left_out(ledger: Ledger) -> dict[str, int]:
     """Rows that are in no sum, by reason, the commonest first."""
     found = ledger.rows(
-        "select reason, sum(row_count)::bigint as rows from left_out group by reason union all "
+        "select reason, sum(row_count)::bigint as rows from left_out "
+        "where path in (select path from named) group by reason union all "
         "select dropped, count(*) from kept where dropped is not null group by dropped "
         "order by rows desc, reason"
     )
