@@ -65,3 +65,17 @@ def test_datafusion() -> None:
     context.from_pydict({"nth": list(range(len(BODIES))), "body": BODIES}, name="calls")
     table = context.sql("SELECT tokens(body) AS tokens FROM calls ORDER BY nth").to_pydict()
     assert table["tokens"] == loop()
+
+
+def test_daft() -> None:
+    names = recipe("daft")
+    daft = names["daft"]
+    frame = daft.from_pydict({"body": BODIES})
+    found = frame.select(names["tokens"](daft.col("body")).alias("tokens")).to_pydict()
+    assert found["tokens"] == loop()
+
+
+def test_datasets() -> None:
+    names = recipe("datasets")
+    log = names["datasets"].Dataset.from_dict({"body": BODIES})
+    assert log.map(names["counted"], batched=True)["tokens"][:] == loop()

@@ -72,7 +72,7 @@ FRAMEWORKS = (
     *("agents", "haystack", "langchain", "langchain_openai", "litellm", "llama_index.core"),
     *("duckdb", "pyarrow", "pydantic_ai", "strands"),
 )
-ENGINES = ("polars", "pandas", "datafusion")
+ENGINES = ("polars", "pandas", "datafusion", "daft", "datasets", "ray")
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # its import asks the network else
 
 
