@@ -148,6 +148,24 @@ def test_what_has_no_price_is_said_by_reason(tmp_path: Path) -> None:
     assert reason["calls"] == loop(rows())[2]
 
 
+def test_damaged_numbers_are_said_and_end_nothing(tmp_path: Path) -> None:
+    calls = rows(8)
+    for nth, usage in enumerate(
+        (
+            {"prompt_tokens": 10**18, "completion_tokens": 1},
+            {"prompt_tokens": 9, "completion_tokens": 10**30},
+            {"prompt_tokens": 9, "completion_tokens": 1, "cost": 1e40},
+            {"prompt_tokens": -5, "completion_tokens": "x"},
+        )
+    ):
+        damaged = {**calls[0], "id": f"d{nth}", "usage": usage, "model": "gpt-4o"}
+        (tmp_path / f"{nth}.jsonl").write_bytes(lines([damaged]))
+    (tmp_path / "log.jsonl").write_bytes(lines(calls))
+    told = asked(tmp_path)
+    assert told["total"]["calls"] == 12
+    assert sums(told)[1] < loop(calls)[1] + 10**15, "no damaged number is in the sum"
+
+
 BATCHES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "openai": (
         {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {

@@ -6,7 +6,6 @@ import ast
 import functools
 import gzip
 import importlib
-import importlib.util
 import json
 import os
 import re
@@ -26,6 +25,7 @@ from pages import (
     broken_links,
     each_document,
     each_page,
+    lacks_engine,
     prose,
     spans,
 )
@@ -72,7 +72,6 @@ FRAMEWORKS = (
     *("agents", "haystack", "langchain", "langchain_openai", "litellm", "llama_index.core"),
     *("duckdb", "pyarrow", "pydantic_ai", "strands"),
 )
-ENGINES = ("polars", "pandas", "datafusion", "daft", "datasets", "ray")
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # its import asks the network else
 
 
@@ -107,21 +106,15 @@ def run_python(source: str, names: dict[str, Any]) -> list[tuple[str, str]]:
     return pairs
 
 
-def lacks_engine(source: str) -> bool:
-    """Whether a block is of an engine that is not here; tests/batch/test_recipes.py runs it."""
-    used = re.findall(rf"^import ({'|'.join(ENGINES)})\b", source, re.MULTILINE)
-    return any(importlib.util.find_spec(it) is None for it in used)
-
-
 def outputs(page: str) -> list[tuple[str, str]]:
     """The pairs of all Python blocks of a page, which share their names."""
     names: dict[str, Any] = {}
-    sources = [block.source for block in blocks(page) if block.kind == "python"]
-    sources = [it for it in sources if not lacks_engine(it)]
-    return [pair for source in sources for pair in run_python(source, names)]
+    python = [block.source for block in blocks(page) if block.kind == "python"]
+    return [
+        pair for source in python if not lacks_engine(source) for pair in run_python(source, names)
+    ]
 
 
-@pytest.mark.filterwarnings("ignore:overriding existing custom namespace")  # of a recipe for Polars
 @each_page
 def test_every_python_block_gives_the_output_beside_it(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

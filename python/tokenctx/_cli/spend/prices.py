@@ -29,6 +29,9 @@ COUNTED: Final = (
 """Tokens of a call: of its input, and of that the parts new, read and written; of its output."""
 MONEY: Final = ("nano", "nano_new", "nano_read", "nano_written", "nano_output", "nano_tools")
 """Nano-dollars of a call, then of each kind: they add up."""
+MOST_UNITS: Final = 10**6 * UNITS
+"""A million dollars, more than any call costs: what says so is damaged."""
+TOO_DEAR: Final = "a call of more than a million dollars: its numbers are damaged"
 NO_MODEL: Final = "no model is named"
 NO_PRICE: Final = "no price is known for this model"
 _READ: Final = frozenset(place for kind, place in AT.items() if kind.startswith("cache_read"))
@@ -114,7 +117,9 @@ class Pricer:
         if priced.rates.unknown:
             return f"no price is known for {', '.join(priced.rates.unknown)}"
         found = plain_money(plain, size, priced.rates)
-        return NO_PRICE if found is None else found
+        if found is None:
+            return NO_PRICE
+        return TOO_DEAR if found[0] > MOST_UNITS // NANO else found
 
     def _estimated(self, calls: Sequence[Call]) -> list[Row]:
         """Requests without an answer: their input as it is counted, no output yet."""
@@ -171,6 +176,8 @@ def money_of(cost: Cost | None) -> tuple[int, ...] | str:
     if total is None or cost.unpriced:
         names = ", ".join(cost.unpriced) or "a kind of tokens"
         return f"no price is known for {names}"
+    if total > MOST_UNITS:
+        return TOO_DEAR
     kinds = [0, 0, 0, 0, 0]
     for name, amount in cost.parts.items():
         place = AT.get(name)
