@@ -25,8 +25,8 @@ from pages import (
     broken_links,
     each_document,
     each_page,
-    lacks_engine,
     prose,
+    python_sources,
     spans,
 )
 from tokenctx._estimate.data import bundle_of
@@ -109,10 +109,7 @@ def run_python(source: str, names: dict[str, Any]) -> list[tuple[str, str]]:
 def outputs(page: str) -> list[tuple[str, str]]:
     """The pairs of all Python blocks of a page, which share their names."""
     names: dict[str, Any] = {}
-    python = [block.source for block in blocks(page) if block.kind == "python"]
-    return [
-        pair for source in python if not lacks_engine(source) for pair in run_python(source, names)
-    ]
+    return [pair for source in python_sources(page) for pair in run_python(source, names)]
 
 
 @each_page

@@ -84,6 +84,12 @@ ENGINES = ("polars", "pandas", "datafusion", "daft", "datasets", "ray")
 
 
 def lacks_engine(source: str) -> bool:
-    """Whether a block is of an engine that is not here; tests/batch/test_recipes.py runs it."""
+    """True for a block of an engine that is not here; tests/batch/test_recipes.py runs it."""
     used = re.findall(rf"^import ({'|'.join(ENGINES)})\b", source, re.MULTILINE)
     return any(importlib.util.find_spec(it) is None for it in used)
+
+
+def python_sources(page: str) -> list[str]:
+    """The blocks of Python that can run here."""
+    found = [block.source for block in blocks(page) if block.kind == "python"]
+    return [source for source in found if not lacks_engine(source)]
