@@ -98,14 +98,16 @@ OPTIONS = {  # what gives a target its options, where that is not `main`
 CLIENTS = {
     "batch": (
         (
+            "datafusion==55.0.0",
             "duckdb==2.0.1",
             "numpy>=2",
             "pandas<3",
+            "polars==2.1.0",
             "pyarrow==26.0.1",
             "pyspark==4.3.0",
         ),  # and Java 17
-        ("test",),
-        ("batch", "engines"),
+        ("cli", "test"),
+        ("batch", "engines", "month", "recipes", "spend"),
     ),
     "agents": (
         (),

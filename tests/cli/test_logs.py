@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from tokenctx import HybridTokenEstimator
 from tokenctx._cli.evaluation.evaluation import Evaluation, Filter, evaluate
 from tokenctx._cli.evaluation.logs import LogReader
 from tokenctx._cli.evaluation.recordings import RecordingError, read_recording
+from tokenctx._cli.spend.calls import calls_in_row, calls_of_halves
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,6 +141,19 @@ def test_each_log_is_the_same_call(name: str, tmp_path: Path) -> None:
     assert call["input_tokens"] == BILLED
     counted = HybridTokenEstimator().count_request(call["request"], model=call["model"])
     assert counted.tokens == BILLED, "no message and no tool was lost"
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_each_log_has_the_usage_and_the_model_that_are_priced(name: str, tmp_path: Path) -> None:
+    left_out: Counter[str] = Counter()
+    log = LogReader(tmp_path / "log.jsonl")
+    calls = [*calls_in_row(LOGS[name], log, left_out), *calls_of_halves(log, left_out)]
+    [(usage, model)] = [(call.usage, call.model) for call in calls]
+    assert usage is not None
+    assert (usage.input_tokens, usage.cache_read_tokens, model, not left_out) == (
+        *(BILLED, 5 if name == "langfuse by the API" else 0),
+        *("gpt-4o", True),
+    )
 
 
 def test_a_log_may_be_an_array_a_page_or_packed(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from pages import (
     each_document,
     each_page,
     prose,
+    python_sources,
     spans,
 )
 from tokenctx._estimate.data import bundle_of
@@ -57,7 +58,7 @@ FOREIGN = {
     "connection_timeout",
     "reconnect_strategy",
     *("TIKTOKEN_CACHE_DIR", "MODEL_TO_ENCODING", "list_encoding_names", "num_threads"),
-    *("encode_to_numpy", "encode_with_unstable", "num_tokens_from_messages"),
+    *("is_elementwise", "encode_to_numpy", "encode_with_unstable", "num_tokens_from_messages"),
     *("use_default_image_token_count", "custom_tokenizer", "create_pretrained_tokenizer"),
     *("custom_llm_provider", "get_max_tokens", "get_model_info"),
     *("get_num_tokens_from_messages", "get_num_tokens", "get_token_ids"),
@@ -108,8 +109,7 @@ def run_python(source: str, names: dict[str, Any]) -> list[tuple[str, str]]:
 def outputs(page: str) -> list[tuple[str, str]]:
     """The pairs of all Python blocks of a page, which share their names."""
     names: dict[str, Any] = {}
-    sources = [block.source for block in blocks(page) if block.kind == "python"]
-    return [pair for source in sources for pair in run_python(source, names)]
+    return [pair for source in python_sources(page) for pair in run_python(source, names)]
 
 
 @each_page

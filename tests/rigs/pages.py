@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from dataclasses import dataclass
 from itertools import takewhile
@@ -77,3 +78,18 @@ def broken_links(page: str, folder: Path) -> list[str]:
         if not target.exists() or (anchor and anchor not in anchors(text)):
             broken.append(link)
     return broken
+
+
+ENGINES = ("polars", "pandas", "datafusion", "daft", "datasets", "ray")
+
+
+def lacks_engine(source: str) -> bool:
+    """True for a block of an engine that is not here; tests/batch/test_recipes.py runs it."""
+    used = re.findall(rf"^import ({'|'.join(ENGINES)})\b", source, re.MULTILINE)
+    return any(importlib.util.find_spec(it) is None for it in used)
+
+
+def python_sources(page: str) -> list[str]:
+    """The blocks of Python that can run here."""
+    found = [block.source for block in blocks(page) if block.kind == "python"]
+    return [source for source in found if not lacks_engine(source)]

@@ -11,7 +11,8 @@ import typer
 
 from tokenctx._cli.application import application
 from tokenctx._cli.context import context_command
-from tokenctx._cli.count import EXAMPLES, UNREADABLE, cost_command, count_command
+from tokenctx._cli.cost import cost_command
+from tokenctx._cli.count import EXAMPLES, UNREADABLE, count_command
 from tokenctx._cli.data import data_command
 from tokenctx._cli.eval import eval_command
 from tokenctx._cli.evaluation.recordings import (
@@ -24,6 +25,7 @@ from tokenctx._cli.evaluation.recordings import (
 from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn, replay
 from tokenctx._cli.evaluation.steps import AFTER_TOTAL, StepReport
 from tokenctx._cli.fit import fit_command, recordings_command
+from tokenctx._cli.gate import gate_command
 from tokenctx._cli.help_texts import examples
 from tokenctx._cli.profiles import profiles_command
 from tokenctx._cli.screen import (
@@ -62,8 +64,20 @@ app = application()
 app.command("count", epilog=EXAMPLES)(count_command)
 app.command(
     "cost",
-    epilog=examples('cost "Why is the sky blue?" --model gpt-4o', "cost request.json"),
+    epilog=examples(
+        'cost "Why is the sky blue?" --model gpt-4o',
+        "cost request.json",
+        "cost logs/ ~/.claude/projects --by day,model",
+        "cost 'logs/*.jsonl.gz' --model gpt-5-mini --state ledger",
+    ),
 )(cost_command)
+app.command(
+    "gate",
+    epilog=examples(
+        "gate before/ after/ --markdown",
+        "gate main HEAD --path tests/requests --max-increase 2 --max-cold 10",
+    ),
+)(gate_command)
 app.command(
     "context",
     epilog=examples(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -82,21 +81,6 @@ def count_command(
         results.append(is_counted(GIVEN, as_text, content))
     if not all(results):
         raise typer.Exit(1)
-
-
-def cost_command(
-    words: Annotated[list[str], typer.Argument(help="A text, or files; - is standard input.")],
-    *,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="The model that is called.")
-    ] = None,
-    provider: Annotated[str | None, typer.Option(help=PROVIDER)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines, one per input.")] = False,
-) -> None:
-    """Show what the input of a call costs: `count --cost`, of files or of a text."""
-    files = [word for word in words if word == "-" or Path(word).exists()]
-    given = None if files else " ".join(words)
-    count_command(files, given=given, model=model, provider=provider, cost=True, as_json=as_json)
 
 
 def _is_counted(name: str, options: Options, content: bytes | None = None, **shown: bool) -> bool:

@@ -128,18 +128,20 @@ BAR_AFTER_SECONDS: Final = 0.5
 class _Bar:
     """A bar that comes after half a second, and is gone before anything is printed."""
 
-    def __init__(self, title: str, total: int | None) -> None:
-        self._about = title, total
+    def __init__(self, title: str, total: int | None, *, is_bytes: bool) -> None:
+        self._about = title, total, is_bytes
         self._due = time.monotonic() + BAR_AFTER_SECONDS
         self._bar: Any = None
 
-    def advance_to(self, done: int) -> None:
+    def advance_to(self, done: int, title: str = "") -> None:
         if self._bar is None:
             if time.monotonic() < self._due:
                 return
             self._bar = _bar(*self._about)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=done)
+        if title:
+            self._bar.update(self._bar.task_ids[0], description=visible(title))
 
     def close(self) -> None:
         """Take it off the screen; the next step brings it back only after another half second."""
@@ -206,15 +208,16 @@ def paragraph(screen: Console, line: str, *, after: str = "") -> None:
 
 
 @contextmanager
-def progress(title: str, total: int | None) -> Iterator[Any]:
+def progress(title: str, total: int | None, *, is_bytes: bool = False) -> Iterator[Any]:
     """A bar on standard error while there is a terminal; gives what moves it.
 
-    It comes after half a second, and goes before a line is printed.
+    It comes after half a second, and goes before a line is printed. With `is_bytes` it has the
+    bytes a second and the time that is left, and whoever moves it may give another title.
     """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda *_: None
         return
-    bar = _Bar(title, total)
+    bar = _Bar(title, total, is_bytes=is_bytes)
     _SHOWN.append(bar)
     try:
         yield bar.advance_to
@@ -223,20 +226,22 @@ def progress(title: str, total: int | None) -> Iterator[Any]:
         _SHOWN.remove(bar)
 
 
-def _bar(title: str, total: int | None) -> Any:
+def _bar(title: str, total: int | None, is_bytes: bool) -> Any:  # noqa: FBT001  # of `_Bar` alone
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
         TextColumn,
         TimeElapsedColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
     )
 
+    text = TextColumn("{task.description}", markup=False)
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
+        (text, TransferSpeedColumn(), TimeRemainingColumn())
+        if is_bytes
+        else (text, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     )
     bar = Progress(*columns, console=console(is_error=True), transient=True)
     bar.add_task(visible(title), total=total)

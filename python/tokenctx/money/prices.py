@@ -62,7 +62,7 @@ _SAME_TIERS: Final = {
     "on_demand_priority": "priority",
 }
 """Other words for a service tier: who asks OpenAI for `fast` is served `priority`."""
-_DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)(?:-v\d+)?$|-v\d+$")
+DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)(?:-v\d+)?$|-v\d+$")
 _LEVEL: Final = re.compile(r"\s*(?:\[[^\[\]]*\]|\([^()]*\))$")
 """A window or a level of effort behind a name: `[1m]`, `(high)`."""
 _BEDROCK: Final = re.compile(
@@ -400,7 +400,7 @@ def _own(name: str) -> str:
 
 
 def _undated(name: str) -> str:
-    return _DATED.sub("", name)
+    return DATED.sub("", name)
 
 
 def _utc(at: dt.datetime) -> dt.datetime:

@@ -7,9 +7,10 @@ one; else the names do, unless a count of the request is near to the other readi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx.usage.normal import Usage
 from tokenctx.usage.reading import number_of
 
 if TYPE_CHECKING:
@@ -33,11 +34,28 @@ class ToldBill:
 
     Attributes:
         other_input_tokens: The input by the other reading, where names alone decide.
+        usage: All numbers of the bill, of all its calls where it took several.
     """
 
     input_tokens: int
     output_tokens: int = 0
     other_input_tokens: int | None = None
+    usage: Usage | None = None
+
+    def with_parts(self, read: int, written: int, reasoning: int) -> ToldBill:
+        """The same with a usage, of which so much was read from a cache and written to one."""
+        read = min(read, self.input_tokens)
+        written = min(written, self.input_tokens - read)
+        return replace(
+            self,
+            usage=Usage(
+                uncached_input_tokens=self.input_tokens - read - written,
+                cache_read_tokens=read,
+                cache_write_tokens=written,
+                output_tokens=self.output_tokens,
+                reasoning_tokens=min(reasoning, self.output_tokens),
+            ),
+        )
 
     def judged(self, counted_tokens: int) -> int:
         """The input tokens, by a count of the request where names alone decide."""
@@ -87,9 +105,16 @@ def flat_bill(details: Mapping[str, Any]) -> ToldBill | None:
         return None
     more = sum(number for name, number in found.items() if name.startswith("output_") and number)
     is_beside = not parts.keys() <= INSIDE
-    return told_bill(
+    bill = told_bill(
         whole or 0, cached, output or 0, more, _first(found, TOTAL), is_beside=is_beside
     )
+    written = sum(
+        number
+        for name, number in parts.items()
+        if (name in sums or not has_sum) and ("creation" in name or "write" in name)
+    )
+    reasoning = sum(number for name, number in found.items() if "reasoning" in name)
+    return bill.with_parts(cached - written, written, reasoning)
 
 
 def _first(found: Mapping[str, int], names: tuple[str, ...]) -> int | None:

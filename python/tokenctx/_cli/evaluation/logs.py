@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    Maker = Callable[..., Json]
+    """Makes something of a request, its bill and what else a row of a log says of a call."""
 
 APIS: Final = {dialect: api for api, dialect in API_DIALECTS.items()}
 CONVERSATIONS: Final = 1000
@@ -58,10 +60,16 @@ REQUEST: Final = ("request", "request_body", "requestBody", "body")
 ANSWER: Final = ("response", "response_body", "responseBody", "usage")
 MARKS: Final = frozenset({"call_type", "attributes", "schemaType", "input_tokens", "usageDetails"})
 """Members of rows that have a whole call, or none."""
+NO_LOG: Final = "no log that is known here"
 SUM: Final = "the sum of other calls in this log"
 REPEATED: Final = "an earlier line of a call that a later one has"
 TRUNCATED: Final = ("litellm_truncated", "[TRUNCATED]", "...truncated")
 """The marks that loggers leave in the place of text that was too long for them."""
+TENANT: Final = (
+    *("tenant", "team_alias", "user_api_key_team_alias", "team_id", "customer", "end_user"),
+    *("user", "user_id", "userId"),
+)
+"""Who a call was made for, in the words of those who keep logs."""
 OPTIONS: Final = (
     *("tools", "tool_choice", "response_format", "functions", "function_call", "thinking"),
     *("system", "instructions", "output_config", "reasoning", "parallel_tool_calls"),
@@ -96,18 +104,24 @@ class LogReader:
         """Raises RecordingError for a file that is no JSON, OSError for one that cannot be read."""
         for number, row in enumerate(_rows(self.path), 1):
             for entry in spans_in(row) or _ingested(row) or [row]:
-                whole = self._joined(entry)
+                whole = self.joined(entry)
                 if whole is not None and (call := self._read(whole)) is not None:
                     call.setdefault("group", self.path.name)
                     yield from self._waited(call, number)
-        for half in self._halves.values():
+        for half in self.halves():
             if (call := self._read(half)) is not None:
                 call.setdefault("group", self.path.name)
                 yield from self._waited(call, 0)
         while self._waiting:
             yield from self._told()
 
-    def _joined(self, entry: Json) -> Json | None:
+    def halves(self) -> list[Json]:
+        """The rows that still wait for the rest of their calls; they wait no longer."""
+        found = list(self._halves.values())
+        self._halves.clear()
+        return found
+
+    def joined(self, entry: Json) -> Json | None:
         """`entry`, or the call that it and others are parts of; None while more may come."""
         if (found := _part(entry)) is None:
             return entry
@@ -154,7 +168,7 @@ class LogReader:
 
     def _read(self, entry: Json) -> Json | None:
         try:
-            return _call(entry)
+            return logged_call(entry, recorded)
         except Skipped as reason:
             self.skipped[str(reason)] += 1
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -237,21 +251,35 @@ def _name(*parts: object) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
-def _call(row: Json) -> Json:
-    """The recorded call in one row of a log of any shape. Raises Skipped."""
-    if isinstance(row.get("request"), dict) and type(row.get("input_tokens")) is int:
+def logged_call(row: Json, made: Maker) -> Json:
+    """The call in one row of a log of any shape, as `made` makes it. Raises Skipped."""
+    if is_recorded(row):
         return dict(row)
     for read in READERS:
-        found = read(row)
+        found = read(row, made)
         if found is not None:
             return found
-    raise Skipped("no log that is known here")
+    raise Skipped(NO_LOG)
 
 
-def recorded(body: Json, bill: ToldBill | None, **more: Any) -> Json:
+def is_recorded(row: Json) -> bool:
+    """True for a recorded call in the form that `tokenctx eval` reads."""
+    return isinstance(row.get("request"), dict) and type(row.get("input_tokens")) is int
+
+
+def recorded(
+    body: Json,
+    bill: ToldBill | None,
+    *,
+    is_chat: bool = True,
+    tenant: object = None,  # noqa: ARG001  # who pays is nothing to an estimate
+    **more: Any,
+) -> Json:
     """A recorded call. Raises Skipped for what cannot be one."""
     from tokenctx._estimate.estimator import HybridTokenEstimator
 
+    if not is_chat:
+        raise Skipped("a call of litellm that is no chat")
     if not (message_list(body) or body.get("input") or body.get("prompt")):
         raise Skipped("no messages: the log was kept without content")
     if bill is None or bill.input_tokens <= 0:
@@ -275,8 +303,8 @@ def normal_bill(usage: object) -> ToldBill | None:
     found = normalize_usage(usage)
     if found is None:
         return None
-    found = found.last_call or found
-    return ToldBill(found.input_tokens, found.output_tokens)
+    last = found.last_call or found
+    return ToldBill(last.input_tokens, last.output_tokens, usage=found)
 
 
 def loaded(value: object) -> Any:
@@ -313,7 +341,7 @@ def _with_options(body: Json, options: object) -> Json:
     return {**more, **body}
 
 
-def _litellm(row: Json) -> Json | None:
+def _litellm(row: Json, made: Maker) -> Json | None:
     if "call_type" not in row or "prompt_tokens" not in row:
         return None
     if row.get("status") == "failure":
@@ -321,8 +349,6 @@ def _litellm(row: Json) -> Json | None:
     if row.get("cache_hit") in {True, "True"}:
         raise Skipped("an answer from the gateway's own cache, which nobody billed")
     kind = str(row["call_type"])
-    if not any(it in kind for it in CHATS):
-        raise Skipped("a call of litellm that is no chat")
     details = loaded(row.get("metadata"))
     details = details if isinstance(details, dict) else {}
     if details.get("client_disconnected"):
@@ -333,9 +359,11 @@ def _litellm(row: Json) -> Json | None:
         field = "input" if "responses" in kind else "prompt" if "text" in kind else "messages"
         given = loaded(row.get("messages"))
         body = _with_options({field: given} if given else {}, row.get("model_parameters"))
-    return recorded(
+    return made(
         body,
         _litellm_bill(row, details),
+        is_chat=any(it in kind for it in CHATS),
+        tenant=_first(row, *TENANT) or _first(details, *TENANT),
         id=_first(row, "request_id", "id"),
         model=_first(row, "model", "model_group"),
         provider=row.get("custom_llm_provider"),
@@ -363,10 +391,13 @@ def _litellm_bill(row: Json, details: Json) -> ToldBill | None:
     found = flat_bill({**kept, **numbers})
     # Since 2025 its prompt tokens hold what was cached; before, they did not.
     is_sure = found is None or found.other_input_tokens is None
-    return found if is_sure else ToldBill(whole.input_tokens, whole.output_tokens)
+    if is_sure or found is None or found.usage is None:
+        return found
+    read, written = found.usage.cache_read_tokens, found.usage.cache_write_tokens
+    return ToldBill(whole.input_tokens, whole.output_tokens).with_parts(read, written, 0)
 
 
-def _langfuse(row: Json) -> Json | None:
+def _langfuse(row: Json, made: Maker) -> Json | None:
     kind = row.get("type")
     if kind in OBSERVATIONS or (isinstance(kind, str) and kind.endswith("-create")):
         raise Skipped("an observation that is no generation")
@@ -384,9 +415,10 @@ def _langfuse(row: Json) -> Json | None:
     has_parts = any(isinstance(it, dict) for it in details.values())
     trace = _first(row, "traceId", "trace_id")
     return {
-        **recorded(
+        **made(
             _with_options(body, parameters),
             normal_bill(details) if has_parts else flat_bill(details),
+            tenant=_first(row, *TENANT),
             id=row.get("id"),
             model=_first(row, "model", "providedModelName", "provided_model_name"),
             created=created(_first(row, "startTime", "start_time")),
@@ -396,19 +428,19 @@ def _langfuse(row: Json) -> Json | None:
     }
 
 
-def _bedrock(row: Json) -> Json | None:
+def _bedrock(row: Json, made: Maker) -> Json | None:
     if row.get("schemaType") != "ModelInvocationLog":
         return None
     if row.get("errorCode"):
         raise Skipped("a call that failed")
     body, answer = row["input"].get("inputBodyJson"), row.get("output") or {}
-    if not isinstance(body, dict):
-        raise Skipped("no messages: the log was kept without content")
+    body = body if isinstance(body, dict) else {}
     sums = {"prompt_tokens": row["input"].get("inputTokenCount")}
     sums["completion_tokens"] = answer.get("outputTokenCount")
-    return recorded(
+    return made(
         body,
         normal_bill(answer.get("outputBodyJson")) or normal_bill(sums),
+        tenant=(row.get("identity") or {}).get("arn"),
         id=row.get("requestId"),
         model=row.get("modelId"),
         provider="bedrock",
@@ -416,7 +448,7 @@ def _bedrock(row: Json) -> Json | None:
     )
 
 
-def _exchange(row: Json) -> Json | None:
+def _exchange(row: Json, made: Maker) -> Json | None:
     """A request with its response, whatever the names of the two."""
     body, answer = loaded(_first(row, *REQUEST)), loaded(_first(row, *ANSWER[:-1]))
     if isinstance(body, dict) and isinstance(loaded(body.get("body")), dict):
@@ -431,9 +463,10 @@ def _exchange(row: Json) -> Json | None:
     if not isinstance(body, dict):
         return None
     answered = answer.get("model") if isinstance(answer, dict) else None
-    return recorded(
+    return made(
         body,
         normal_bill(billed),
+        tenant=_first(row, *TENANT),
         id=_first(row, "id", "request_id", "custom_id"),
         model=_first(row, "model") or body.get("model") or answered,
         provider=_first(row, "provider"),
@@ -442,7 +475,7 @@ def _exchange(row: Json) -> Json | None:
     )
 
 
-def _span(row: Json) -> Json | None:
+def _span(row: Json, made: Maker) -> Json | None:
     found = span_call(row)
     if found is None:
         return None
@@ -456,11 +489,12 @@ def _span(row: Json) -> Json | None:
             *(of("input", 0), cached, of("output", 0), of("reasoning", 0), of("total")),
             is_beside=False,
         )
+        bill = bill.with_parts(of("cache_read", 0), of("cache_write", 0), of("reasoning", 0))
     details = {**found.details, "created": created(found.details["created"])}
     trace, parent = details.pop("trace"), details.pop("parent")
-    return {**recorded(found.body, bill, **details), "trace": trace, "parent": parent}
+    return {**made(found.body, bill, **details), "trace": trace, "parent": parent}
 
 
-READERS: Final[tuple[Callable[[Json], Json | None], ...]] = (
+READERS: Final[tuple[Callable[[Json, Maker], Json | None], ...]] = (
     *(_litellm, _langfuse, _bedrock, _span, _exchange),
 )

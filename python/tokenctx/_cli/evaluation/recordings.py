@@ -286,11 +286,11 @@ def _session_turns(session: Json) -> Iterator[Turn]:
 def relation(before: Json, body: Json) -> Relation:
     """`extends` if `body` goes on from `before`, else what differs; unbilled fields may differ."""
     old, new = message_list(before), message_list(body)
-    if _billed_part(old) != _billed_part(new[: len(old)]):
+    if billed_part(old) != billed_part(new[: len(old)]):
         return "messages"
     rest = [{**body, field: None} for field in MESSAGE_FIELDS if field in body]
     rest_before = [{**before, field: None} for field in MESSAGE_FIELDS if field in before]
-    return "extends" if _billed_part(rest) == _billed_part(rest_before) else "context"
+    return "extends" if billed_part(rest) == billed_part(rest_before) else "context"
 
 
 def message_list(body: Mapping[str, Any]) -> list[Json]:
@@ -299,11 +299,11 @@ def message_list(body: Mapping[str, Any]) -> list[Json]:
     return next(lists, [])
 
 
-def _billed_part(value: object) -> object:
+def billed_part(value: object) -> object:
     if isinstance(value, dict):
         kept = ((name, part) for name, part in value.items() if name not in UNBILLED_FIELDS)
-        return {name: _billed_part(part) for name, part in kept}
-    return [_billed_part(part) for part in value] if isinstance(value, list) else value
+        return {name: billed_part(part) for name, part in kept}
+    return [billed_part(part) for part in value] if isinstance(value, list) else value
 
 
 # Calls
@@ -364,7 +364,7 @@ def _predecessor(call: Json, before: list[Json]) -> tuple[Relation, tuple[bytes,
     ]
     if not same:
         return "extends", (_dump(restored(truncated(call["request"], messages))), tokens)
-    is_equal = any(_billed_part(one) == _billed_part(messages) for one in same)
+    is_equal = any(billed_part(one) == billed_part(messages) for one in same)
     return ("extends" if is_equal else "messages"), None
 
 
@@ -456,7 +456,7 @@ def _steps_conversation(line: Json) -> Conversation:
     )
 
 
-def _billed_of_step(step: Json) -> Usage:
+def billed_of_step(step: Json) -> Usage:
     """The usage of a step if it tells the input that was logged, else what was logged alone."""
     numbers = {name: step.get(name) for name in ("input_tokens", "output_tokens")}
     logged = normalize_usage(numbers) or Usage()
@@ -478,6 +478,6 @@ def _step_turns(line: Json) -> Iterator[Turn]:
         state = "compacted" if is_cut else state if models else "first"
         models = {model} if is_cut else models | {model}
         reply = step.get("reply") if step.get("output_final", True) else None
-        tokens = _billed_of_step(step)
+        tokens = billed_of_step(step)
         body = {"model": model, STEP_FIELDS.get(str(dialect), "messages"): messages}
         yield Turn(_dump(body), model, dialect, tokens, state, reply)

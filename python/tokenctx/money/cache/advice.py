@@ -85,7 +85,7 @@ def findings(
     change = None if previous is None else first_change(previous, body)
     if change is not None:
         place, byte = change
-        end = _start_of(place)
+        end = start_of(place)
         before = 0 if end is None else counted(until(fields, end))
         at = f" at byte {byte}" if byte is not None else ""
         message = (
@@ -146,7 +146,7 @@ def _end_of(fields: Mapping[str, Any], mark: CacheMark) -> End:
     return End(name, mark.message_count - 1, mark.block_count, place)
 
 
-def _start_of(place: str) -> End | None:
+def start_of(place: str) -> End | None:
     """The end of all that stands before the block at `place`; None if nothing does."""
     found = _PLACE.match(place)
     if found is None or found["section"] not in (*LISTS, *SYSTEMS, "tools"):

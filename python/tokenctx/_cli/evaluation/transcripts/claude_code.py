@@ -39,6 +39,8 @@ class _Chat:
     waiting: list[str] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """The messages there were behind each line, since the last cut."""
+    at: object = None
+    """The time of the last line of the answer."""
     answered: int = 0
     """The messages there were behind the last answer."""
 
@@ -55,6 +57,7 @@ class _Chat:
                 answer.get("model"),
                 name=name if isinstance(name, str) else None,
                 is_final=is_final,
+                at=self.at,
             )
             self.answered = len(self.thread.messages)
         self.thread.add(*self.results)
@@ -114,6 +117,7 @@ def conversations(entries: Iterable[Json], name: str, reading: Reading) -> Itera
                 reading.skipped[SYNTHETIC] += 1
                 continue
             chat.assistant(message)
+            chat.at = entry.get("timestamp")
         elif entry.get("type") == "user" and message:
             chat.user(entry, message)
         chat.waiting.append(uuid)

@@ -49,9 +49,11 @@ class _Session:
         self.model: object = ""
         self.sums: Json = {}
         self.has_records = has_records
+        self.at: object = None
 
     def entry(self, entry: Json) -> None:
         kind, payload = entry.get("type"), member(entry, "payload")
+        self.at = entry.get("timestamp")
         if kind == "turn_context":
             self.model = payload.get("model") or self.model
         elif kind == "token_usage_record":
@@ -96,7 +98,7 @@ class _Session:
         later = [it for it in self.items[first:] if not _is_answer(it)]
         self.thread.add(*self.items[:first])
         name = name if isinstance(name, (str, tuple)) else None
-        self.thread.call(answer, {"output": answer}, usage, self.model, name=name)
+        self.thread.call(answer, {"output": answer}, usage, self.model, name=name, at=self.at)
         self.items = later
 
     def compacted(self, payload: Json) -> None:

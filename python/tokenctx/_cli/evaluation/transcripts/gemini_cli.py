@@ -68,7 +68,8 @@ def _tell(thread: Thread, records: dict[str, Json], told: set[str]) -> None:
             thread.add(reply)
         else:
             tokens, model = record.get("tokens"), record.get("model")
-            thread.call([reply], reply, tokens, model, name=(thread.name, own))
+            at = record.get("timestamp")
+            thread.call([reply], reply, tokens, model, name=(thread.name, own), at=at)
             told.add(own)
         results = [part for it in calls for part in _parts(it.get("result"))]
         if results:

@@ -76,7 +76,8 @@ def _message(thread: Thread, info: Json, parts: list[Json]) -> None:
             blocks.append(_text(part))
         elif kind == "step-finish":
             reply = {"role": "assistant", "content": blocks}
-            thread.call([reply], reply, part.get("tokens"), model, name=part.get("id"))
+            at = member(info, "time").get("created")
+            thread.call([reply], reply, part.get("tokens"), model, name=part.get("id"), at=at)
             if results:
                 thread.add({"role": "user", "content": results})
             blocks, results = [], []

@@ -68,7 +68,7 @@ def _message(thread: Thread, entry: Json, reading: Reading) -> None:
             return
         reply = {"role": "assistant", "content": blocks(content)}
         model, usage = message.get("model"), message.get("usage")
-        thread.call([reply], reply, usage, model, name=entry.get("id"))
+        thread.call([reply], reply, usage, model, name=entry.get("id"), at=entry.get("timestamp"))
     elif role == "toolResult":
         result = {"type": "tool_result", "tool_use_id": message.get("toolCallId")}
         thread.add({"role": "user", "content": [{**result, "content": blocks(content)}]})

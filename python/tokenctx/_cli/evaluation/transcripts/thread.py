@@ -82,10 +82,11 @@ class Thread:
         *,
         name: object = None,
         is_final: bool = True,
+        at: object = None,
     ) -> None:
         """A call with the messages so far, and its answer as it is `sent_back` with later ones.
 
-        A `name` that was seen is that of a call whose bill was counted before.
+        A `name` that was seen is that of a call whose bill was counted before; `at` is its time.
         """
         billed = self._billed(usage, name)
         # An answer whose bill is not believed is a message as any other.
@@ -98,6 +99,7 @@ class Thread:
                 "input_tokens": billed[0],
                 "output_tokens": billed[1],
                 "output_final": is_final,
+                **({"created": at} if isinstance(at, (str, int, float)) else {}),
             }
             self.steps.append({**step, "compacted": True} if self._is_cut else step)
             self._told, self._is_cut = len(self.messages), False

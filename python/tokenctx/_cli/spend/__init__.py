@@ -1,0 +1,1 @@
+"""The cost of recorded calls: read from files, summed by DuckDB, shown."""

@@ -1,0 +1,58 @@
+"""`tokenctx cost` of a request is its price before the call; of logs it needs an engine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from tokenctx._cli.commands import app
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REQUEST = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}]}
+CALL = {"request": REQUEST, "usage": {"prompt_tokens": 9}, "input_tokens": 9, "model": "gpt-4o"}
+
+
+@pytest.fixture
+def without_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("duckdb", "pyarrow"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.usefixtures("without_engine")
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_request_is_priced_before_the_call(indent: int | None, tmp_path: Path) -> None:
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(REQUEST, indent=indent), "utf-8")
+    done = CliRunner().invoke(app, ["cost", str(path)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "USD input, output unknown" in done.output
+
+
+@pytest.mark.usefixtures("without_engine")
+def test_lines_of_requests_and_a_text_need_no_engine(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    path.write_text(f"{json.dumps(REQUEST)}\n" * 3, "utf-8")
+    done = CliRunner().invoke(app, ["cost", str(path), "--json"], catch_exceptions=False)
+    assert [json.loads(it)["cost"]["model"] for it in done.stdout.splitlines()] == ["gpt-4o"] * 3
+    assert CliRunner().invoke(app, ["cost", "Why?", "--model", "gpt-4o"]).exit_code == 0
+
+
+@pytest.mark.usefixtures("without_engine")
+def test_a_log_without_the_engine_says_what_to_install(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(f"{json.dumps(CALL)}\n", "utf-8")
+    done = CliRunner().invoke(app, ["cost", str(path)], catch_exceptions=False)
+    assert done.exit_code == 1
+    assert "pip install 'tokenctx[batch]'" in done.stderr
+
+
+def test_nothing_to_sum_by_is_refused_with_what_there_is(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["cost", str(tmp_path), "--by", "moon"])
+    assert done.exit_code == 2
+    assert "conversation" in done.output
