@@ -422,3 +422,24 @@ def test_names_of_models_give_no_orders_to_the_terminal(tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         assert not {"\x1b", "\x07", "\u202e"} & set(done.output)
         assert max(map(len, done.output.splitlines())) <= 44
+
+
+def test_answers_cost_what_they_say_without_their_requests(tmp_path: Path) -> None:
+    billed = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+    counted = {"promptTokenCount": 1000, "candidatesTokenCount": 100, "totalTokenCount": 1100}
+    gemini = {"candidates": [], "modelVersion": "gemini-2.5-flash", "usageMetadata": counted}
+    answers = [
+        {"id": "c-1", "created": 1_764_000_000, "model": "gpt-4o", "choices": [], "usage": billed},
+        {"id": "m-1", "type": "message", "model": "gpt-4o", "content": [], "usage": billed},
+        {"time": "2026-11-03T10:00:00Z", "response": gemini},
+        gemini,
+        {"model": "gpt-4o", "call_type": "completion", "user": "acme", "usage": billed},
+    ]
+    path = tmp_path / "answers.jsonl"
+    path.write_bytes(lines(answers))
+    told = asked(path, "--by", "model")
+    assert (told["total"]["calls"], told["left_out"]) == (5, {})
+    assert {it["model"]: it["dollars"] for it in told["by"]} == {
+        "gpt-4o": "0.010500000",
+        "gemini-2.5-flash": "0.001100000",
+    }

@@ -61,6 +61,7 @@ ANSWER: Final = ("response", "response_body", "responseBody", "usage")
 MARKS: Final = frozenset({"call_type", "attributes", "schemaType", "input_tokens", "usageDetails"})
 """Members of rows that have a whole call, or none."""
 NO_LOG: Final = "no log that is known here"
+NO_REQUEST: Final = "an answer whose request is not in this log"
 SUM: Final = "the sum of other calls in this log"
 REPEATED: Final = "an earlier line of a call that a later one has"
 TRUNCATED: Final = ("litellm_truncated", "[TRUNCATED]", "...truncated")
@@ -459,7 +460,7 @@ def _exchange(row: Json, made: Maker) -> Json | None:
     if billed is None and isinstance(body, dict):
         raise Skipped("a request whose answer is not in this log")
     if not isinstance(body, dict) and isinstance(billed, dict):
-        raise Skipped("an answer whose request is not in this log")
+        raise Skipped(NO_REQUEST)
     if not isinstance(body, dict):
         return None
     answered = answer.get("model") if isinstance(answer, dict) else None

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._cli.evaluation.logs import (
     ANSWER,
     MARKS,
+    NO_LOG,
+    NO_REQUEST,
     REQUEST,
+    TENANT,
     LogReader,
     Skipped,
     created,
@@ -117,7 +120,11 @@ def calls_in_row(row: Json, log: LogReader, left_out: Counter[str]) -> Iterator[
                 if whole is not None:
                     yield from _logged(whole)
         except Skipped as reason:
-            left_out[str(reason)] += 1
+            alone = _answered(entry) if str(reason) in {NO_LOG, NO_REQUEST} else None
+            if alone is None:
+                left_out[str(reason)] += 1
+            else:
+                yield alone
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             left_out[f"a field of the wrong type ({type(error).__name__})"] += 1
 
@@ -398,6 +405,30 @@ def _judged(body: Json, bill: ToldBill) -> Usage | None:
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     return (
         replace(bill, input_tokens=judged).with_parts(read, written, usage.reasoning_tokens).usage
+    )
+
+
+TIMES: Final = ("created", "created_at", "timestamp", "startTime", "start_time", "at", "time")
+
+
+def _answered(row: Json) -> Call | None:
+    """The call that an answer tells without its request, or a usage with the model beside it."""
+    found = loaded(_first(row, *ANSWER[:-1]))
+    answer = found if isinstance(found, dict) else row
+    usage = normalize_usage(answer) or normalize_usage(loaded(row.get("usage")))
+    if usage is None:
+        return None
+    times = (created(_first(it, *TIMES)) for it in (row, answer))
+    own = row.get("id") or answer.get("id")
+    return Call(
+        usage,
+        str(_first(row, "model", "modelVersion") or _first(answer, "model", "modelVersion") or ""),
+        str(_first(row, "provider", "custom_llm_provider") or ""),
+        None,
+        next((it for it in times if it), None),
+        str(_first(row, *TENANT) or ""),
+        str(_first(row, "conversation_id", "session_id") or ""),
+        key=name(own) if own else 0,
     )
 
 
