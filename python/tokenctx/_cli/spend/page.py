@@ -55,7 +55,7 @@ svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:11p
 table,tbody,tr{display:block}thead{display:none}
 tr{border-bottom:1px solid var(--line);padding:.3rem 0}
 td,td.n{display:flex;justify-content:space-between;gap:1rem;border:0;padding:.05rem 0;
-white-space:normal;text-align:left}td::before{content:attr(data-t);color:var(--soft)}}
+white-space:normal;text-align:left}td::before{content:attr(data-t);color:var(--soft);flex:none;margin-right:1em}}
 @media print{:root{--back:#fff;--text:#000;--soft:#444;--line:#bbb}body{max-width:none;padding:0;
 font-size:11px}h2{break-after:avoid}tr,svg{break-inside:avoid}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}

@@ -203,7 +203,9 @@ def elsewhere(ledger: Ledger, prices: Prices, others: list[Other]) -> list[Elsew
                 else:
                     sums.nano += amount
                     sums.here_nano += row["nano"]
-    return found
+    # A tier that no call could have is no choice; a model that was asked for is told all the same.
+    pairs = zip(found, others, strict=True)
+    return [sums for sums, other in pairs if other.model or sums.here_nano]
 
 
 def _priced(prices: Prices, other: Other, row: dict[str, Any], now: dt.datetime) -> Priced | None:
