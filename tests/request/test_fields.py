@@ -73,6 +73,15 @@ BODIES: Final[dict[str, tuple[str, Json]]] = {
             "generationConfig": {"temperature": 0},
         },
     ),
+    "gemini-interactions": (
+        "gemini-3.5-flash",
+        {
+            "input": [{"type": "user_input", "content": [{"type": "text", "text": TEXT}]}],
+            "tools": [{"type": "function", **FUNCTION}],
+            "generation_config": {"temperature": 0},
+            "response_format": {"type": "text", "mime_type": "application/json"},
+        },
+    ),
     "bedrock-converse": (
         "anthropic.claude-sonnet-4-5",
         {
@@ -296,11 +305,27 @@ def converse() -> dict[str, set[str]]:
     }
 
 
+def interactions() -> dict[str, set[str]]:
+    from google.genai._gaos.types import interactions as its
+
+    kinds = (its.CreateModelInteractionParam, its.CreateAgentInteractionParam)
+    steps = (its.StepParam, its.ContentParam)
+    return {
+        "request": fields(*kinds),
+        "configuration": fields(its.GenerationConfigParam, its.TextResponseFormatParam)
+        - {"schema_"},
+        "message": fields(its.UserInputStepParam, its.ModelOutputStepParam) - {"error"},
+        "part": fields(*steps),
+        "tool": fields(its.FunctionParam),
+    }
+
+
 SDKS: Final[dict[str, Callable[[], dict[str, set[str]]]]] = {
     "openai-chat": openai_chat,
     "openai-responses": openai_responses,
     "anthropic": anthropic,
     "gemini": gemini,
+    "gemini-interactions": interactions,
     "bedrock-converse": converse,
 }
 
