@@ -351,6 +351,10 @@ fn read_call_item<'d>(kind: &'d str, item: Value<'d>, reader: &mut Reader<'_, 'd
 
 fn read_reasoning_item<'d>(item: Value<'d>, reader: &mut Reader<'_, 'd>) {
     let fields = &parts().items.reasoning;
+    let pieces = fields.content.names.iter().filter_map(|name| item.get(name.text()));
+    for piece in pieces.flat_map(Value::items) {
+        reader.unread.extend(unread(Owner::Part, piece));
+    }
     let opaque = string(first_named(item, &fields.opaque));
     let text = match opaque.is_empty() {
         true => joined_text(first_named(item, &fields.content)),

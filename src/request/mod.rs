@@ -253,6 +253,9 @@ fn read_system<'d>(
 ) -> Vec<Part<'d>> {
     let value = system_value(fields);
     let parts = value.and_then(|value| value.get("parts"));
+    if let Some(content) = value.filter(|_| parts.is_some()) {
+        unread.extend(unread::unread(Owner::Message, content));
+    }
     let mut reader = Reader::new(assumptions);
     match array(parts.or(value)) {
         Some(blocks) => blocks

@@ -18,15 +18,17 @@ pub(super) enum Owner {
     Message,
     Part,
     Tool,
+    VendorTool,
 }
 
 impl Owner {
-    const ALL: [(Owner, &'static str); 5] = [
+    const ALL: [(Owner, &'static str); 6] = [
         (Owner::Request, "request"),
         (Owner::Configuration, "configuration"),
         (Owner::Message, "message"),
         (Owner::Part, "part"),
         (Owner::Tool, "tool"),
+        (Owner::VendorTool, "vendor_tool"),
     ];
 }
 
@@ -79,8 +81,8 @@ struct Table {
     read: [NameSet; Owner::ALL.len()],
     state: Vec<State>,
     configurations: NameSet,
-    /// What a configuration holds that is one, and what a part holds whose members are fields of the part.
-    inner: [NameSet; 2],
+    /// What a configuration holds that is one; what a part or a tool holds whose members are its fields.
+    inner: [NameSet; 3],
 }
 
 /// The table, read on first use.
@@ -127,7 +129,7 @@ fn read(root: Value<'static>) -> Table {
         read: Owner::ALL.map(|owner| NameSet::new(&own(owner))),
         state: state.collect(),
         configurations: listed("owners"),
-        inner: ["inner_owners", "holders"].map(listed),
+        inner: ["inner_owners", "holders", "vendor_tools"].map(listed),
     }
 }
 
@@ -166,10 +168,11 @@ pub(super) fn unread<'d>(owner: Owner, object: Value<'d>) -> Vec<Data<'d>> {
 const MAX_DEPTH: usize = 4;
 
 fn add_unread<'d>(owner: Owner, owned: Value<'d>, depth: usize, found: &mut Vec<Data<'d>>) {
-    let [in_configurations, in_parts] = &table().inner;
+    let [in_configurations, in_parts, in_tools] = &table().inner;
     let holders = match owner {
         Owner::Configuration => Some(in_configurations),
         Owner::Part => Some(in_parts),
+        Owner::VendorTool => Some(in_tools),
         _ => None,
     };
     for (name, value) in owned.members() {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 TABLE: Final = read_table("fields")
-PLACES: Final = ("request", "configuration", "message", "part", "tool")
+PLACES: Final = ("request", "configuration", "message", "part", "tool", "vendor_tool")
 MEANINGS: Final = ("read", "no_tokens", "state", "uncounted")
 WORDS: Final = "word " * 40
 
@@ -253,6 +253,7 @@ def openai_responses() -> dict[str, set[str]]:
         "part": fields(responses.ResponseInputItemParam, responses.ResponseInputContentParam)
         | fields(*inner(responses.ResponseOutputMessageParam, "content")),
         "tool": fields(responses.FunctionToolParam, responses.CustomToolParam),
+        "vendor_tool": fields(responses.ToolParam),
     }
 
 
@@ -272,6 +273,7 @@ def anthropic() -> dict[str, set[str]]:
         "message": fields(types.MessageParam, beta.BetaMessageParam, types.Message),
         "part": fields(types.ContentBlockParam, beta.BetaContentBlockParam),
         "tool": fields(types.ToolParam, beta.BetaToolParam),
+        "vendor_tool": fields(types.ToolUnionParam, beta.BetaToolUnionParam),
     }
 
 
@@ -286,6 +288,7 @@ def gemini() -> dict[str, set[str]]:
         "message": fields(types.Content),
         "part": fields(types.Part),
         "tool": fields(types.FunctionDeclaration),
+        "vendor_tool": fields(types.Tool) | fields(types.GoogleSearch, types.FileSearch),
     }
 
 
@@ -317,6 +320,7 @@ def interactions() -> dict[str, set[str]]:
         "message": fields(its.UserInputStepParam, its.ModelOutputStepParam) - {"error"},
         "part": fields(*steps),
         "tool": fields(its.FunctionParam),
+        "vendor_tool": fields(its.ToolParam),
     }
 
 
