@@ -351,7 +351,11 @@ fn read_call_item<'d>(kind: &'d str, item: Value<'d>, reader: &mut Reader<'_, 'd
 
 fn read_reasoning_item<'d>(item: Value<'d>, reader: &mut Reader<'_, 'd>) {
     let fields = &parts().items.reasoning;
-    let pieces = fields.content.names.iter().filter_map(|name| item.get(name.text()));
+    let pieces = fields
+        .content
+        .names
+        .iter()
+        .filter_map(|name| item.get(name.text()));
     for piece in pieces.flat_map(Value::items) {
         reader.unread.extend(unread(Owner::Part, piece));
     }

@@ -17,9 +17,7 @@ WORDS: Final = "word " * 500
 SIGNATURE: Final = "CiQB" + "A" * 400
 PARAMETERS: Final = {"type": "object", "properties": {"city": {"type": "string"}}}
 FUNCTION: Final = {"name": "weather", "description": "Tells it.", "parameters": PARAMETERS}
-PIXEL: Final = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def said(text: str) -> Json:

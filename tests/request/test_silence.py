@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 WORDS: Final = "word " * 200
-PIXEL: Final = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 URL: Final = f"data:image/png;base64,{PIXEL}"
 PARAMETERS: Final = {"type": "object", "properties": {"city": {"type": "string"}}}
 FUNCTION: Final = {"name": "weather", "description": "Tells it.", "parameters": PARAMETERS}
