@@ -82,7 +82,7 @@ def test_the_display_of_the_analysis_to_the_digit() -> None:
 
 
 def test_the_same_flow_from_requests() -> None:
-    """The last input is the provider's; what was said of the output comes back, and what is new is counted."""
+    """The last input is the provider's; what was said comes back, and what is new is counted."""
     window = ContextWindow("gpt-4o")
     window.usage(body(QUESTION))
     window.record(body(QUESTION), billed(5_000, 100), reply=CALL)

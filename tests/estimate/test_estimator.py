@@ -57,7 +57,7 @@ def test_a_billed_request_is_exact(estimator: Any, dialect: str) -> None:
 def test_the_next_turn_starts_from_input_and_what_was_said(
     estimator: Any, dialect: str, form: str
 ) -> None:
-    """The output, or the count of a plain answer whose output has more in it: that does not come back."""
+    """The output, or the count of a plain answer whose output has more in it."""
     call = CALLS[dialect]
     if form == "sdk" and dialect not in SDK:
         pytest.skip("the SDK of Bedrock answers with dicts")

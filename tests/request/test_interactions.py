@@ -1,4 +1,4 @@
-"""Gemini's Interactions: a dialect whose steps cost what the same contents cost in generateContent."""
+"""Gemini's Interactions: steps cost what the same contents cost in generateContent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ WORDS: Final = "word " * 500
 SIGNATURE: Final = "CiQB" + "A" * 400
 PARAMETERS: Final = {"type": "object", "properties": {"city": {"type": "string"}}}
 FUNCTION: Final = {"name": "weather", "description": "Tells it.", "parameters": PARAMETERS}
-PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL: Final = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 
 def said(text: str) -> Json:
@@ -31,21 +34,30 @@ STEPS: Final[list[tuple[Json, Json]]] = [
     ),
     (
         {"type": "function_call", "id": "c", "name": "weather", "arguments": {"city": "Paris"}},
-        {"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {"city": "Paris"}}}]},
+        {
+            "role": "model",
+            "parts": [{"functionCall": {"name": "weather", "args": {"city": "Paris"}}}],
+        },
     ),
     (
         {"type": "function_result", "call_id": "c", "name": "weather", "result": {"sky": WORDS}},
-        {"role": "user", "parts": [{"functionResponse": {"name": "weather", "response": {"sky": WORDS}}}]},
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"name": "weather", "response": {"sky": WORDS}}}],
+        },
     ),
     (
         {"type": "model_output", "content": [said("It rains.")]},
         {"role": "model", "parts": [{"text": "It rains."}]},
     ),
     (
-        {"type": "user_input", "content": [{"type": "image", "mime_type": "image/png", "data": PIXEL}]},
+        {
+            "type": "user_input",
+            "content": [{"type": "image", "mime_type": "image/png", "data": PIXEL}],
+        },
         {"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": PIXEL}}]},
     ),
-]  # fmt: skip
+]
 
 
 def estimated(body: Any, **names: Any) -> Any:
@@ -167,7 +179,7 @@ def test_bytes_and_the_types_of_the_sdk_say_the_same() -> None:
         ({"model": MODEL, "contents": [{"parts": [{"text": "hi"}]}]}, "gemini"),
         ({"model": MODEL, "contents": [], "system_instruction": "a"}, "gemini"),
     ],
-)  # fmt: skip
+)
 def test_the_dialect_is_told(body: Any, dialect: str) -> None:
     found = estimated(body)
     assert found.dialect == dialect

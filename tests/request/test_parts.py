@@ -397,7 +397,7 @@ def interactions_types() -> set[str]:
     from google.genai._gaos.types import interactions
 
     names = ("StepParam", "ContentParam", "FunctionResultSubcontentParam")
-    return sdk_types.type_names([getattr(interactions, name) for name in names])
+    return sdk_types.type_names(tuple(getattr(interactions, name) for name in names))
 
 
 SDK_TYPES: Final = {

@@ -1,4 +1,4 @@
-"""No field is silent: one that is added to any object of a request, at whatever depth, is counted or labelled."""
+"""No field is silent: added to any object of a request, it is counted or labelled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 WORDS: Final = "word " * 200
-PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PIXEL: Final = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 URL: Final = f"data:image/png;base64,{PIXEL}"
 PARAMETERS: Final = {"type": "object", "properties": {"city": {"type": "string"}}}
 FUNCTION: Final = {"name": "weather", "description": "Tells it.", "parameters": PARAMETERS}
@@ -28,11 +31,18 @@ BODIES: Final[dict[str, Json]] = {
         "model": "gpt-5",
         "messages": [
             {"role": "system", "content": "Be nice."},
-            {"role": "user", "content": [CONTENT, {"type": "image_url", "image_url": {"url": URL}}]},
+            {
+                "role": "user",
+                "content": [CONTENT, {"type": "image_url", "image_url": {"url": URL}}],
+            },
             {
                 "role": "assistant",
                 "tool_calls": [
-                    {"id": "c", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+                    {
+                        "id": "c",
+                        "type": "function",
+                        "function": {"name": "weather", "arguments": "{}"},
+                    }
                 ],
             },
             {"role": "tool", "tool_call_id": "c", "content": [CONTENT]},
@@ -82,7 +92,9 @@ BODIES: Final[dict[str, Json]] = {
             },
             {
                 "role": "assistant",
-                "content": [{"type": "tool_use", "id": "c", "name": "weather", "input": {"city": "a"}}],
+                "content": [
+                    {"type": "tool_use", "id": "c", "name": "weather", "input": {"city": "a"}}
+                ],
             },
             {
                 "role": "user",
@@ -100,7 +112,10 @@ BODIES: Final[dict[str, Json]] = {
             {"type": "bash_20250124", "name": "bash"},
         ],
         "tool_choice": {"type": "auto"},
-        "output_config": {"effort": "high", "format": {"type": "json_schema", "schema": PARAMETERS}},
+        "output_config": {
+            "effort": "high",
+            "format": {"type": "json_schema", "schema": PARAMETERS},
+        },
         "thinking": {"type": "adaptive"},
     },
     "gemini": {
@@ -114,7 +129,10 @@ BODIES: Final[dict[str, Json]] = {
                     {"fileData": {"mimeType": "image/png", "fileUri": "https://example.org/a"}},
                 ],
             },
-            {"role": "model", "parts": [{"functionCall": {"name": "weather", "args": {"city": "a"}}}]},
+            {
+                "role": "model",
+                "parts": [{"functionCall": {"name": "weather", "args": {"city": "a"}}}],
+            },
             {
                 "role": "user",
                 "parts": [{"functionResponse": {"name": "weather", "response": {"sky": "grey"}}}],
@@ -186,7 +204,7 @@ BODIES: Final[dict[str, Json]] = {
         ],
         "tools": [{"name": "weather", "inputSchema": PARAMETERS}],
     },
-}  # fmt: skip
+}
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -209,7 +227,7 @@ def with_field(body: Json, path: tuple[Any, ...], value: Any) -> Json:
 
 
 SCHEMAS: Final = frozenset({"parameters", "schema", "input_schema", "inputSchema", "json"})
-"""A schema is shown to the model as its vendor writes it: without keywords that are in no standard."""
+"""A schema is shown to the model as its vendor writes it: without unknown keywords."""
 CASES: Final = [
     (dialect, path)
     for dialect, body in BODIES.items()
