@@ -12,7 +12,7 @@ use crate::engine::shape::{Seen, Shape};
 use crate::engine::shared::{SharedEntry, Sharing};
 use crate::known::digest::{Digest, Digester};
 use crate::known::{Boundary, COUNTED, KnownOptions, KnownPrefix, KnownTotal};
-use crate::profile::{Layout, Profile, Quality};
+use crate::profile::{Profile, Quality};
 use crate::request::{Assumptions, Message, Part, Signature, is_opaque, stays};
 
 /// Beginnings of the assumptions about what the request does not hold.
@@ -256,9 +256,6 @@ fn boundaries(
     let output_tokens = reply_tokens(&reading.profile, billed, reply);
     let (reply_tokens, derived_tokens) = match counted_reply(reading, reply) {
         Some(it) if it.is_confirmed_by(output_tokens) => (it.tokens, COUNTED),
-        Some(it) if it.comes_back(reading, output_tokens) => {
-            (it.tokens, output_tokens.max(it.tokens))
-        }
         _ => (output_tokens, output_tokens),
     };
     let with_reply = Boundary {
@@ -490,13 +487,6 @@ impl CountedReply {
     fn is_confirmed_by(&self, output_tokens: u64) -> bool {
         let slack = REPLY_SLACK_TOKENS + CALL_SLACK_TOKENS * self.call_count;
         self.tokens.abs_diff(output_tokens) <= slack + self.tokens / REPLY_SHARE
-    }
-
-    /// True if the next request costs what was counted: what else was billed as output was hidden. Claude's calls cost
-    /// more as input than as output; of other vendors whose count is above the bill the count is wrong.
-    fn comes_back(&self, reading: &Reading<'_>, output_tokens: u64) -> bool {
-        let is_claude = matches!(reading.profile.layout, Layout::Anthropic(..));
-        reading.is_known_model && (self.tokens < output_tokens || is_claude)
     }
 }
 

@@ -70,8 +70,8 @@ class LastCall:
         )
 
     def _returned_tokens(self, most: int) -> int:
-        """The output that is in a known total: all, all but the reasoning, or what was said."""
-        candidates = (self.output_tokens, self.output_tokens - self.reasoning_tokens, most)
+        """The output that is in a known total: all of it, all but the reasoning, or none."""
+        candidates = (self.output_tokens, self.output_tokens - self.reasoning_tokens)
         return next((tokens for tokens in candidates if 0 <= tokens <= most), 0)
 
     def basis(self, counts: ContextCounts) -> CalculationBasis:
