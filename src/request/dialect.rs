@@ -116,7 +116,10 @@ pub(super) fn detect_dialect(body: Value<'_>, asker: Asker) -> Detected {
     let is_asked = |index: &usize| match asker {
         Asker::Counter => *index < Dialect::ALL.len(),
         #[cfg(feature = "python")]
-        Asker::Converter => Dialect::ALL.get(*index) != Some(&Dialect::BedrockConverse),
+        Asker::Converter => !matches!(
+            Dialect::ALL.get(*index),
+            Some(Dialect::BedrockConverse | Dialect::GeminiInteractions)
+        ),
     };
     let asked = || (0..weights.len()).filter(is_asked);
     let heavier = |best: usize, next: usize| match weights[next] > weights[best] {
@@ -179,7 +182,10 @@ impl Clues {
                     self.meet(row);
                 }
             }
-            None if role.is_none() => self.members(&table.item, message),
+            None if role.is_none() => {
+                self.members(&table.item, message);
+                self.step(message);
+            }
             None => {}
         }
         let parts = message.get("parts").into_iter().flat_map(Value::items);
@@ -190,6 +196,20 @@ impl Clues {
         let blocks = message.get("content").into_iter().flat_map(Value::items);
         for block in blocks {
             self.block(block);
+        }
+    }
+
+    /// Meets an item of `input`.
+    fn item(&mut self, item: Value<'_>) {
+        self.members(&table().input, item);
+        self.step(item);
+    }
+
+    /// Meets an item by its type.
+    fn step(&mut self, item: Value<'_>) {
+        let kind = item.get("type").and_then(Value::as_str);
+        if let Some(row) = kind.and_then(|kind| table().step.row(kind)) {
+            self.meet(row);
         }
     }
 
@@ -231,14 +251,21 @@ impl Evidence {
         tools.for_each(|tool| self.all.members(&table.tool, tool));
         if let Some(messages) = array(body.get("messages")) {
             self.messages(messages);
+        } else if let Some(items) = array(body.get("input")) {
+            self.each(items, Clues::item);
         }
     }
 
     fn messages(&mut self, messages: Value<'_>) {
+        self.each(messages, Clues::message);
+    }
+
+    /// Meets the evidence that `meet` finds in each of `messages`.
+    fn each(&mut self, messages: Value<'_>, meet: fn(&mut Clues, Value<'_>)) {
         self.messages = Vec::with_capacity(messages.len());
         for message in messages.items() {
             let mut met = Clues::default();
-            met.message(message);
+            meet(&mut met, message);
             self.all = self.all.with(met);
             self.messages.push(met);
         }
@@ -323,12 +350,14 @@ struct Table {
     role: Place,
     message: Place,
     item: Place,
+    input: Place,
     block: Place,
     untyped: Place,
     part: Place,
-    /// Parts by their type, and by the field that holds them.
+    /// Parts by their type, and by the field that holds them; items by their type.
     kind: Place,
     field: Place,
+    step: Place,
     base: Weights,
     /// The kinds of evidence: a place and what its rows say.
     kinds: Vec<(&'static str, Weights)>,
@@ -343,6 +372,7 @@ impl Table {
             "role" => &mut self.role,
             "message" => &mut self.message,
             "item" => &mut self.item,
+            "input" => &mut self.input,
             "block" => &mut self.block,
             "untyped" => &mut self.untyped,
             "part" => &mut self.part,
@@ -387,11 +417,16 @@ impl Table {
         says[index_of(dialect)] = weight;
         let is_reasoning = PartKind::named(text("kind").unwrap_or_default()) == PartKind::Reasoning;
         for name in ["type", "also"].into_iter().filter_map(text) {
-            let is_field = text("place") == Some("field");
-            let bit = self.bit(if is_field { "field" } else { "kind" }, says);
-            let place = match is_field {
-                true => &mut self.field,
-                false => &mut self.kind,
+            let place_name = match text("place") {
+                Some("field") => "field",
+                Some("item") => "step",
+                _ => "kind",
+            };
+            let bit = self.bit(place_name, says);
+            let place = match place_name {
+                "field" => &mut self.field,
+                "step" => &mut self.step,
+                _ => &mut self.kind,
             };
             place.add(Row {
                 name,

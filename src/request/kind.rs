@@ -3,7 +3,7 @@
 /// A request format.
 ///
 /// ```
-/// assert_eq!(tokenctx::Dialect::ALL.len(), 6);
+/// assert_eq!(tokenctx::Dialect::ALL.len(), 7);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -19,17 +19,20 @@ pub enum Dialect {
     BedrockConverse,
     /// Messages of the VS Code language model API, or of a chat store with typed parts.
     VsCode,
+    /// Gemini Interactions: a list of steps.
+    GeminiInteractions,
 }
 
 impl Dialect {
     /// Every dialect.
-    pub const ALL: [Dialect; 6] = [
+    pub const ALL: [Dialect; 7] = [
         Dialect::OpenAiChat,
         Dialect::OpenAiResponses,
         Dialect::Anthropic,
         Dialect::Gemini,
         Dialect::BedrockConverse,
         Dialect::VsCode,
+        Dialect::GeminiInteractions,
     ];
 
     /// Its name: `"openai-chat"`, ...
@@ -41,6 +44,7 @@ impl Dialect {
             Dialect::Gemini => "gemini",
             Dialect::BedrockConverse => "bedrock-converse",
             Dialect::VsCode => "vscode",
+            Dialect::GeminiInteractions => "gemini-interactions",
         }
     }
 

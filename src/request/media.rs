@@ -59,6 +59,11 @@ pub(super) fn plain_level(name: &str) -> Option<&'static str> {
     levels.find_map(|(known, level)| known.eq_ignore_ascii_case(name).then_some(level))
 }
 
+/// The same, for one that the rules may not have.
+fn level_of(name: &str) -> &str {
+    plain_level(name).unwrap_or(name)
+}
+
 /// Sets the level of all media in `parts` that have none of their own. Recurses as deep as the reader nests results.
 pub(super) fn set_level(parts: &mut [Part<'_>], level: &'static str) {
     for part in parts {
@@ -141,11 +146,11 @@ impl<'d> Reader<'_, 'd> {
             None => inner,
         };
         let inner = inner
-            .or_else(|| first(block, &["file_id", "url"]))
+            .or_else(|| first(block, &["file_id", "url", "uri"]))
             .or(source);
         let about = about_block(part.kind, block, source);
         match inner.and_then(Value::as_str) {
-            Some(text) if looks_remote(part, text) => self.remote(inner, about),
+            Some(text) if looks_remote(part, text) || is_place(block) => self.remote(inner, about),
             _ => self.media(inner, about),
         }
     }
@@ -276,7 +281,10 @@ fn about_block<'d>(kind: PartKind, block: Value<'d>, source: Option<Value<'d>>) 
     About {
         kind: family,
         mime: plain_mime(string(mime_keys.into_iter().find_map(field)), family),
-        detail: string(field("detail").or_else(|| field("resolution"))),
+        detail: match string(field("detail")) {
+            "" => level_of(string(field("resolution"))),
+            detail => detail,
+        },
         name: string(field("filename").or_else(|| field("title"))),
     }
 }
@@ -324,6 +332,11 @@ fn file_mime(format: &str) -> Cow<'static, str> {
         "html" => Cow::Borrowed("text/html"),
         _ => Cow::Owned(format!("application/{format}")),
     }
+}
+
+/// True if a block of Gemini's Interactions says where its bytes are.
+fn is_place(block: Value<'_>) -> bool {
+    has(block, &["uri"]) && !has(block, &["data"])
 }
 
 /// True if `text` says where bytes are instead of holding them.

@@ -14,7 +14,7 @@ use crate::interrupt;
 use crate::json::{Kind, Value};
 use std::borrow::Cow;
 
-/// Who speaks in an item of Gemini's Interactions API.
+/// Who speaks in a step of Gemini's Interactions API.
 const INTERACTION_ROLES: [(&str, &str); 2] =
     [("user_input", "user"), ("model_output", "assistant")];
 
@@ -271,6 +271,7 @@ fn read_calls<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
         let inner = object(first_named(call, &known.type_names)).or(object(Some(call)));
         match inner {
             Some(inner) => {
+                reader.unread.extend(unread(Owner::Part, call));
                 let arguments = first_named(inner, &known.call.arguments);
                 reader.call(string(first_named(inner, &known.call.name)), arguments);
             }
@@ -280,6 +281,7 @@ fn read_calls<'d>(fields: &Fields<'d>, reader: &mut Reader<'_, 'd>) {
     if let Some(legacy) = object(fields.function_call) {
         reader.call(string(legacy.get("name")), legacy.get("arguments"));
         reader.form(CallForm::Legacy);
+        reader.unread.extend(unread(Owner::Part, legacy));
     }
     reader.text(string(fields.refusal));
 }
@@ -297,7 +299,10 @@ fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Notes) -> Mes
             "assistant"
         }
         PartKind::Result => {
-            reader.result("", first_named(item, &parts().items.result.content), false);
+            let fields = &parts().items.result;
+            let name = string(first_named(item, &fields.name));
+            let is_error = item.get("is_error").and_then(Value::as_bool) == Some(true);
+            reader.result(name, first_named(item, &fields.content), is_error);
             "tool"
         }
         PartKind::Reasoning => {
@@ -313,15 +318,19 @@ fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Notes) -> Mes
             return message(role, reader.parts).with_unread(reader.unread);
         }
     };
+    reader.signature.add(string(item.get("signature")));
     reader.unread.extend(unread(Owner::Part, item));
-    message(role, reader.parts).with_unread(reader.unread)
+    Message {
+        signature: reader.signature,
+        ..message(role, reader.parts).with_unread(reader.unread)
+    }
 }
 
 /// The kind of an item whose type is in no row.
 fn kind_by_ending(kind: &str) -> PartKind {
     match kind {
         _ if INTERACTION_ROLES.iter().any(|(known, _)| *known == kind) => PartKind::Other,
-        _ if kind.ends_with("_output") => PartKind::Result,
+        _ if kind.ends_with("_output") || kind.ends_with("_result") => PartKind::Result,
         _ if kind.ends_with("_call") => PartKind::Call,
         _ => PartKind::Other,
     }
@@ -342,6 +351,14 @@ fn read_call_item<'d>(kind: &'d str, item: Value<'d>, reader: &mut Reader<'_, 'd
 
 fn read_reasoning_item<'d>(item: Value<'d>, reader: &mut Reader<'_, 'd>) {
     let fields = &parts().items.reasoning;
+    let pieces = fields
+        .content
+        .names
+        .iter()
+        .filter_map(|name| item.get(name.text()));
+    for piece in pieces.flat_map(Value::items) {
+        reader.unread.extend(unread(Owner::Part, piece));
+    }
     let opaque = string(first_named(item, &fields.opaque));
     let text = match opaque.is_empty() {
         true => joined_text(first_named(item, &fields.content)),
@@ -354,6 +371,7 @@ fn read_reasoning_item<'d>(item: Value<'d>, reader: &mut Reader<'_, 'd>) {
 fn read_other_item<'d>(kind: &str, item: Value<'d>, reader: &mut Reader<'_, 'd>) -> &'static str {
     if let Some((_, role)) = INTERACTION_ROLES.iter().find(|(known, _)| *known == kind) {
         reader.content(item.get("content"));
+        reader.unread.extend(unread(Owner::Message, item));
         return role;
     }
     if kind == "item_reference" {

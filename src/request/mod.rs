@@ -225,7 +225,7 @@ pub fn read_reply<'d>(document: &'d Document<'_>) -> Result<Vec<Message<'d>>, Er
         let mut message = read_message(item, &mut assumptions);
         if is_message {
             // The client sends back what is said, not the fields of the response around it.
-            let around = unread::unread(Owner::Message, body).count();
+            let around = unread::unread(Owner::Message, body).len();
             message.unread.drain(..around.min(message.unread.len()));
         }
         message
@@ -253,6 +253,9 @@ fn read_system<'d>(
 ) -> Vec<Part<'d>> {
     let value = system_value(fields);
     let parts = value.and_then(|value| value.get("parts"));
+    if let Some(content) = value.filter(|_| parts.is_some()) {
+        unread.extend(unread::unread(Owner::Message, content));
+    }
     let mut reader = Reader::new(assumptions);
     match array(parts.or(value)) {
         Some(blocks) => blocks
@@ -334,7 +337,14 @@ fn read_lone_message<'d>(fields: Value<'d>, assumptions: &mut Notes) -> Vec<Mess
 }
 
 /// Where responses have their messages, unless they are one.
-const REPLY_KEYS: [&str; 5] = ["choices", "candidates", "output", "message", "items"];
+const REPLY_KEYS: [&str; 6] = [
+    "choices",
+    "candidates",
+    "output",
+    "steps",
+    "message",
+    "items",
+];
 
 /// Where a response has its message or items; `None` when it has several answers or none.
 fn reply_value(body: Value<'_>) -> Option<Value<'_>> {
@@ -348,7 +358,7 @@ fn reply_value(body: Value<'_>) -> Option<Value<'_>> {
         Some(output) if output.kind() == Kind::Object => output.get("message"),
         Some(output) if output.kind() == Kind::Array => Some(output),
         _ => object(body.get("message"))
-            .or(array(body.get("items")))
+            .or(array(first(body, &["items", "steps"])))
             .or(Some(body)),
     }
 }

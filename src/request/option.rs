@@ -1,6 +1,6 @@
 //! Options that cost input tokens: forced tools, structured output, extended thinking.
 use super::data::Data;
-use super::field::{array, first, is_truthy, object, present, string};
+use super::field::{array, first, has, is_truthy, object, present, string};
 use super::media::{MEDIA_LEVEL, plain_level};
 use super::model::{Tool, ToolChoice};
 use crate::json::Value;
@@ -132,8 +132,12 @@ pub(super) fn read_tool_choice(fields: Value<'_>) -> ToolChoice<'_> {
     }
 }
 
-/// The choice in the tool configuration of Gemini or Bedrock Converse.
+/// The choice in the tool configuration of Gemini or Bedrock Converse, or in that of an interaction.
 fn configured_choice(fields: Value<'_>) -> Option<Value<'_>> {
+    if let Some(choice) = generation_config(fields).and_then(|it| present(it.get("tool_choice"))) {
+        let allowed = object(choice.get("allowed_tools"));
+        return allowed.map_or(Some(choice), |it| present(it.get("mode")));
+    }
     let config = object(first(fields, &TOOL_CONFIG))?;
     let keys = ["functionCallingConfig", "function_calling_config"];
     match object(first(config, &keys)) {
@@ -144,8 +148,12 @@ fn configured_choice(fields: Value<'_>) -> Option<Value<'_>> {
 
 /// How closely the model is to look at media that do not say it themselves.
 pub(super) fn read_media_level(fields: Value<'_>) -> Option<&'static str> {
-    let config = object(first(fields, &["generationConfig", "generation_config"]));
-    plain_level(string(first(config?, &MEDIA_LEVEL)))
+    plain_level(string(first(generation_config(fields)?, &MEDIA_LEVEL)))
+}
+
+/// Where Gemini has options of the answer.
+fn generation_config(fields: Value<'_>) -> Option<Value<'_>> {
+    object(first(fields, &["generationConfig", "generation_config"]))
 }
 
 /// Where Gemini has the schema of the structured output, in its own form and as JSON Schema.
@@ -154,8 +162,8 @@ const JSON_SCHEMA: [&str; 2] = ["responseJsonSchema", "response_json_schema"];
 
 /// True if Gemini's structured output is described by JSON Schema.
 pub(super) fn has_json_schema(fields: Value<'_>) -> bool {
-    let config = object(first(fields, &["generationConfig", "generation_config"]));
-    config.is_some_and(|config| first(config, &JSON_SCHEMA).is_some())
+    let config = generation_config(fields);
+    config.is_some_and(|config| first(config, &JSON_SCHEMA).is_some()) || has_step_format(fields)
 }
 
 /// The schema of the structured output.
@@ -179,8 +187,21 @@ pub(super) fn read_response_schema(fields: Value<'_>) -> Option<Data<'_>> {
     schema_of_form(form)
 }
 
+/// True if the output format is one of an interaction, which has its schema beside its MIME type.
+fn has_step_format(fields: Value<'_>) -> bool {
+    object(one_form(fields.get("response_format"))).is_some_and(|it| has(it, &["mime_type"]))
+}
+
+/// The form of the output; of a list of them the one with a schema.
+fn one_form(form: Option<Value<'_>>) -> Option<Value<'_>> {
+    match array(form) {
+        Some(list) => list.items().find(|it| has(*it, &["schema"])),
+        None => form,
+    }
+}
+
 fn schema_of_form(form: Option<Value<'_>>) -> Option<Data<'_>> {
-    let form = object(form)?;
+    let form = object(one_form(form))?;
     let form = object(form.get("structure")).unwrap_or(form);
     let inner = object(first(form, &["json_schema", "jsonSchema"])).unwrap_or(form);
     let schema = first(inner, &["schema"])?;

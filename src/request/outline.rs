@@ -377,10 +377,13 @@ fn message(message: Value<'_>) -> MessageOutline<'_> {
     }
     let speaker = message.get("role").and_then(speaker_of);
     let kind = message.get("type").and_then(Value::as_str);
+    let speaker = speaker.or_else(|| kind.and_then(speaker_of_step));
     if let (Some(kind), None) = (kind.filter(|it| *it != "message"), speaker) {
         let part = item(kind, message);
         let speaker = match part.kind {
             OutlineKind::Result => Speaker::Tool,
+            OutlineKind::File => Speaker::User,
+            OutlineKind::Text if kind == "text" => Speaker::User,
             _ => Speaker::Assistant,
         };
         return MessageOutline {
@@ -392,6 +395,15 @@ fn message(message: Value<'_>) -> MessageOutline<'_> {
     MessageOutline {
         speaker,
         parts: parts_of(message, speaker),
+    }
+}
+
+/// Who speaks in a step of Gemini's Interactions that holds parts.
+fn speaker_of_step(kind: &str) -> Option<Speaker> {
+    match kind {
+        "user_input" => Some(Speaker::User),
+        "model_output" => Some(Speaker::Assistant),
+        _ => None,
     }
 }
 
@@ -413,7 +425,7 @@ fn speaker_of(role: Value<'_>) -> Option<Speaker> {
     }
 }
 
-/// An item of OpenAI's Responses that is no message.
+/// An item of OpenAI's Responses, or a step of Gemini's Interactions, that is no message.
 fn item<'d>(kind: &str, item: Value<'d>) -> OutlinePart<'d> {
     match outline_kind(kind) {
         Some(kind @ (OutlineKind::Call | OutlineKind::Result)) => {

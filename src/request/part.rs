@@ -129,6 +129,10 @@ impl Name {
         }
     }
 
+    pub(super) fn text(&self) -> &'static str {
+        self.text
+    }
+
     /// True if it is `text`, whose key is `key`.
     #[inline]
     pub(super) fn is(&self, text: &str, key: Key) -> bool {

@@ -1,7 +1,7 @@
 //! Tool definitions of any dialect.
 use super::bound::Notes;
 use super::data::{Data, is_unbilled};
-use super::field::{array, first, object, present, string};
+use super::field::{array, first, has, object, present, string};
 use super::model::Tool;
 use super::unread::{Owner, unread};
 use crate::json::{Kind, Value};
@@ -61,15 +61,22 @@ pub(super) fn read_deferred_tools(value: Option<Value<'_>>) -> Vec<Tool<'_>> {
     tools
 }
 
-/// Fields of definitions of the client's own that may add tokens which nobody counts.
+/// Fields of definitions that may add tokens which nobody counts.
 pub(super) fn unread_fields(value: Option<Value<'_>>) -> impl Iterator<Item = Data<'_>> {
     elements(value).flat_map(|item| {
         let declared = array(first(item, &DECLARATIONS));
         let inner = object(first(item, &["function", "toolSpec", "custom"]));
-        let own = (declared.is_none() && (inner.is_some() || is_own(item))).then_some(item);
+        let owner = match declared.is_none() && (inner.is_some() || is_own(item)) {
+            true => Owner::Tool,
+            false => Owner::VendorTool,
+        };
         let declared = declared.into_iter().flat_map(Value::items);
-        let all = own.into_iter().chain(inner).chain(declared);
-        all.flat_map(|it| unread(Owner::Tool, it))
+        // Bedrock Converse: {"inputSchema": {"json": {...}}}.
+        let wrapper = object(inner.and_then(|it| it.get("inputSchema")));
+        let wrapper = wrapper.filter(|it| has(*it, &["json"]));
+        let inner = inner.into_iter().chain(declared).chain(wrapper);
+        let inner = inner.flat_map(|it| unread(Owner::Tool, it));
+        unread(owner, item).into_iter().chain(inner)
     })
 }
 

@@ -18,15 +18,17 @@ pub(super) enum Owner {
     Message,
     Part,
     Tool,
+    VendorTool,
 }
 
 impl Owner {
-    const ALL: [(Owner, &'static str); 5] = [
+    const ALL: [(Owner, &'static str); 6] = [
         (Owner::Request, "request"),
         (Owner::Configuration, "configuration"),
         (Owner::Message, "message"),
         (Owner::Part, "part"),
         (Owner::Tool, "tool"),
+        (Owner::VendorTool, "vendor_tool"),
     ];
 }
 
@@ -79,6 +81,8 @@ struct Table {
     read: [NameSet; Owner::ALL.len()],
     state: Vec<State>,
     configurations: NameSet,
+    /// What a configuration holds that is one; what a part or a tool holds whose members are its fields.
+    inner: [NameSet; 3],
 }
 
 /// The table, read on first use.
@@ -117,11 +121,15 @@ fn read(root: Value<'static>) -> Table {
         tokens: tokens.as_u64().unwrap_or_default(),
         is_object: request.contains(&name),
     });
-    let owners = root.get("owners").into_iter().flat_map(Value::items);
+    let listed = |list| -> NameSet {
+        let names = root.get(list).into_iter().flat_map(Value::items);
+        NameSet::new(&names.filter_map(Value::as_str).collect::<Vec<_>>())
+    };
     Table {
         read: Owner::ALL.map(|owner| NameSet::new(&own(owner))),
         state: state.collect(),
-        configurations: NameSet::new(&owners.filter_map(Value::as_str).collect::<Vec<_>>()),
+        configurations: listed("owners"),
+        inner: ["inner_owners", "holders", "vendor_tools"].map(listed),
     }
 }
 
@@ -148,11 +156,35 @@ pub(super) fn is_unread(owner: Owner, name: &str, value: Value<'_>) -> bool {
     !table().read[owner as usize].contains(name) && !value.is_null()
 }
 
-/// The members of `object` that may add tokens which nobody counts, each as an object of its own.
-pub(super) fn unread<'d>(owner: Owner, object: Value<'d>) -> impl Iterator<Item = Data<'d>> {
-    let members = object.members();
-    let unread = members.filter(move |(name, value)| is_unread(owner, name, *value));
-    unread.map(|(name, value)| Data::member(name, value))
+/// The members of `object` that may add tokens which nobody counts, each as an object of its own; those of the objects
+/// that it holds too.
+pub(super) fn unread<'d>(owner: Owner, object: Value<'d>) -> Vec<Data<'d>> {
+    let mut found = Vec::new();
+    add_unread(owner, object, MAX_DEPTH, &mut found);
+    found
+}
+
+/// How deep objects that hold others of their kind are looked into; deeper ones are in no dialect.
+const MAX_DEPTH: usize = 4;
+
+fn add_unread<'d>(owner: Owner, owned: Value<'d>, depth: usize, found: &mut Vec<Data<'d>>) {
+    let [in_configurations, in_parts, in_tools] = &table().inner;
+    let holders = match owner {
+        Owner::Configuration => Some(in_configurations),
+        Owner::Part => Some(in_parts),
+        Owner::VendorTool => Some(in_tools),
+        _ => None,
+    };
+    for (name, value) in owned.members() {
+        if is_unread(owner, name, value) {
+            found.push(Data::member(name, value));
+        } else if let Some(inner) = object(Some(value))
+            && depth > 0
+            && holders.is_some_and(|it| it.contains(name))
+        {
+            add_unread(owner, inner, depth - 1, found);
+        }
+    }
 }
 
 /// Those of a body and of its configurations.
@@ -162,9 +194,8 @@ pub(super) fn unread_of_request<'d>(fields: Value<'d>) -> impl Iterator<Item = D
         let is_own = is_unread(Owner::Request, name, value) && state(name, value).is_none();
         let own = is_own.then(|| Data::member(name, value));
         let inner = object(Some(value)).filter(|_| table().configurations.contains(name));
-        let inner = inner.into_iter();
-        own.into_iter()
-            .chain(inner.flat_map(|it| unread(Owner::Configuration, it)))
+        let inner = inner.map(|it| unread(Owner::Configuration, it));
+        own.into_iter().chain(inner.into_iter().flatten())
     })
 }
 

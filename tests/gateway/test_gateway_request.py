@@ -81,7 +81,7 @@ def test_output_beyond_the_room_is_cut_to_it(dialect: Dialect) -> None:
         small = gateway(clamp_output=True, limits={"m": 1000}).call(body, dialect=dialect)
         assert small.estimate is not None
         sent = json.loads(small.upstream_body)[name]
-        room = WANTED if dialect == "gemini" else 1000 - small.estimate.high
+        room = WANTED if dialect.startswith("gemini") else 1000 - small.estimate.high
         assert (sent[inner[0]] if inner else sent) == room
 
 

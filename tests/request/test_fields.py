@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 TABLE: Final = read_table("fields")
-PLACES: Final = ("request", "configuration", "message", "part", "tool")
+PLACES: Final = ("request", "configuration", "message", "part", "tool", "vendor_tool")
 MEANINGS: Final = ("read", "no_tokens", "state", "uncounted")
 WORDS: Final = "word " * 40
 
@@ -71,6 +71,15 @@ BODIES: Final[dict[str, tuple[str, Json]]] = {
             "contents": [{"role": "user", "parts": [{"text": TEXT}]}],
             "tools": [{"functionDeclarations": [FUNCTION]}],
             "generationConfig": {"temperature": 0},
+        },
+    ),
+    "gemini-interactions": (
+        "gemini-3.5-flash",
+        {
+            "input": [{"type": "user_input", "content": [{"type": "text", "text": TEXT}]}],
+            "tools": [{"type": "function", **FUNCTION}],
+            "generation_config": {"temperature": 0},
+            "response_format": {"type": "text", "mime_type": "application/json"},
         },
     ),
     "bedrock-converse": (
@@ -244,6 +253,7 @@ def openai_responses() -> dict[str, set[str]]:
         "part": fields(responses.ResponseInputItemParam, responses.ResponseInputContentParam)
         | fields(*inner(responses.ResponseOutputMessageParam, "content")),
         "tool": fields(responses.FunctionToolParam, responses.CustomToolParam),
+        "vendor_tool": fields(responses.ToolParam),
     }
 
 
@@ -263,6 +273,7 @@ def anthropic() -> dict[str, set[str]]:
         "message": fields(types.MessageParam, beta.BetaMessageParam, types.Message),
         "part": fields(types.ContentBlockParam, beta.BetaContentBlockParam),
         "tool": fields(types.ToolParam, beta.BetaToolParam),
+        "vendor_tool": fields(types.ToolUnionParam, beta.BetaToolUnionParam),
     }
 
 
@@ -277,6 +288,7 @@ def gemini() -> dict[str, set[str]]:
         "message": fields(types.Content),
         "part": fields(types.Part),
         "tool": fields(types.FunctionDeclaration),
+        "vendor_tool": fields(types.Tool) | fields(types.GoogleSearch, types.FileSearch),
     }
 
 
@@ -296,11 +308,28 @@ def converse() -> dict[str, set[str]]:
     }
 
 
+def interactions() -> dict[str, set[str]]:
+    from google.genai._gaos.types import interactions as its
+
+    kinds = (its.CreateModelInteractionParam, its.CreateAgentInteractionParam)
+    steps = (its.StepParam, its.ContentParam)
+    return {
+        "request": fields(*kinds),
+        "configuration": fields(its.GenerationConfigParam, its.TextResponseFormatParam)
+        - {"schema_"},
+        "message": fields(its.UserInputStepParam, its.ModelOutputStepParam) - {"error"},
+        "part": fields(*steps),
+        "tool": fields(its.FunctionParam),
+        "vendor_tool": fields(its.ToolParam),
+    }
+
+
 SDKS: Final[dict[str, Callable[[], dict[str, set[str]]]]] = {
     "openai-chat": openai_chat,
     "openai-responses": openai_responses,
     "anthropic": anthropic,
     "gemini": gemini,
+    "gemini-interactions": interactions,
     "bedrock-converse": converse,
 }
 

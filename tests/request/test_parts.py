@@ -93,6 +93,9 @@ UNREAD: Final = {
         "spreadsheetMetadata": "beside media, not a part",
         "audioMetadata": "beside media, not a part",
     },
+    "gemini-interactions": {
+        "function": "a tool in the result of a search for tools, counted as its JSON",
+    },
     "any": {
         "hologram": "made up, to be unknown",
         "web_search_result": "inside of the vendor's result, counted as its JSON",
@@ -130,6 +133,8 @@ def fields_of(row: Json) -> Json:
         fields[content] = [{"text": WORDS}] if row["place"] == "item" else WORDS
     elif row["kind"] in {"reasoning", "summary"} and "opaque" in row:
         fields[row["opaque"]] = "AAAA"
+    elif content and row["kind"] == "content" and row["place"] == "item":
+        fields[content] = [{"type": "text", "text": WORDS}]
     elif content and row["kind"] == "result" and "example" not in row:
         fields[content] = WORDS
     return fields
@@ -163,7 +168,8 @@ def message_of(dialect: str, row: Json) -> Json:
 
 
 def body_of(dialect: str, row: Json) -> Json:
-    field = {"gemini": "contents", "openai-responses": "input"}.get(dialect, "messages")
+    field = "input" if dialect in ("openai-responses", "gemini-interactions") else "messages"
+    field = "contents" if dialect == "gemini" else field
     return {field: [message_of(dialect, row)]}
 
 
@@ -387,11 +393,19 @@ def gemini_types() -> set[str]:
     return {field.alias or name for name, field in fields}
 
 
+def interactions_types() -> set[str]:
+    from google.genai._gaos.types import interactions
+
+    names = ("StepParam", "ContentParam", "FunctionResultSubcontentParam")
+    return sdk_types.type_names(tuple(getattr(interactions, name) for name in names))
+
+
 SDK_TYPES: Final = {
     "openai-chat": openai_chat_types,
     "openai-responses": openai_responses_types,
     "anthropic": anthropic_types,
     "gemini": gemini_types,
+    "gemini-interactions": interactions_types,
 }
 
 
@@ -452,4 +466,4 @@ def test_the_columns_are_explained() -> None:
     assert columns == read_table("parts")["columns"].keys()
     readers = {name for _, row in ROWS for name in row.get("unread_by", ())}
     assert readers <= {"request", "outline", "conversion"}
-    assert set(TABLE) == set(get_args(model.Source)) | {"bedrock-converse"}
+    assert set(TABLE) == {*get_args(model.Source), "bedrock-converse", "gemini-interactions"}

@@ -151,7 +151,7 @@ def objects(root: Any) -> list[Any]:
         if typing_extensions.is_typeddict(kind) or hasattr(kind, "model_fields"):
             found.append(kind)
         else:
-            pending += get_args(kind)
+            pending += get_args(getattr(kind, "__value__", kind))
     return found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 import tokenctx
 from tokenctx import UsageReader
@@ -91,13 +92,14 @@ SDK_EVENTS = {
     "openai-responses": ("openai.types.responses", "ResponseStreamEvent"),
     "anthropic": ("anthropic.types", "RawMessageStreamEvent"),
     "gemini": ("google.genai.types", "GenerateContentResponse"),
+    "gemini-interactions": ("google.genai._gaos.types.interactions", "InteractionSSEEvent"),
 }
 
 
 def sdk_event(module: str, kind: Any, event: Any) -> Any:
     """As the clients make it: without validation, but for Gemini."""
     if module.startswith("google"):
-        return kind.model_validate(event)
+        return TypeAdapter(kind).validate_python(event)
     models = importlib.import_module(f"{module.partition('.')[0]}._models")
     return models.construct_type(value=event, type_=kind)
 
@@ -221,6 +223,15 @@ BODIES: dict[str, tuple[Any, Any]] = {
             "usageMetadata": {"promptTokenCount": 13, "candidatesTokenCount": 2},
         },
         {"role": "model", "parts": [{"text": "Dust."}]},
+    ),
+    "gemini-interactions": (
+        {
+            "object": "interaction",
+            "status": "completed",
+            "steps": [{"type": "model_output", "content": [{"type": "text", "text": "Dust."}]}],
+            "usage": {"total_input_tokens": 13, "total_output_tokens": 2},
+        },
+        [{"type": "model_output", "content": [{"type": "text", "text": "Dust."}]}],
     ),
     "bedrock-converse": (
         {
@@ -348,12 +359,16 @@ REQUESTS: dict[str, dict[str, Any]] = {
         "model": "gemini-2.5-pro",
         "contents": [{"role": "user", "parts": [{"text": "hi"}]}],
     },
+    "gemini-interactions": {
+        "model": "gemini-2.5-pro",
+        "input": [{"type": "user_input", "content": [{"type": "text", "text": "hi"}]}],
+    },
     "bedrock-converse": {
         "modelId": "anthropic.claude-sonnet-4-5",
         "messages": [{"role": "user", "content": [{"text": "hi"}]}],
     },
 }
-FIELD = {"gemini": "contents", "openai-responses": "input"}
+FIELD = {"gemini": "contents", "openai-responses": "input", "gemini-interactions": "input"}
 
 
 def next_request(case: dict[str, Any]) -> dict[str, Any]:

@@ -271,6 +271,7 @@ GENAI_PROVIDERS: Final = {
 GENAI_DIALECTS: Final = {
     "anthropic": "anthropic",
     "gemini": "gcp.gemini",
+    "gemini-interactions": "gcp.gemini",
     "bedrock-converse": "aws.bedrock",
 }
 """The vendor whose telemetry it is where no provider is named; else OpenAI."""

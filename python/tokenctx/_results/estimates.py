@@ -39,7 +39,13 @@ BillReason = Literal["far_from_count", "unknown_usage_field"]
 Source = Literal["exact", "delta", "estimated"]
 Quality = Literal["exact", "calibrated", "heuristic"]
 Dialect = Literal[
-    "openai-chat", "openai-responses", "anthropic", "gemini", "bedrock-converse", "vscode"
+    "openai-chat",
+    "openai-responses",
+    "anthropic",
+    "gemini",
+    "bedrock-converse",
+    "vscode",
+    "gemini-interactions",
 ]
 EncodingName = Literal[
     "o200k_base",

@@ -105,7 +105,7 @@ def relayed_tokens(relay: Relay, model: str, most: int | None) -> int:
 def _encoding(model: str, relay: Relay) -> Any:
     if relay.reader.dialect == "anthropic" or "claude" in model:
         return "claude_v4_8"
-    if relay.reader.dialect == "gemini":
+    if relay.reader.dialect in ("gemini", "gemini-interactions"):
         return "gemma"
     try:
         return encoding_name_for_model(model)

@@ -451,7 +451,7 @@ class Call:
     def _room(self, estimate: Estimate, limits: ModelLimits) -> int | None:
         """The most output that there is room for; None if no limit is known or no room is left."""
         most = [limits.max_output_tokens] if limits.max_output_tokens else []
-        if limits.window_tokens and estimate.dialect != "gemini":
+        if limits.window_tokens and not estimate.dialect.startswith("gemini"):
             taken = [it for it in (estimate.high, estimate.tokens) if it < limits.window_tokens]
             most += [limits.window_tokens - it for it in taken[:1]]
         return min(most) if most else None

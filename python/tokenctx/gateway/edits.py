@@ -25,6 +25,7 @@ OUTPUT_MEMBERS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
         ("generationConfig", "maxOutputTokens"),
         ("generation_config", "max_output_tokens"),
     ),
+    "gemini-interactions": (("generation_config", "max_output_tokens"),),
     "bedrock-converse": (("inferenceConfig", "maxTokens"),),
 }
 """Where a body says how much output it wants, by dialect."""

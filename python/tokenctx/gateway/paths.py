@@ -27,6 +27,7 @@ ENDINGS: Final[tuple[tuple[str, Dialect | None], ...]] = (
     ("/messages", "anthropic"),
     (":generateContent", "gemini"),
     (":streamGenerateContent", "gemini"),
+    ("/interactions", "gemini-interactions"),
     ("/converse", "bedrock-converse"),
     ("/converse-stream", "bedrock-converse"),
     ("/invoke", None),

@@ -103,7 +103,7 @@ def _message(dialect: Dialect, tokens: int, output: int, limit: int) -> str:
         message = f"prompt is too long: {tokens} tokens > {limit} maximum"
         is_converse = dialect == "bedrock-converse"
         return f"Input is too long for requested model: {message}" if is_converse else message
-    if dialect == "gemini":
+    if dialect in ("gemini", "gemini-interactions"):
         return (
             f"The input token count ({tokens + output}) exceeds the maximum number of tokens "
             f"allowed ({limit})."
@@ -127,7 +127,7 @@ def _body(dialect: Dialect, message: str) -> Json:
     if dialect == "anthropic":
         error = {"type": "invalid_request_error", "message": message}
         return {"type": "error", "error": error}
-    if dialect == "gemini":
+    if dialect in ("gemini", "gemini-interactions"):
         return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
     if dialect == "bedrock-converse":
         return {"message": message}

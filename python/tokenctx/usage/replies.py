@@ -461,19 +461,60 @@ class CohereReply(Reply):
 
 
 class InteractionReply(Reply):
-    """Google's Interactions, whose requests have no format here: there is no message."""
+    """Google's Interactions: steps, each in events of its own."""
 
+    dialect = "gemini-interactions"
     ENDS: Final = frozenset({"completed", "requires_action", "incomplete", "budget_exceeded"})
-    alike = Alike(ignored=["delta.text", "event_id"], absent=["data"])
+    alike = Alike(
+        joined=["delta.text", "delta.arguments"],
+        ignored=["event_id"],
+        absent=["data", "delta.content", "delta.signature"],
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._steps: dict[int, Json] = {}
 
     def add(self, event: Json) -> None:
-        status = fields(event.get("interaction") or event).get("status")
+        kind, index = event.get("event_type"), event.get("index")
+        body = fields(event.get("interaction") or event)
+        status = body.get("status")
         if isinstance(status, str) and status in self.ENDS:
             self.has_ended = True
-            self.is_complete |= event.get("event_type") != "interaction.status_update"
+            self.is_complete |= kind != "interaction.status_update"
+            self._whole = objects(body.get("steps")) or self._whole
+        if kind == "step.start" and isinstance(index, int):
+            self._steps[index] = dict(fields(event.get("step")))
+        elif kind == "step.delta" and isinstance(index, int) and index in self._steps:
+            self._delta(index, fields(event.get("delta")))
+
+    def _delta(self, index: int, delta: Json) -> None:
+        step = self._steps[index]
+        kind = delta.get("type")
+        if kind == "text":
+            self._append(delta.get("text"), index, "text")
+        elif kind == "arguments_delta":
+            self._append(delta.get("arguments"), index, "json")
+        elif kind == "thought_signature":
+            step["signature"] = delta.get("signature")
+        elif kind == "thought_summary":
+            step["summary"] = [*objects(step.get("summary")), delta.get("content")]
+        elif step.get("type") == "model_output":
+            step["content"] = [*objects(step.get("content")), delta]
+        else:  # the vendor's own calls and results come whole
+            step.update({name: value for name, value in delta.items() if name != "type"})
 
     def message(self) -> Any:
-        return None
+        steps = [self._made(index) for index in sorted(self._steps)]
+        return self._whole or steps or None
+
+    def _made(self, index: int) -> Json:
+        step = dict(self._steps[index])
+        if said := self._text(index, "text"):
+            step["content"] = [*objects(step.get("content")), {"type": "text", "text": said}]
+        if self._text(index, "json"):
+            step["arguments"] = self._arguments(index, "json", default={})
+        return step
 
 
 class LangChainReply(Reply):
@@ -549,7 +590,7 @@ def reply_of(event: Json) -> Reply | None:
         return AnthropicReply()
     if kind.startswith("AIMessage"):
         return LangChainReply()
-    if text(event.get("event_type")).startswith("interaction.") or (
+    if text(event.get("event_type")).startswith(("interaction.", "step.")) or (
         event.get("object") == "interaction"
     ):
         return InteractionReply()

@@ -116,7 +116,7 @@ def _body(dialect: Dialect | None, message: str, retry: float | None, unit: Unit
         return {"type": "error", "error": {"type": "rate_limit_error", "message": message}}
     if dialect == "bedrock-converse":
         return {"message": message}
-    if dialect == "gemini":
+    if dialect in ("gemini", "gemini-interactions"):
         error: dict[str, Any] = {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"}
         if retry is not None:
             kind = "type.googleapis.com/google.rpc.RetryInfo"
