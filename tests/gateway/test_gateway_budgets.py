@@ -126,7 +126,7 @@ def test_a_budget_that_raises_breaks_no_call() -> None:
     assert budgets.stats()["failed_reserve"] == 1
 
 
-@pytest.mark.parametrize("ends", ["well", "cut", "never"])
+@pytest.mark.parametrize("ends", ["well", "cut", "never", "refused"])
 def test_the_middleware_with_an_asynchronous_store(ends: str, tmp_path: Path) -> None:
     redis = pytest.importorskip("redis")
 
@@ -134,6 +134,8 @@ def test_the_middleware_with_an_asynchronous_store(ends: str, tmp_path: Path) ->
         await receive()
         if ends == "never":
             raise ConnectionError
+        if ends == "refused":
+            raise ConnectionRefusedError
         headers = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         for event in EVENTS if ends == "well" else EVENTS[:1]:
@@ -172,7 +174,7 @@ def test_the_middleware_with_an_asynchronous_store(ends: str, tmp_path: Path) ->
         return {"taken": int(taken), "held": len(held)}
 
     with rig.server(rig.require("redis"), tmp_path) as server:
-        expected = {"well": 20, "cut": 113, "never": 0}[ends]
+        expected = {"well": 20, "cut": 113, "never": 113, "refused": 0}[ends]
         assert asyncio.run(run(server.port)) == {"taken": expected, "held": 0}
 
 

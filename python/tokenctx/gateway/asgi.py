@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
@@ -198,9 +199,12 @@ class _Answer:
             await self._send({**message, "body": sent})
 
     def end(self, error: BaseException | None) -> None:
-        """The application has returned: what has not ended by now is cut."""
+        """The application has returned: what has not ended by now is cut.
+
+        One that returns without an answer has noticed that its client left; the provider may not.
+        """
         if self._relay is not None or not self._call.is_relayed:
-            self._call.end(error)
+            self._call.end(error or asyncio.CancelledError())
 
     async def _begin(self, message: Message) -> None:
         pairs: Pairs = list(message.get("headers") or ())

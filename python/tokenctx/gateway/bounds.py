@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import count_tokens, encoding_name_for_model
+from tokenctx.gateway.edits import BodyFields
 from tokenctx.money.budgets.uncounted import Uncounted
 
 if TYPE_CHECKING:
@@ -19,6 +20,13 @@ MAX_INFLATED_BYTES: Final = 256 << 20
 GZIP: Final = b"\x1f\x8b"
 _TEXT_BEGINS: Final = re.compile(rb"(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\x00\s]*[{\[]")
 _OUTPUT: Final = re.compile(rb'"max[A-Za-z_]*(?:tokens|Tokens)"\s*:\s*(\d{1,12})')
+CHOICES: Final = ("n", "best_of", "candidateCount", "candidate_count")
+"""Where a body says how many answers it wants."""
+_CHOICES: Final = re.compile(rb'"(?:%s)"\s*:\s*(\d{1,9})' % "|".join(CHOICES).encode())
+_CHOICE_WORDS: Final = (*(f'"{it}"'.encode() for it in CHOICES), rb"\u00")
+"""Without any of these no such member is in a body, however it is escaped."""
+MAX_CHOICES: Final = 1024
+"""No vendor gives so many answers to one request; OpenAI gives 128 (API reference, 2026-11)."""
 _MODEL: Final = re.compile(rb'"model"\s*:\s*"([^"\\]{1,200})"')
 
 
@@ -36,6 +44,24 @@ def uncounted(
     name = model or (found[1].decode("utf-8", "replace") if found else "")
     asked = max((int(it) for it in _OUTPUT.findall(body)), default=None)
     return Uncounted(None if high is None else max(high, length or 0), name, dialect, asked)
+
+
+def choices_of(body: bytes | Mapping[str, Any]) -> int:
+    """How many answers a body asks for side by side, 1 at least.
+
+    Members of the same name elsewhere in a text make the number larger, never smaller.
+    """
+    found = [1]
+    if isinstance(body, bytes):
+        if not any(it in body for it in _CHOICE_WORDS):
+            return 1
+        found += [int(it) for it in _CHOICES.findall(body)]
+    fields = BodyFields(body)
+    configs = [fields.value(it) for it in ("generationConfig", "generation_config")]
+    values = [config.get(it) for config in configs if isinstance(config, dict) for it in CHOICES]
+    values += [fields.value(it) for it in CHOICES]
+    found += [it for it in values if isinstance(it, int)]
+    return min(max(found), MAX_CHOICES)
 
 
 def _bytes(body: bytes) -> int | None:
@@ -84,20 +110,10 @@ def relayed_tokens(relay: Relay, model: str, most: int | None) -> int:
 
     Where there is no text to be counted, its bytes, or `most` if that is less.
     """
-    reply = relay.reader.reply
-    if reply is None:
+    texts = relay.reader.texts
+    if texts is None:
         bound = relay.passed_bytes if relay.reader.has_read or relay.passed_bytes else 0
         return bound if most is None else min(bound, most)
-    texts: list[str] = []
-    waiting = [reply]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            texts.append(one)
-        elif isinstance(one, Mapping):
-            waiting += one.values()
-        elif isinstance(one, (list, tuple)):
-            waiting += one
     text = " ".join(texts)
     return max(relay.passed_events, count_tokens(text, encoding=_encoding(model, relay)))
 

@@ -49,8 +49,8 @@ class Budgets:
 
     A call falls under all of `budgets`; it is reserved in all of them or in none. `store` is where
     they are kept: in this process (`MemoryBudgetStore()`, the default) or in Redis or Valkey
-    (`RedisBudgetStore(client)`). `lease_seconds` is how long a reservation lives that nobody
-    settles: longer than the longest answer. The output that is
+    (`RedisBudgetStore(client)`). `lease_seconds` is how long a reservation is open
+    that nobody settles, longer than the longest answer; then it is booked as it is. The output that is
     reserved is the quantile 0.9 of learned outputs, and 1,024 tokens where neither request, model
     nor experience says it.
     `prices` are those of `Prices()` unless you have others. `refuses_unpriced` refuses calls under
@@ -155,6 +155,7 @@ class Budgets:
         *,
         output_tokens: int | None = None,
         provider: str | None = None,
+        choices: int = 1,
     ) -> Reservation:
         """Reserve what a call may take: the `high` of its estimate, and its output.
 
@@ -163,10 +164,10 @@ class Budgets:
         `keys` say whose call it is, by the names that budgets are kept by; `model` is the
         estimate's unless you give it, and all spellings of one are one. A key that is missing is
         one value more. `output_tokens` is what you reserve for the output in place of what is
-        learned. Never raises for a failure of
+        learned. `choices` is how many answers the request asks for. Never raises for a failure of
         the store. An asynchronous store needs `areserve`.
         """
-        reservation, step = self._begun(estimate, keys, output_tokens, provider)
+        reservation, step = self._begun(estimate, keys, output_tokens, provider, choices)
         return reservation if step is None else self._judged(reservation, self._line.reserve(step))
 
     async def areserve(
@@ -176,9 +177,10 @@ class Budgets:
         *,
         output_tokens: int | None = None,
         provider: str | None = None,
+        choices: int = 1,
     ) -> Reservation:
         """As `reserve`, without holding the loop."""
-        reservation, step = self._begun(estimate, keys, output_tokens, provider)
+        reservation, step = self._begun(estimate, keys, output_tokens, provider, choices)
         if step is None:
             return reservation
         return self._judged(reservation, await self._line.areserve(step))
@@ -305,11 +307,12 @@ class Budgets:
         keys: Mapping[str, str | None] | None,
         output_tokens: int | None,
         provider: str | None,
+        choices: int,
     ) -> tuple[Reservation, Step | None]:
         named = _named({"model": estimate.model, **(keys or {})})
         tenant = named.get("tenant") or ""
         if output_tokens is None:
-            output_tokens = self._outputs.expected(tenant, estimate)
+            output_tokens = self._outputs.expected(tenant, estimate, choices)
         tokens = (estimate.high or 0) + output_tokens
         money = self._money(estimate, output_tokens, provider)
         amounts: dict[Unit, int | None] = {
@@ -368,10 +371,15 @@ class Budgets:
             reservation.label = "unlimited"
             if self._refuses_unreachable:
                 self._refuse(reservation, _unreachable(reservation))
+                if reservation.state == "closed" and not self._line.is_open:
+                    step = Step(
+                        "reserve", reservation.name, reservation.claims, self._lease_seconds
+                    )
+                    self._line.give_back(step)
             return reservation  # open, so that its bill is booked once the store is back
         reservation.balances = outcome.balances
         reservation.claims = [
-            Claim(it.key, it.limit, it.seconds, it.amount, balance.window, it.parts)
+            it._replace(window=balance.window)
             for it, balance in zip(reservation.claims, outcome.balances, strict=True)
         ]
         self._look(reservation, outcome)
@@ -450,8 +458,7 @@ class Budgets:
         reservation.state = "released" if ended.kind == "released" else "closed"
         self._counts[ended.kind] += 1
         claims = [
-            Claim(it.key, it.limit, it.seconds, amount, it.window, it.parts)
-            for it, amount in zip(reservation.claims, used, strict=True)
+            it._replace(amount=amount) for it, amount in zip(reservation.claims, used, strict=True)
         ]
         return Step("settle", name, claims, self._lease_seconds)
 
@@ -528,7 +535,10 @@ def _named(keys: dict[str, str | None]) -> dict[str, str | None]:
 
 def _claim(budget: Budget, keys: Mapping[str, str | None], amount: int) -> Claim:
     limit = budget.limit_for(keys)
-    return Claim(_key(budget, keys), limit, budget.seconds, amount, parts=budget.parts)
+    returns = budget.unit == "concurrency"
+    return Claim(
+        _key(budget, keys), limit, budget.seconds, amount, parts=budget.parts, returns=returns
+    )
 
 
 def _key(budget: Budget, keys: Mapping[str, str | None]) -> str:

@@ -84,8 +84,19 @@ class Line:
         return self._tried(step)
 
     async def areserve(self, step: Step) -> Outcome | None:
-        """As `reserve`, without holding the loop."""
-        return await self._atried(step)
+        """As `reserve`, without holding the loop. If it is cancelled, nothing stays reserved."""
+        try:
+            return await self._atried(step)
+        except BaseException:
+            if step.kind == "reserve":
+                self.give_back(step)
+            raise
+
+    def give_back(self, step: Step) -> None:
+        """Have nothing booked of a call that is not made, though its store may have reserved it."""
+        self._leave(
+            step._replace(kind="settle", claims=[it._replace(amount=0) for it in step.claims])
+        )
 
     def settle(self, step: Step) -> Outcome | None:
         """The outcome of a step that is done now; None if it is done once the store answers."""
@@ -95,10 +106,13 @@ class Line:
         return outcome
 
     async def asettle(self, step: Step) -> Outcome | None:
-        """As `settle`, without holding the loop."""
-        outcome = await self._atried(step)
-        if outcome is None:
-            self._leave(step)
+        """As `settle`, without holding the loop. If it is cancelled, it is done all the same."""
+        outcome = None
+        try:
+            outcome = await self._atried(step)
+        finally:
+            if outcome is None:
+                self._leave(step)
         return outcome
 
     def flush(self, seconds: float) -> bool:
