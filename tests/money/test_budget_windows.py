@@ -67,7 +67,7 @@ def estimate(output: int = 100, **words: Any) -> Estimate:
 
 @dataclass
 class Exact:
-    """Every call with its beginning, its amount and the time when it counts no more; nothing is rounded."""
+    """Every call with its beginning, its amount and its end; nothing is rounded."""
 
     calls: dict[str, tuple[float, int, float]] = field(default_factory=dict)
 

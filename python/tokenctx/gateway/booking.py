@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tokenctx._results.estimates import Estimate
     from tokenctx.gateway.journal import Journal
@@ -31,6 +31,7 @@ NEVER_SENT: Final = frozenset(
 )
 """Classes of what ends a request before its provider has seen it, in the clients of HTTP. After any
 other error, such as one of the application, the provider may have answered, and will bill."""
+MAX_WRAPPED: Final = 16
 LATE_STATUSES: Final = frozenset({408, 499, 504, 524})
 """Of somebody between us and the provider who did not wait for its answer."""
 
@@ -56,14 +57,19 @@ class Bill:
 
 def may_be_served(error: BaseException) -> bool:
     """True if a request that ended by `error` may have been answered all the same."""
+    return not any(
+        base.__name__ in NEVER_SENT for one in errors_behind(error) for base in type(one).__mro__
+    )
+
+
+def errors_behind(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that it was made of: an SDK wraps what its client of HTTP has raised."""
     seen: BaseException | None = error
-    for _ in range(4):  # an SDK wraps what its client of HTTP has raised
+    for _ in range(MAX_WRAPPED):
         if seen is None:
-            break
-        if any(base.__name__ in NEVER_SENT for base in type(seen).__mro__):
-            return False
-        seen = seen.__cause__
-    return True
+            return
+        yield seen
+        seen = seen.__cause__ or seen.__context__
 
 
 class Booking:

@@ -9,7 +9,7 @@ from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx._results.errors import RequestError
 from tokenctx.gateway.answerer import is_another
 from tokenctx.gateway.booking import LATE_STATUSES, Bill, Booking, may_be_served
-from tokenctx.gateway.bounds import choices_of, relayed_tokens, uncounted
+from tokenctx.gateway.bounds import choices_of, relayed_tokens, uncounted, unseen_tokens
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
 from tokenctx.gateway.headers import estimate_headers
 from tokenctx.gateway.refusals import Refusal, refusal_of
@@ -324,7 +324,9 @@ class Call:
         unless by that error the provider may have answered.
         """
         if self._relay is None:
-            self._booking.close(Bill(is_free=error is None or not may_be_served(error)))
+            is_free = error is None or not may_be_served(error)
+            output = 0 if is_free or not self.is_booked else unseen_tokens(self._asked)
+            self._booking.close(Bill(is_free=is_free, output_tokens=output))
             return
         self._relay.cut()
         self.settle()
@@ -338,6 +340,12 @@ class Call:
             self._recorded(await record(self._body, relay.reader, **self._answered(relay)))
         except Exception as error:
             self.reason = self._settings.journal.failed("record", error)
+
+    @property
+    def _asked(self) -> int | None:
+        """The most output that was asked for, of all answers; None if that is not known."""
+        asked = self.estimate.requested_output_tokens if self.estimate else None
+        return asked * self._choices if asked else None
 
     def _has_come(self, relay: Relay) -> bool:
         """True if all has come though the answer may go on; of several answers one goes on."""
@@ -415,8 +423,7 @@ class Call:
             return Bill(is_free=True)
         try:
             model = relay.reader.model or (estimate.model if estimate else "")
-            asked = estimate.requested_output_tokens if estimate else None
-            output = relayed_tokens(relay, model, asked * self._choices if asked else None)
+            output = relayed_tokens(relay, model, self._asked)
         except Exception as error:
             self._settings.journal.failed("count_answer", error)
             output = relay.passed_bytes

@@ -132,7 +132,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
             refusal = call.refusal(info, is_clamped=self.clamp)
             changed = call.clamped(kwargs, info) if self.clamp and not refusal else None
             if not (refusal and self.refuse):
-                await reserve(self.budgets, call, calls.metadata_of(kwargs), before)
+                await reserve(self.budgets, call, kwargs, before)
         except RateLimitError:
             self.counts["limited"] += 1
             raise

@@ -127,6 +127,7 @@ class ChatReply(Reply):
     )
     alike = Alike(
         joined=[
+            "choices.0.text",
             *(f"choices.0.delta.{name}" for name in TEXTS),
             *(f"choices.0.delta.tool_calls.0.{field}.{name}" for field, name in CALLS),
             *(f"choices.0.delta.function_call.{name}" for name in ("name", "arguments")),
@@ -167,6 +168,8 @@ class ChatReply(Reply):
             if isinstance(value, str):
                 if name in self.TEXTS:
                     self._append(value, name)
+                elif name != "role":
+                    self._append(value, OTHER, 0, name)
             elif value and name in self.LISTS and (found := objects(value)):
                 self._lists.setdefault(name, []).extend(found)
         for position, call in enumerate(objects(delta.get("tool_calls"))):

@@ -50,9 +50,9 @@ class Budgets:
     A call falls under all of `budgets`; it is reserved in all of them or in none. `store` is where
     they are kept: in this process (`MemoryBudgetStore()`, the default) or in Redis or Valkey
     (`RedisBudgetStore(client)`). `lease_seconds` is how long a reservation is open
-    that nobody settles, longer than the longest answer; then it is booked as it is. The output that is
-    reserved is the quantile 0.9 of learned outputs, and 1,024 tokens where neither request, model
-    nor experience says it.
+    that nobody settles, longer than the longest answer; then it is booked as it is. The output
+    that is reserved is the quantile 0.9 of learned outputs, and 1,024 tokens where neither request,
+    model nor experience says it.
     `prices` are those of `Prices()` unless you have others. `refuses_unpriced` refuses calls under
     a budget of money whose price is unknown, in place of letting them go for nothing;
     `refuses_unreachable` those that cannot be reserved since the store has failed;

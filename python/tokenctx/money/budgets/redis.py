@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 SCRIPT: Final = """
 -- KEYS: of each budget a hash (w newest part, t taken, b:PART of it if it rolls, a:ID amount:part
--- held, with :l behind it once its lease is over, or s if settled) and its leases; last the limits that an operator has set.
+-- held, with :l behind it once its lease is over, or s if settled) and its leases; last the limits
+-- that an operator has set.
 -- ARGV: kind, id, seconds to keep it, time or -1, seconds to know what is over; of each limit,
 -- seconds, amount, window, parts, and 1 if it is given back when the lease of its caller ends.
 local now = tonumber(ARGV[4])
