@@ -84,7 +84,7 @@ class Provider:
     served: int = 0
     calls: int = 0
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, _scope: Any, receive: Any, send: Any) -> None:
         data, is_more = b"", True
         while is_more:
             message = await receive()
