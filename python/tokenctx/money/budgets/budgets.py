@@ -101,7 +101,8 @@ class Budgets:
         self._counts: Counter[str] = Counter()
         self._observe_only = observe_only
         self._alarms = Alarms(alarms, on_alarm, self._counts)
-        self._line = Line(self._store, deadline_ms, self._counts)
+        gives_back = refuses_unreachable and not observe_only
+        self._line = Line(self._store, deadline_ms, self._counts, gives_back=gives_back)
 
     @classmethod
     def from_file(
@@ -371,11 +372,6 @@ class Budgets:
             reservation.label = "unlimited"
             if self._refuses_unreachable:
                 self._refuse(reservation, _unreachable(reservation))
-                if reservation.state == "closed" and not self._line.is_open:
-                    step = Step(
-                        "reserve", reservation.name, reservation.claims, self._lease_seconds
-                    )
-                    self._line.give_back(step)
             return reservation  # open, so that its bill is booked once the store is back
         reservation.balances = outcome.balances
         reservation.claims = [
