@@ -154,13 +154,14 @@ class Server:
 
     def start(self) -> None:
         self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
-        while True:
-            try:
-                self.client.ping()
-            except redis.RedisError:  # not yet, or it still reads what it wrote
-                time.sleep(0.02)
-            else:
-                return
+        while not self._is_up():
+            time.sleep(0.02)
+
+    def _is_up(self) -> bool:
+        try:
+            return bool(self.client.ping())
+        except redis.RedisError:  # not yet, or it still reads what it wrote
+            return False
 
     def suffer(self, fault: str, seconds: float) -> None:
         """Have one fault for so long, and be well again."""
