@@ -375,7 +375,7 @@ class Budgets:
             return reservation  # open, so that its bill is booked once the store is back
         reservation.balances = outcome.balances
         reservation.claims = [
-            it._replace(window=balance.window)
+            Claim(it.key, it.limit, it.seconds, it.amount, balance.window, it.parts, it.returns)
             for it, balance in zip(reservation.claims, outcome.balances, strict=True)
         ]
         self._look(reservation, outcome)
@@ -454,7 +454,8 @@ class Budgets:
         reservation.state = "released" if ended.kind == "released" else "closed"
         self._counts[ended.kind] += 1
         claims = [
-            it._replace(amount=amount) for it, amount in zip(reservation.claims, used, strict=True)
+            Claim(it.key, it.limit, it.seconds, amount, it.window, it.parts, it.returns)
+            for it, amount in zip(reservation.claims, used, strict=True)
         ]
         return Step("settle", name, claims, self._lease_seconds)
 
@@ -532,9 +533,7 @@ def _named(keys: dict[str, str | None]) -> dict[str, str | None]:
 def _claim(budget: Budget, keys: Mapping[str, str | None], amount: int) -> Claim:
     limit = budget.limit_for(keys)
     returns = budget.unit == "concurrency"
-    return Claim(
-        _key(budget, keys), limit, budget.seconds, amount, parts=budget.parts, returns=returns
-    )
+    return Claim(_key(budget, keys), limit, budget.seconds, amount, -1, budget.parts, returns)
 
 
 def _key(budget: Budget, keys: Mapping[str, str | None]) -> str:
