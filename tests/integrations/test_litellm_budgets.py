@@ -265,3 +265,41 @@ def test_no_way_round(callbacks: list[Any], name: str, retries: int) -> None:
     assert books.booked >= provider.served
     assert provider.served or answer.ends in ("500", "429")
     assert books.booked == 0 or provider.served
+
+
+@pytest.mark.parametrize("fallback", ["of the router", "of the provider"])
+def test_a_bill_is_that_of_the_model_that_answered(callbacks: list[Any], fallback: str) -> None:
+    from tokenctx.integrations.litellm import TokenctxLogger
+
+    store, provider = MemoryBudgetStore(), Provider()
+    budgets = Budgets([Budget("b", money="100", by="model")], store=store)
+    logger = TokenctxLogger(budgets=budgets)
+    callbacks.append(logger)
+    claude = "claude-sonnet-4-5"
+
+    def router_of(url: str) -> Any:
+        shared = {"api_base": f"{url}/v1", "api_key": "none"}
+        models = [
+            {"model_name": name, "litellm_params": {"model": f"openai/{name}", **shared}}
+            for name in ("gpt-4o", claude)
+        ]
+        fallbacks = [{"gpt-4o": [claude]}]
+        return litellm.Router(model_list=models, num_retries=0, fallbacks=fallbacks)
+
+    async def run(url: str) -> None:
+        await router_of(url).acompletion("gpt-4o", messages=MESSAGES, max_tokens=50)
+        await logged()
+
+    with served(provider) as url:
+        answer = Answer(20, is_stream=False, model=claude)
+        provider.answers = [answer]
+        if fallback == "of the router":
+            provider.answers = [Answer(ends="500"), answer]
+        asyncio.run(run(url))
+    body = {"messages": MESSAGES, "max_tokens": 50}
+    of_claude = logger.estimator.estimate(body, model=claude, dialect="openai-chat")
+    of_gpt = logger.estimator.estimate(body, model="gpt-4o", dialect="openai-chat")
+    assert (of_claude.source, of_gpt.source) == ("exact", "estimated")
+    assert held(store) == 0
+    prompt = provider.served - 20
+    assert booked(store) == 3_000 * prompt + 15_000 * 20, "dollars of Sonnet, in billionths"

@@ -63,6 +63,7 @@ class Answer:
         choices: Answers side by side.
         is_stream: Events, or one body.
         dialect: Whose form it has.
+        model: Who says that it has answered.
     """
 
     output: int = 20
@@ -73,6 +74,7 @@ class Answer:
     choices: int = 1
     is_stream: bool = True
     dialect: str = "chat"
+    model: str = "gpt-4o"
 
 
 @dataclass
@@ -160,7 +162,7 @@ def _event(
 ) -> bytes:
     """An event with a text of one choice."""
     told = {} if usage is None else {"usage": _usage(*usage)}
-    head = {"id": "same", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o"}
+    head = {"id": "same", "object": "chat.completion.chunk", "created": 1, "model": answer.model}
     if answer.dialect == "responses":
         kind = {"type": "response.output_text.delta", "output_index": 0, "content_index": 0}
         return event({**kind, "item_id": "same", "delta": text})
@@ -180,7 +182,7 @@ def answer_of(answer: Answer, prompt: int) -> Json:
     choices = [
         {"index": nth, "message": message, "finish_reason": "stop"} for nth in range(answer.choices)
     ]
-    whole: Json = {"id": "same", "object": "chat.completion", "created": 1, "model": "gpt-4o"}
+    whole: Json = {"id": "same", "object": "chat.completion", "created": 1, "model": answer.model}
     told = {} if answer.usage == "none" else {"usage": _usage(0, 0)}
     if answer.usage == "end":
         told = {"usage": _usage(prompt, answer.output * answer.choices)}

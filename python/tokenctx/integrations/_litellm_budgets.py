@@ -76,7 +76,7 @@ async def settle(call: LitellmCall, told: object, response: object) -> None:
         return
     usage = normalize_usage(response, call.dialect)
     if usage is not None and told is response and usage.input_tokens:
-        await call.reservation.asettle(usage)
+        await call.reservation.asettle(usage, model=calls.answered(call, response)["model"] or "")
         return
     seen = 0 if usage is None else usage.output_tokens
     await call.reservation.akeep(seen, told if isinstance(told, int) else 0)

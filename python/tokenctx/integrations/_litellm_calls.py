@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import normalize_usage
 from tokenctx._results.estimates import ModelLimits
+from tokenctx.gateway.answerer import is_another
 from tokenctx.gateway.bounds import uncounted
 from tokenctx.gateway.refusals import Refusal, refusal_of
 
@@ -200,6 +201,15 @@ def billed(
         if isinstance(call, LitellmCall)
         else logged_call(details, tenant_of(metadata_of(details)))
     )
+
+
+def answered(call: LitellmCall, response: object) -> Json:
+    """The names of a call, with the model that has answered where that is surely another one."""
+    told = getattr(response, "model", None)
+    is_told = isinstance(told, str) and told and call.estimate is not None
+    if is_told and is_another(call.estimate, told):
+        return {**call.names, "model": told}
+    return call.names
 
 
 def keep(arguments: Json, call: LitellmCall) -> None:

@@ -154,7 +154,8 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
                 await settle(call, told, response_obj)
                 if told is None:
                     return
-                is_new = await self.estimator.arecord(call.body, told, **call.names)
+                names = calls.answered(call, response_obj)
+                is_new = await self.estimator.arecord(call.body, told, **names)
                 self.counts["recorded" if is_new else "not_recorded"] += 1
         except Exception as error:
             self._failed(error)
@@ -179,7 +180,8 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
                 told = calls.told_usage(kwargs, response_obj, self.counts)
                 if told is None:
                     return
-                is_new = self.estimator.record(call.body, told, **call.names)
+                names = calls.answered(call, response_obj)
+                is_new = self.estimator.record(call.body, told, **names)
                 self.counts["recorded" if is_new else "not_recorded"] += 1
         except Exception as error:
             self._failed(error)
