@@ -10,6 +10,7 @@ import pytest
 
 import redis_rig as rig
 from tokenctx import HybridTokenEstimator
+from tokenctx._estimate.metrics import Metrics
 from tokenctx.gateway import Gateway, TokenctxMiddleware
 from tokenctx.money.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
 
@@ -244,3 +245,17 @@ def test_a_grown_reservation_ends_once_and_none_grows_after_its_end() -> None:
     reservation.release()
     reservation.grow(20_000)
     assert taken(budgets) == 0
+
+
+def test_what_was_not_recorded_or_counted_is_in_the_metrics() -> None:
+    metrics = Metrics()
+    front = Gateway(HybridTokenEstimator(metrics=metrics))
+    stream = front.call(BODY, path=PATH).stream(iter(EVENTS))
+    next(stream)
+    stream.close()
+    front.call(b"no JSON", path=PATH)
+    front.call(BODY, path="/v1/embeddings")
+    front.call(BODY, path="/v1/talk")
+    names = ("not_recorded_cut", "uncounted_unreadable_body", "other_paths", "unrecognised_paths")
+    assert {name: front.stats()[name] for name in names} == dict.fromkeys(names, 1)
+    assert metrics.snapshot()["tokenctx.gateway.calls"] == {(name,): 1 for name in names}
