@@ -4,7 +4,9 @@ served and nobody has booked or refused is 0."""
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,15 @@ pytestmark = [
 ]
 UNTOLD = sorted(ODD.keys() - {"no JSON", "padded"})
 """Bodies that tell a chat where the path does not; the padded one is tried where it does."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _what_is_left() -> Iterator[None]:
+    """Connections that were left behind are no warning in the tests after these."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 
 @pytest.fixture(scope="module")

@@ -55,21 +55,23 @@ class Bill:
     model: str = ""
 
 
-def may_be_served(error: BaseException) -> bool:
+def may_be_served(error: BaseException, *, with_context: bool = False) -> bool:
     """True if a request that ended by `error` may have been answered all the same."""
-    return not any(
-        base.__name__ in NEVER_SENT for one in errors_behind(error) for base in type(one).__mro__
-    )
+    behind = errors_behind(error, with_context=with_context)
+    return not any(base.__name__ in NEVER_SENT for one in behind for base in type(one).__mro__)
 
 
-def errors_behind(error: BaseException) -> Iterator[BaseException]:
-    """An error and those that it was made of: an SDK wraps what its client of HTTP has raised."""
+def errors_behind(error: BaseException, *, with_context: bool = False) -> Iterator[BaseException]:
+    """An error and those that it was made of: an SDK wraps what its client of HTTP has raised.
+
+    With their context, those that were looked after when it was raised, of another attempt maybe.
+    """
     seen: BaseException | None = error
     for _ in range(MAX_WRAPPED):
         if seen is None:
             return
         yield seen
-        seen = seen.__cause__ or seen.__context__
+        seen = seen.__cause__ or (seen.__context__ if with_context else None)
 
 
 class Booking:

@@ -49,16 +49,17 @@ def uncounted(
 def choices_of(body: bytes | Mapping[str, Any]) -> int:
     """How many answers a body asks for side by side, 1 at least.
 
-    Members of the same name elsewhere in a text make the number larger, never smaller.
+    In one that cannot be read the largest number counts that stands anywhere by such a name.
     """
     found = [1]
     if isinstance(body, bytes):
         plain = unescaped(body)
         if plain is None and not any(it in body for it in _CHOICE_WORDS):
             return 1
-        found += [int(it) for it in _CHOICES.findall(body)]
         body = body if plain is None else plain
     fields = BodyFields(body)
+    if isinstance(body, bytes) and not fields.is_read:
+        found += [int(it) for it in _CHOICES.findall(body)]
     configs = [fields.value(it) for it in ("generationConfig", "generation_config")]
     values = [config.get(it) for config in configs if isinstance(config, dict) for it in CHOICES]
     values += [fields.value(it) for it in CHOICES]
@@ -110,9 +111,12 @@ def _said(value: Any) -> str:
 def relayed_tokens(relay: Relay, model: str, most: int | None) -> int:
     """The output that was passed on, in tokens: as its text counts, and one an event at least.
 
-    Where there is no text to be counted, `unseen_tokens`.
+    Where there is no text to be counted, the bytes of a stream, or `most` if that is less; of a
+    body that has not come, `unseen_tokens`.
     """
     texts = relay.reader.texts
+    if texts is None and relay.is_stream:
+        return relay.passed_bytes if most is None else min(relay.passed_bytes, most)
     if texts is None:
         return unseen_tokens(most, relay.passed_bytes)
     text = " ".join(texts)

@@ -325,8 +325,7 @@ class Call:
         """
         if self._relay is None:
             is_free = error is None or not may_be_served(error)
-            output = 0 if is_free or not self.is_booked else unseen_tokens(self._asked)
-            self._booking.close(Bill(is_free=is_free, output_tokens=output))
+            self._booking.close(Bill(is_free=is_free, output_tokens=self._unseen()))
             return
         self._relay.cut()
         self.settle()
@@ -346,6 +345,11 @@ class Call:
         """The most output that was asked for, of all answers; None if that is not known."""
         asked = self.estimate.requested_output_tokens if self.estimate else None
         return asked * self._choices if asked else None
+
+    def _unseen(self) -> int:
+        """The output of an answer of which nothing has come; a stream had not begun."""
+        is_asked = self.is_booked and BodyFields(self._body).value("stream") is not True
+        return unseen_tokens(self._asked) if is_asked else 0
 
     def _has_come(self, relay: Relay) -> bool:
         """True if all has come though the answer may go on; of several answers one goes on."""

@@ -96,6 +96,9 @@ async def _end(call: LitellmCall, details: Json, *, is_late: bool) -> None:
     if not is_late:
         await call.reservation.arelease()
         return
+    if details.get("stream") and details.get("completion_start_time") is None:
+        await call.reservation.akeep()  # a stream that had not begun
+        return
     asked = call.estimate.requested_output_tokens if call.estimate is not None else None
     await call.reservation.akeep(unseen_tokens(asked * choices_of(details) if asked else None))
 
@@ -105,13 +108,15 @@ def _is_late(details: Json) -> bool:
     error = details.get("exception")
     if details.get("completion_start_time") is not None or not isinstance(error, Exception):
         return True
-    for one in errors_behind(error):  # litellm's own say a status that nobody may have sent
+    for one in errors_behind(
+        error, with_context=True
+    ):  # litellm's own say a status that nobody may have sent
         names = {base.__name__ for base in type(one).__mro__}
         is_own = type(one).__module__.startswith("litellm")
         if names & {"APIStatusError", "HTTPStatusError"} and not is_own:
             return _status(one) in LATE_STATUSES
     status = _status(error)
-    return status == 408 or (may_be_served(error) and not 400 <= status < 500)
+    return status == 408 or (may_be_served(error, with_context=True) and not 400 <= status < 500)
 
 
 def _status(error: object) -> int:
