@@ -108,7 +108,7 @@ def test_large_odd_bodies_at_once(served: Served) -> None:
         threads[0].join(0.02)
         for thread in threads:
             thread.join(0.005)
-    assert found.count(200) >= 4
+    assert found.count(200) >= 2  # the others wait, or are told to come again
     assert set(found) <= {200, 408, 503, 504}
     assert peak < MOST_BYTES, peak
 

@@ -228,6 +228,7 @@ def test_a_storm_of_processes_takes_no_more_than_there_is(server: Any, tmp_path:
     for key, lost in found["used_less_settled"].items():
         assert 0 <= lost <= found["killed_while_settling"][key]
     assert not any(found["still_held"].values())
+    assert found["booked_of_the_dead"][":all"] > 0
 
 
 # ---------------------------------------------------------------------------- what users see
