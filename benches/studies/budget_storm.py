@@ -149,7 +149,7 @@ class Server:
             self.port: int = probe.getsockname()[1]
         words = ("--save", "", "--appendonly", "yes", "--appendfsync", "always", "--dir", folder)
         self._command = (program, "--port", str(self.port), "--bind", "127.0.0.1", *words)
-        self.client = redis.Redis(port=self.port)
+        self.client: Any = redis.Redis(port=self.port)
         self.start()
 
     def start(self) -> None:

@@ -258,4 +258,4 @@ def test_what_was_not_recorded_or_counted_is_in_the_metrics() -> None:
     front.call(BODY, path="/v1/talk")
     names = ("not_recorded_cut", "uncounted_unreadable_body", "other_paths", "unrecognised_paths")
     assert {name: front.stats()[name] for name in names} == dict.fromkeys(names, 1)
-    assert metrics.snapshot()["tokenctx.gateway.calls"] == {(name,): 1 for name in names}
+    assert metrics.snapshot()["tokenctx.calls.missed"] == {(name,): 1 for name in names}

@@ -126,7 +126,7 @@ def test_each_attempt_that_fails_gives_back(callbacks: list[Any]) -> None:
 
 def test_attempts_that_share_what_litellm_keeps_give_back() -> None:
     """In the proxy the attempts of a call have one logging object, and one failure event."""
-    import httpx
+    httpx: Any = pytest.importorskip("httpx")
     import openai
 
     logger, store = made(10**6)

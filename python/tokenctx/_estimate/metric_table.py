@@ -150,8 +150,8 @@ BUDGETED: Final = Instrument(
     "Requests under budgets: granted, refused, unlimited, would_refuse; and by which budget",
     ("outcome", "budget"),
 )
-GATEWAY: Final = Instrument(
-    "tokenctx.gateway.calls",
+MISSED: Final = Instrument(
+    "tokenctx.calls.missed",
     "counter",
     "{call}",
     "Calls through a gateway that were not counted or not recorded, and why, as in its statistics",
@@ -285,7 +285,7 @@ GENAI_DIALECTS: Final = {
 INSTRUMENTS: Final = (
     *(ESTIMATES, ESTIMATE_SECONDS, RECORD_SECONDS, REQUEST_TOKENS, KNOWN_SHARE),
     *(ESTIMATED_TOKENS, BILLED_TOKENS, FORETOLD_TOKENS, ERROR, RECORDS, DOUBTED, REPLIES),
-    *(REFUSED, BUDGETED, GATEWAY, FAILURES, KNOWN_PREFIXES, KNOWN_BYTES, CAPACITY_BYTES, LOOKUPS),
+    *(REFUSED, BUDGETED, MISSED, FAILURES, KNOWN_PREFIXES, KNOWN_BYTES, CAPACITY_BYTES, LOOKUPS),
     DROPPED,
     *(STORE_UP, STORE_STOPPED, STORE_VALUES, DRIFT, TABLE_AGE),
     *GENAI,

@@ -82,7 +82,7 @@ class Metrics:
 
     def count_call(self, outcome: str) -> None:
         """Count a call of a gateway by a name of its statistics."""
-        self._add(((table.GATEWAY, 1, (outcome,)),))
+        self._add(((table.MISSED, 1, (outcome,)),))
 
     def count_failure(self, stage: str) -> None:
         """Count a failure of ours that let a call go on, such as an estimate that raised.

@@ -206,10 +206,9 @@ def billed(
 def answered(call: LitellmCall, response: object) -> Json:
     """The names of a call, with the model that has answered where that is surely another one."""
     told = getattr(response, "model", None)
-    is_told = isinstance(told, str) and told and call.estimate is not None
-    if is_told and is_another(call.estimate, told):
-        return {**call.names, "model": told}
-    return call.names
+    if not isinstance(told, str) or not told or call.estimate is None:
+        return call.names
+    return {**call.names, "model": told} if is_another(call.estimate, told) else call.names
 
 
 def keep(arguments: Json, call: LitellmCall) -> None:
