@@ -76,10 +76,11 @@ def taken(client: Any) -> dict[str, int]:
     return {key: int(client.hget(f"{{storm}}{key}", "t") or 0) for key in LIMITS}
 
 
-def held(client: Any, key: str) -> int:
-    """What is held of a budget, by its entries."""
-    entries = (value for name, value in client.hscan_iter(f"{{storm}}{key}", "a:*"))
-    return sum(int(value.partition(b":")[0]) for value in entries if value != b"s")
+def held(client: Any, key: str, *, is_over: bool) -> int:
+    """What is held of a budget by its entries, or booked of those whose lease is over."""
+    entries = (value for _, value in client.hscan_iter(f"{{storm}}{key}", "a:*"))
+    found = (it for it in entries if it != b"s" and it.endswith(b":l") is is_over)
+    return sum(int(value.partition(b":")[0]) for value in found)
 
 
 def storm(port: int, reservations: int, folder: Path) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def storm(port: int, reservations: int, folder: Path) -> dict[str, Any]:
     seconds = time.monotonic() - began
     time.sleep(LEASE_SECONDS + 0.2)
     store = RedisBudgetStore(client, prefix="storm")
-    for key in LIMITS:  # a step gives back what the dead have held
+    for key in LIMITS:  # a step books what the dead have held
         for nth in range(50):  # a step looks at a thousand
             store.apply(Step("settle", f"last {nth}", claims([key], 0, [0]), LEASE_SECONDS))
     said, unsure = dict.fromkeys(LIMITS, 0), dict.fromkeys(LIMITS, 0)
@@ -126,8 +127,9 @@ def storm(port: int, reservations: int, folder: Path) -> dict[str, Any]:
                 said[key] += signs[0] * int(rest[1])
                 unsure[key] += signs[1] * int(rest[1])
     now = taken(client)
-    still = {key: held(client, key) for key in LIMITS}
-    lost = {key: now[key] - still[key] - said[key] for key in LIMITS}
+    still = {key: held(client, key, is_over=False) for key in LIMITS}
+    dead = {key: held(client, key, is_over=True) for key in LIMITS}
+    lost = {key: now[key] - still[key] - dead[key] - said[key] for key in LIMITS}
     return {
         "reservations": granted + refused,
         "granted": granted,
@@ -138,6 +140,7 @@ def storm(port: int, reservations: int, folder: Path) -> dict[str, Any]:
         "used_less_settled": lost,
         "killed_while_settling": unsure,
         "still_held": still,
+        "booked_of_the_dead": dead,
         "per_second": round((granted + refused) / seconds),
     }
 

@@ -240,7 +240,8 @@ def test_an_upload_is_not_read() -> None:
     front, _ = gateway(1)
     provider = Provider()
     headers = [(b"content-type", b"multipart/form-data; boundary=x")]
-    ask(TokenctxMiddleware(provider, front), b'{"messages": []}', "/v1/anything", headers=headers)
+    upload = b'--x\r\n\r\n{"messages": []}\r\n--x--'
+    ask(TokenctxMiddleware(provider, front), upload, "/v1/anything", headers=headers)
     assert provider.calls == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import redis_rig as rig
 from tokenctx import HybridTokenEstimator
+from tokenctx._estimate.metrics import Metrics
 from tokenctx.gateway import Gateway, TokenctxMiddleware
 from tokenctx.money.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
 
@@ -126,7 +127,7 @@ def test_a_budget_that_raises_breaks_no_call() -> None:
     assert budgets.stats()["failed_reserve"] == 1
 
 
-@pytest.mark.parametrize("ends", ["well", "cut", "never"])
+@pytest.mark.parametrize("ends", ["well", "cut", "never", "refused"])
 def test_the_middleware_with_an_asynchronous_store(ends: str, tmp_path: Path) -> None:
     redis = pytest.importorskip("redis")
 
@@ -134,6 +135,8 @@ def test_the_middleware_with_an_asynchronous_store(ends: str, tmp_path: Path) ->
         await receive()
         if ends == "never":
             raise ConnectionError
+        if ends == "refused":
+            raise ConnectionRefusedError
         headers = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         for event in EVENTS if ends == "well" else EVENTS[:1]:
@@ -172,7 +175,7 @@ def test_the_middleware_with_an_asynchronous_store(ends: str, tmp_path: Path) ->
         return {"taken": int(taken), "held": len(held)}
 
     with rig.server(rig.require("redis"), tmp_path) as server:
-        expected = {"well": 20, "cut": 113, "never": 0}[ends]
+        expected = {"well": 20, "cut": 113, "never": 113, "refused": 0}[ends]
         assert asyncio.run(run(server.port)) == {"taken": expected, "held": 0}
 
 
@@ -242,3 +245,17 @@ def test_a_grown_reservation_ends_once_and_none_grows_after_its_end() -> None:
     reservation.release()
     reservation.grow(20_000)
     assert taken(budgets) == 0
+
+
+def test_what_was_not_recorded_or_counted_is_in_the_metrics() -> None:
+    metrics = Metrics()
+    front = Gateway(HybridTokenEstimator(metrics=metrics))
+    stream = front.call(BODY, path=PATH).stream(iter(EVENTS))
+    next(stream)
+    stream.close()
+    front.call(b"no JSON", path=PATH)
+    front.call(BODY, path="/v1/embeddings")
+    front.call(BODY, path="/v1/talk")
+    names = ("not_recorded_cut", "uncounted_unreadable_body", "other_paths", "unrecognised_paths")
+    assert {name: front.stats()[name] for name in names} == dict.fromkeys(names, 1)
+    assert metrics.snapshot()["tokenctx.calls.missed"] == {(name,): 1 for name in names}

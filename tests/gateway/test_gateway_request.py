@@ -20,6 +20,8 @@ from gateway_calls import (
 )
 from tokenctx.context import ModelLimits
 from tokenctx.convert import Dialect
+from tokenctx.gateway.booking import may_be_served
+from tokenctx.gateway.bounds import choices_of
 from tokenctx.gateway.edits import OUTPUT_MEMBERS, BodyFields
 from tokenctx.gateway.paths import endpoint_of
 
@@ -200,3 +202,32 @@ def test_the_name_of_a_deployment_counts_only_without_a_model() -> None:
     assert named is not None
     assert bare is not None
     assert (named.model, bare.model) == ("gpt-4o", "gpt-4o-mini")
+
+
+@pytest.mark.parametrize(
+    ("body", "choices"),
+    [
+        (b"{}", 1),
+        (b'{"n": 4}', 4),
+        (b'{"\\u006e": 4}', 4),
+        (b'{"n": true}', 1),
+        (b'{"n": -4}', 1),
+        (b'{"n": 100000}', 1024),
+        (b'{"n": 4}{', 4),
+        (b'{"best_of": 3, "n": 2}', 3),
+        (b'{"contents": [{"args": {"n": 90}}]}', 1),
+        (b'{"generationConfig": {"candidateCount": 3}}', 3),
+        ({"generation_config": {"candidate_count": 3}}, 3),
+    ],
+)
+def test_answers_side_by_side(body: Any, choices: int) -> None:
+    assert choices_of(body) == choices
+
+
+def test_an_error_of_another_attempt_gives_nothing_back() -> None:
+    later, wrapped = KeyError(), RuntimeError()
+    later.__context__ = ConnectionRefusedError()  # it was raised while that one was handled
+    wrapped.__cause__ = ConnectionRefusedError()  # it was made of that one
+    assert may_be_served(later)
+    assert may_be_served(TimeoutError())
+    assert not may_be_served(wrapped)

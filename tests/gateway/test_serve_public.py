@@ -20,6 +20,8 @@ pytest.importorskip("uvicorn")
 
 BODY = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Why is the sky blue?"}]}
 MEBI = 1 << 20
+MOST_BYTES = 300 * 10**6
+"""Of memory, whatever comes."""
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,7 @@ def flood(server: Served, start: bytes, piece: bytes, most: int) -> int:
 def test_what_comes_before_the_app_has_a_bound(served: Served, start: bytes, piece: bytes) -> None:
     before = rss_bytes(served)
     assert flood(served, start, piece, 60 * MEBI) < 20 * MEBI
-    assert rss_bytes(served) - before < 40 * MEBI
+    assert rss_bytes(served) < min(before + 40 * MEBI, MOST_BYTES)
     assert served.ask("/v1/estimate", BODY, authorization="Bearer t").status == 200
 
 
@@ -106,9 +108,9 @@ def test_large_odd_bodies_at_once(served: Served) -> None:
         threads[0].join(0.02)
         for thread in threads:
             thread.join(0.005)
-    assert found.count(200) >= 4
+    assert found.count(200) >= 2  # the others wait, or are told to come again
     assert set(found) <= {200, 408, 503, 504}
-    assert peak < 380 * 10**6, peak
+    assert peak < MOST_BYTES, peak
 
 
 def test_a_file_with_brackets_in_its_name_is_merged(tmp_path: Path) -> None:

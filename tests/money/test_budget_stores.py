@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import budget_storm
 import redis_rig as rig
 from tokenctx import Estimate, HybridTokenEstimator
 from tokenctx.money.budgets import Budget, Budgets, MemoryBudgetStore, RedisBudgetStore
@@ -192,3 +193,18 @@ def test_a_bill_below_nothing_gives_nothing_back() -> None:
 def test_a_deadline_has_limits(deadline_ms: float) -> None:
     with pytest.raises(ValueError, match="deadline_ms is"):
         Budgets([], deadline_ms=deadline_ms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["redis", "valkey"])
+def test_a_storm_of_faults_loses_no_bill_and_exceeds_no_limit(kind: str, tmp_path: Path) -> None:
+    found = budget_storm.storm(rig.require(kind), tmp_path, fault_seconds=0.6)
+    assert found["flushed"]
+    for name in (budget_storm.OPEN, budget_storm.TIGHT):
+        lot = found[name]
+        assert lot["stat_unreachable"] > 100, "there was no storm"
+        assert lot["stat_settled"] > 100
+        assert lot["booked_less_billed"] == 0, "every bill is in, once"
+        assert lot["still_held"] == 0
+    assert found["over_the_limit"] <= 0
+    assert found[budget_storm.TIGHT]["stat_refused"] > 100

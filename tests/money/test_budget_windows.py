@@ -67,7 +67,7 @@ def estimate(output: int = 100, **words: Any) -> Estimate:
 
 @dataclass
 class Exact:
-    """Every call with its beginning, its amount and the end of its lease; nothing is rounded."""
+    """Every call with its beginning, its amount and its end; nothing is rounded."""
 
     calls: dict[str, tuple[float, int, float]] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ def _as_the_list_says(store: Any, clock: list[float], actions: list[Any]) -> Non
             most = exact.taken(now, SPAN + SPAN / PARTS)
             if outcome.refused is None:
                 assert least + first <= LIMIT, "no span has more than the limit"
-                exact.calls[f"n{nth}"] = now, first, now + LEASE
+                exact.calls[f"n{nth}"] = now, first, float("inf")  # a dead caller's is booked
                 windows[f"n{nth}"] = outcome.balances[0].window
                 least, most = least + first, most + first
             else:

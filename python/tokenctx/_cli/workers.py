@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import glob
 import json
 import logging
@@ -33,6 +34,10 @@ SHARE_SECONDS: Final = 1.0
 DEAD_SECONDS: Final = 10.0
 """A worker that has told nothing for so long keeps nothing any more; its counts stay."""
 SOCKET_SECONDS: Final = 0.5
+M_MMAP_THRESHOLD: Final = -3
+"""Of malloc.h."""
+MAPPED_BYTES: Final = 256 << 10
+"""The length from which a block is mapped by itself."""
 THREADS: Final = 2
 """That count large bodies: each keeps memory of its own, and large ones wait for each other."""
 
@@ -58,7 +63,19 @@ def make_app(settings: Settings) -> CountServer:
     """The app of a worker, in its process, whose warnings go to standard error."""
     logging.basicConfig(format="%(asctime)s tokenctx serve: %(message)s")
     configure()
+    give_memory_back()
     return Worker(settings).app
+
+
+def give_memory_back() -> None:
+    """Have what a large body took go back to the system once it was counted.
+
+    The GNU allocator keeps ever larger blocks in heaps of its own, one for each thread, the more of
+    them were freed. With a fixed threshold they are mapped each by itself. Others have no such
+    call.
+    """
+    with suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES)
 
 
 class Worker:

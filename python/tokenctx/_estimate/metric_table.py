@@ -150,6 +150,13 @@ BUDGETED: Final = Instrument(
     "Requests under budgets: granted, refused, unlimited, would_refuse; and by which budget",
     ("outcome", "budget"),
 )
+MISSED: Final = Instrument(
+    "tokenctx.calls.missed",
+    "counter",
+    "{call}",
+    "Calls through a gateway that were not counted or not recorded, and why, as in its statistics",
+    ("outcome",),
+)
 FAILURES: Final = Instrument(
     "tokenctx.failures",
     "counter",
@@ -279,7 +286,8 @@ GENAI_DIALECTS: Final = {
 INSTRUMENTS: Final = (
     *(ESTIMATES, ESTIMATE_SECONDS, RECORD_SECONDS, REQUEST_TOKENS, KNOWN_SHARE),
     *(ESTIMATED_TOKENS, BILLED_TOKENS, FORETOLD_TOKENS, ERROR, RECORDS, DOUBTED, REPLIES),
-    *(REFUSED, BUDGETED, FAILURES, KNOWN_PREFIXES, KNOWN_BYTES, CAPACITY_BYTES, LOOKUPS, DROPPED),
+    *(REFUSED, BUDGETED, MISSED, FAILURES, KNOWN_PREFIXES, KNOWN_BYTES, CAPACITY_BYTES, LOOKUPS),
+    DROPPED,
     *(STORE_UP, STORE_STOPPED, STORE_VALUES, DRIFT, TABLE_AGE),
     *GENAI,
 )

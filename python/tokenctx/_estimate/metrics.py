@@ -80,6 +80,10 @@ class Metrics:
         """Count a request under budgets; `budget` is the name of that which refuses it."""
         self._add(((table.BUDGETED, 1, (outcome, budget)),))
 
+    def count_call(self, outcome: str) -> None:
+        """Count a call of a gateway by a name of its statistics."""
+        self._add(((table.MISSED, 1, (outcome,)),))
+
     def count_failure(self, stage: str) -> None:
         """Count a failure of ours that let a call go on, such as an estimate that raised.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.gateway.paths import endpoint_of, looks_like_chat, may_be_chat
+from tokenctx.gateway.paths import endpoint_of, looks_like_chat, may_be_chat, may_begin_chat
 
 if TYPE_CHECKING:
     from tokenctx.gateway.call import Call
@@ -24,6 +25,8 @@ Pairs = list[tuple[bytes, bytes]]
 
 MAX_BODY_BYTES: Final = 32 << 20
 """Anthropic refuses longer bodies; no vendor takes much longer ones."""
+FIRST_BYTES: Final = 4
+"""They tell JSON, in any encoding, from an upload."""
 MAX_LENGTH: Final = 1 << 50
 """A length that is said to be more is taken for this."""
 _READ_ENCODINGS: Final = frozenset({"", "identity", "gzip", "x-gzip", "deflate"})
@@ -40,8 +43,8 @@ class TokenctxMiddleware:
     answered in its place. `tenant` gives whose request it is, of the scope, and `keys` what budgets
     are kept by beside it; if one raises, nothing
     is counted, so that no tenant is taken for another, and budgets take it for a call of nobody.
-    A POST to a path that nobody knows is read too, unless it is an upload: if it looks like a chat
-    request, it is one. All else passes untouched.
+    A POST to a path that nobody knows is read too, unless its first bytes are no JSON: if it looks
+    like a chat request, it is one. All else passes untouched.
     """
 
     def __init__(
@@ -66,8 +69,7 @@ class TokenctxMiddleware:
         if scope["type"] != "http" or scope["method"] != "POST":
             return await self._app(scope, receive, send)
         path = _path(scope)
-        content_type = _header(scope, b"content-type")
-        if endpoint_of(path) is None and not may_be_chat(path, content_type):
+        if endpoint_of(path) is None and not may_be_chat(path):
             return await self._app(scope, receive, send)
         messages, call = await self._received(scope, path, receive)
         rest = _Rest(messages, receive, call)
@@ -97,8 +99,8 @@ class TokenctxMiddleware:
         """The messages of the request so far, to be handed on, and its call if it has one."""
         messages: deque[Message] = deque()
         received, said = 0, _length(scope["headers"])
-        is_known = endpoint_of(path) is not None
-        while max(received, said) <= self._max_body_bytes:
+        is_known = is_chat = endpoint_of(path) is not None
+        while not is_chat or max(received, said) <= self._max_body_bytes:
             message = await receive()
             messages.append(message)
             if message["type"] != "http.request":
@@ -106,13 +108,16 @@ class TokenctxMiddleware:
                     return messages, None
                 return messages, await self._uncounted(scope, path, "disconnected", received)
             received += len(message.get("body", b""))
-            if not message.get("more_body") and received <= self._max_body_bytes:
+            is_last = not message.get("more_body")
+            if not is_chat and (is_last or received >= FIRST_BYTES):
+                is_chat = may_begin_chat(b"".join(it.get("body", b"") for it in messages))
+                if not is_chat:
+                    return messages, None
+            if is_last and received <= self._max_body_bytes:
                 body = b"".join(it.get("body", b"") for it in messages)
                 if not (is_known or looks_like_chat(body)):
                     return messages, None
                 return messages, await self._call(scope, path, body)
-        if not is_known and "json" not in _header(scope, b"content-type"):
-            return messages, None
         return messages, await self._uncounted(scope, path, "too_large", max(received, said))
 
     async def _call(self, scope: Scope, path: str, body: bytes) -> Call:
@@ -198,9 +203,12 @@ class _Answer:
             await self._send({**message, "body": sent})
 
     def end(self, error: BaseException | None) -> None:
-        """The application has returned: what has not ended by now is cut."""
+        """The application has returned: what has not ended by now is cut.
+
+        One that returns without an answer has noticed that its client left; the provider may not.
+        """
         if self._relay is not None or not self._call.is_relayed:
-            self._call.end(error)
+            self._call.end(error or asyncio.CancelledError())
 
     async def _begin(self, message: Message) -> None:
         pairs: Pairs = list(message.get("headers") or ())

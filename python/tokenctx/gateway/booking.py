@@ -6,29 +6,34 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tokenctx._results.estimates import Estimate
     from tokenctx.gateway.journal import Journal
     from tokenctx.money.budgets import BudgetRefusal, Budgets, Reservation, Uncounted
     from tokenctx.usage.normal import Usage
 
-MAY_BE_SERVED: Final = frozenset(
+NEVER_SENT: Final = frozenset(
     {
-        "CancelledError",
-        "TimeoutError",
-        "APITimeoutError",
-        "ReadTimeout",
-        "WriteTimeout",
-        "ReadError",
-        "RemoteProtocolError",
-        "ServerDisconnectedError",
-        "IncompleteReadError",
-        "GeneratorExit",
-        "KeyboardInterrupt",
+        "ConnectError",
+        "ConnectTimeout",
+        "PoolTimeout",
+        "ProxyError",
+        "LocalProtocolError",
+        "UnsupportedProtocol",
+        "InvalidURL",
+        "ConnectionRefusedError",
+        "gaierror",
+        "ClientConnectorError",
+        "ConnectTimeoutError",
+        "NewConnectionError",
     }
 )
-"""Classes of what ends a request that a provider may have begun to answer, and will bill."""
+"""Classes of what ends a request before its provider has seen it, in the clients of HTTP. After any
+other error, such as one of the application, the provider may have answered, and will bill."""
+MAX_WRAPPED: Final = 16
+LATE_STATUSES: Final = frozenset({408, 499, 504, 524})
+"""Of somebody between us and the provider who did not wait for its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +55,23 @@ class Bill:
     model: str = ""
 
 
-def may_be_served(error: BaseException) -> bool:
+def may_be_served(error: BaseException, *, with_context: bool = False) -> bool:
     """True if a request that ended by `error` may have been answered all the same."""
-    return any(base.__name__ in MAY_BE_SERVED for base in type(error).__mro__)
+    behind = errors_behind(error, with_context=with_context)
+    return not any(base.__name__ in NEVER_SENT for one in behind for base in type(one).__mro__)
+
+
+def errors_behind(error: BaseException, *, with_context: bool = False) -> Iterator[BaseException]:
+    """An error and those that it was made of: an SDK wraps what its client of HTTP has raised.
+
+    With their context, those that were looked after when it was raised, of another attempt maybe.
+    """
+    seen: BaseException | None = error
+    for _ in range(MAX_WRAPPED):
+        if seen is None:
+            return
+        yield seen
+        seen = seen.__cause__ or (seen.__context__ if with_context else None)
 
 
 class Booking:
@@ -71,25 +90,30 @@ class Booking:
         """The vendor's rate-limit headers; none without budgets."""
         return {} if self.reservation is None else self.reservation.headers
 
-    def reserve(self, call: Estimate | Uncounted, provider: str | None) -> BudgetRefusal | None:
+    def reserve(
+        self, call: Estimate | Uncounted, provider: str | None, choices: int
+    ) -> BudgetRefusal | None:
         """The answer that refuses the call, if a budget has no room."""
         if self._budgets is None:
             return None
         try:
-            return self._kept(self._budgets.reserve(call, self._keys, provider=provider))
+            return self._kept(
+                self._budgets.reserve(call, self._keys, provider=provider, choices=choices)
+            )
         except Exception as error:
             self._journal.failed("reserve", error)
             return None
 
     async def areserve(
-        self, call: Estimate | Uncounted, provider: str | None
+        self, call: Estimate | Uncounted, provider: str | None, choices: int
     ) -> BudgetRefusal | None:
         """As `reserve`, without holding the loop."""
         if self._budgets is None:
             return None
         try:
-            found = await self._budgets.areserve(call, self._keys, provider=provider)
-            return self._kept(found)
+            return self._kept(
+                await self._budgets.areserve(call, self._keys, provider=provider, choices=choices)
+            )
         except Exception as error:
             self._journal.failed("reserve", error)
             return None

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import count_tokens, encoding_name_for_model
+from tokenctx.gateway.edits import BodyFields
+from tokenctx.gateway.paths import GZIP, ZLIB, unescaped
+from tokenctx.money.budgets.outputs import DEFAULT_TOKENS
 from tokenctx.money.budgets.uncounted import Uncounted
 
 if TYPE_CHECKING:
@@ -16,9 +19,14 @@ if TYPE_CHECKING:
 
 MAX_INFLATED_BYTES: Final = 256 << 20
 """A body that is longer without its compression has no bound."""
-GZIP: Final = b"\x1f\x8b"
 _TEXT_BEGINS: Final = re.compile(rb"(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\x00\s]*[{\[]")
 _OUTPUT: Final = re.compile(rb'"max[A-Za-z_]*(?:tokens|Tokens)"\s*:\s*(\d{1,12})')
+CHOICES: Final = ("n", "best_of", "candidateCount", "candidate_count")
+"""Where a body says how many answers it wants."""
+_CHOICES: Final = re.compile(rb'"(?:%s)"\s*:\s*(\d{1,9})' % "|".join(CHOICES).encode())
+_CHOICE_WORDS: Final = tuple(f'"{it}"'.encode() for it in CHOICES)
+MAX_CHOICES: Final = 1024
+"""No vendor gives so many answers to one request; OpenAI gives 128 (API reference, 2026-11)."""
 _MODEL: Final = re.compile(rb'"model"\s*:\s*"([^"\\]{1,200})"')
 
 
@@ -38,11 +46,32 @@ def uncounted(
     return Uncounted(None if high is None else max(high, length or 0), name, dialect, asked)
 
 
+def choices_of(body: bytes | Mapping[str, Any]) -> int:
+    """How many answers a body asks for side by side, 1 at least.
+
+    In one that cannot be read the largest number counts that stands anywhere by such a name.
+    """
+    found = [1]
+    if isinstance(body, bytes):
+        plain = unescaped(body)
+        if plain is None and not any(it in body for it in _CHOICE_WORDS):
+            return 1
+        body = body if plain is None else plain
+    fields = BodyFields(body)
+    if isinstance(body, bytes) and not fields.is_read:
+        found += [int(it) for it in _CHOICES.findall(body)]
+    configs = [fields.value(it) for it in ("generationConfig", "generation_config")]
+    values = [config.get(it) for config in configs if isinstance(config, dict) for it in CHOICES]
+    values += [fields.value(it) for it in CHOICES]
+    found += [it for it in values if isinstance(it, int)]
+    return min(max(found), MAX_CHOICES)
+
+
 def _bytes(body: bytes) -> int | None:
     """The length of a body without its compression; None where that is not known."""
     if _TEXT_BEGINS.match(body):
         return len(body)
-    if not body.startswith((GZIP, b"\x78")):
+    if not body.startswith((GZIP, ZLIB)):
         return None if max(body[:64], default=0) > 0x7F else len(body)
     inflater, total = zlib.decompressobj(wbits=47), 0
     try:
@@ -82,24 +111,24 @@ def _said(value: Any) -> str:
 def relayed_tokens(relay: Relay, model: str, most: int | None) -> int:
     """The output that was passed on, in tokens: as its text counts, and one an event at least.
 
-    Where there is no text to be counted, its bytes, or `most` if that is less.
+    Where there is no text to be counted, the bytes of a stream, or `most` if that is less; of a
+    body that has not come, `unseen_tokens`.
     """
-    reply = relay.reader.reply
-    if reply is None:
-        bound = relay.passed_bytes if relay.reader.has_read or relay.passed_bytes else 0
-        return bound if most is None else min(bound, most)
-    texts: list[str] = []
-    waiting = [reply]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            texts.append(one)
-        elif isinstance(one, Mapping):
-            waiting += one.values()
-        elif isinstance(one, (list, tuple)):
-            waiting += one
+    texts = relay.reader.texts
+    if texts is None and relay.is_stream:
+        return relay.passed_bytes if most is None else min(relay.passed_bytes, most)
+    if texts is None:
+        return unseen_tokens(most, relay.passed_bytes)
     text = " ".join(texts)
     return max(relay.passed_events, count_tokens(text, encoding=_encoding(model, relay)))
+
+
+def unseen_tokens(most: int | None, passed_bytes: int = 0) -> int:
+    """The output of an answer that nobody could read: the most that was asked for.
+
+    Without that its bytes, and as much as is reserved where nothing is known, at least.
+    """
+    return max(passed_bytes, DEFAULT_TOKENS) if most is None else most
 
 
 def _encoding(model: str, relay: Relay) -> Any:

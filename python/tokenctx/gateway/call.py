@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx._results.errors import RequestError
 from tokenctx.gateway.answerer import is_another
-from tokenctx.gateway.booking import Bill, Booking, may_be_served
-from tokenctx.gateway.bounds import relayed_tokens, uncounted
+from tokenctx.gateway.booking import LATE_STATUSES, Bill, Booking, may_be_served
+from tokenctx.gateway.bounds import choices_of, relayed_tokens, uncounted, unseen_tokens
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
 from tokenctx.gateway.headers import estimate_headers
 from tokenctx.gateway.refusals import Refusal, refusal_of
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tokenctx.money.budgets import BudgetRefusal, Uncounted
 
 TOKEN_BYTES: Final = 4
+BOUNDED: Final = frozenset({"unknown_request", "duplicate_key"})
+"""Assumptions of a body that others may read in another way: it is reserved by its length."""
 LEAST_BYTES: Final = 4096
 """Bytes of an answer before its tokens are counted: a token of a reserved output has 4."""
 JSON: Final = {"content-type": "application/json"}
@@ -66,6 +68,7 @@ class Call:
         self._drops_usage = False
         self._relay: Relay | None = None
         self._is_settled = False
+        self._choices = 1
         self._grows_at: int | None = None
         self._upstream_body = body if isinstance(body, bytes) else None
         self._answering: tuple[str, str | None] | None = None
@@ -144,12 +147,14 @@ class Call:
         `length` is what is known of the length of a body that was not kept; None: nothing is.
         """
         if self.refusal is None and self._settings.budgets is not None:
-            self.refusal = self._booking.reserve(self._taken(length), self._names.provider)
+            taken, self._choices = self._taken(length), choices_of(self._body)
+            self.refusal = self._booking.reserve(taken, self._names.provider, self._choices)
 
     async def areserve(self, length: int | None = 0) -> None:
         """As `reserve`, without holding the loop."""
         if self.refusal is None and self._settings.budgets is not None:
-            self.refusal = await self._booking.areserve(self._taken(length), self._names.provider)
+            taken, self._choices = self._taken(length), choices_of(self._body)
+            self.refusal = await self._booking.areserve(taken, self._names.provider, self._choices)
 
     def answered_by(self, model: str, provider: str | None = None) -> None:
         """Say who answers, where that is another model than was asked for: a fallback.
@@ -277,7 +282,7 @@ class Call:
         relay = self._relay
         if relay is None or self._is_settled:
             return False
-        return relay.is_over or relay.is_complete or self._is_long(relay)
+        return relay.is_over or self._has_come(relay) or self._is_long(relay)
 
     def settle(self) -> None:
         """Record the answer once it has come whole, or say why it is not recorded. Never raises.
@@ -304,14 +309,13 @@ class Call:
         if (more := self._more()) is not None:
             await self._booking.agrow(more)
             return
-        if (relay := self._due()) is not None:
-            try:
-                record: Callable[..., Awaitable[AccuracyEvent | NotRecorded]]
-                record = self._settings.estimator.arecord_event
-                self._recorded(await record(self._body, relay.reader, **self._answered(relay)))
-            except Exception as error:
-                self.reason = self._settings.journal.failed("record", error)
-        await self._booking.aclose(self._bill())
+        try:
+            if (relay := self._due()) is not None:
+                await self._arecord(relay)
+            await self._booking.aclose(self._bill())
+        except BaseException:  # cancelled in between, as by a client that leaves now
+            self._booking.close(self._bill())
+            raise
 
     def end(self, error: BaseException | None = None) -> None:
         """Nothing more will come: an answer that has not ended is cut, and not recorded.
@@ -320,12 +324,36 @@ class Call:
         unless by that error the provider may have answered.
         """
         if self._relay is None:
-            self._booking.close(Bill(is_free=error is None or not may_be_served(error)))
+            is_free = error is None or not may_be_served(error)
+            self._booking.close(Bill(is_free=is_free, output_tokens=self._unseen()))
             return
         self._relay.cut()
         self.settle()
 
     # ------------------------------------------------------------------------ inside
+
+    async def _arecord(self, relay: Relay) -> None:
+        try:
+            record: Callable[..., Awaitable[AccuracyEvent | NotRecorded]]
+            record = self._settings.estimator.arecord_event
+            self._recorded(await record(self._body, relay.reader, **self._answered(relay)))
+        except Exception as error:
+            self.reason = self._settings.journal.failed("record", error)
+
+    @property
+    def _asked(self) -> int | None:
+        """The most output that was asked for, of all answers; None if that is not known."""
+        asked = self.estimate.requested_output_tokens if self.estimate else None
+        return asked * self._choices if asked else None
+
+    def _unseen(self) -> int:
+        """The output of an answer of which nothing has come; a stream had not begun."""
+        is_asked = self.is_booked and BodyFields(self._body).value("stream") is not True
+        return unseen_tokens(self._asked) if is_asked else 0
+
+    def _has_come(self, relay: Relay) -> bool:
+        """True if all has come though the answer may go on; of several answers one goes on."""
+        return self._choices == 1 and relay.is_complete
 
     def _is_long(self, relay: Relay) -> bool:
         return self._grows_at is not None and relay.passed_bytes >= self._grows_at
@@ -336,7 +364,7 @@ class Call:
         It is looked at each time that it is half as long again, so all looks take linear time.
         """
         relay = self._relay
-        if relay is None or relay.is_over or relay.is_complete:
+        if relay is None or relay.is_over or self._has_come(relay):
             return None
         self._grows_at = relay.passed_bytes * 3 // 2
         try:
@@ -366,7 +394,7 @@ class Call:
         names, estimate = self._names, self.estimate
         if estimate is None:
             return uncounted(self._body, length, names.model, names.dialect)
-        if "unknown_request" in estimate.assumptions and isinstance(self._body, bytes):
+        if not BOUNDED.isdisjoint(estimate.assumptions) and isinstance(self._body, bytes):
             return replace(estimate, high=max(estimate.high, len(self._body)))
         return estimate
 
@@ -391,15 +419,15 @@ class Call:
         if event is not None:
             return Bill(event.usage, model=model)
         told = relay.reader.usage
-        is_free = not 200 <= relay.status < 300 and not told.total_tokens
+        is_failure = not 200 <= relay.status < 300 and relay.status not in LATE_STATUSES
+        is_free = is_failure and not told.total_tokens
         if estimate is None and relay.reader.is_complete and told.total_tokens:
             return Bill(told, model=model)
         if is_free:
             return Bill(is_free=True)
         try:
             model = relay.reader.model or (estimate.model if estimate else "")
-            asked = estimate.requested_output_tokens if estimate else None
-            output = relayed_tokens(relay, model, asked)
+            output = relayed_tokens(relay, model, self._asked)
         except Exception as error:
             self._settings.journal.failed("count_answer", error)
             output = relay.passed_bytes

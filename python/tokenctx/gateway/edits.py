@@ -44,6 +44,11 @@ class BodyFields:
             return {}
         return {key: (start, end) for key, start, end in _json_members(self._body) or ()}
 
+    @property
+    def is_read(self) -> bool:
+        """True if its members are known."""
+        return not isinstance(self._body, bytes) or bool(self._places)
+
     def value(self, name: str) -> Any:
         """The value of a member; None if it is not there, long or no JSON."""
         if not isinstance(self._body, bytes):

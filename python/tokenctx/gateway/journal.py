@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tokenctx._estimate.metrics import Metrics
 
+UNSEEN: Final = ("not_recorded", "uncounted", "other_paths", "unrecognised_paths")
+"""What these begin is counted in the metrics too; the rest has a metric of its own there."""
 _logger = logging.getLogger("tokenctx")
 
 
@@ -22,6 +24,8 @@ class Journal:
     def count(self, name: str) -> None:
         """One more of `name`."""
         self._counts[name] = self._counts.get(name, 0) + 1
+        if self._metrics is not None and name.startswith(UNSEEN):
+            self._metrics.count_call(name)
 
     def refused(self, dialect: str) -> None:
         """One more request that was refused for its size."""

@@ -6,7 +6,10 @@ it, with dot segments resolved, doubled slashes and parameters of segments dropp
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -49,8 +52,16 @@ OTHERS: Final = re.compile(
 MAX_DECODINGS: Final = 4
 """Each hop on the way decodes a path once at most."""
 _MODEL: Final = re.compile(r"/(models|model|deployments)/(.+?)(?::\w+|/[\w/-]+)$", re.IGNORECASE)
-_UPLOADS: Final = re.compile(r"multipart/|application/(octet-stream|pdf|zip)|image/|audio/|video/")
+GZIP: Final = b"\x1f\x8b"
+ZLIB: Final = b"\x78"
+MAX_LOOKED_BYTES: Final = 32 << 20
+"""Of a packed body, or one in another encoding, that is looked at."""
+_OBJECT_BEGINS: Final = re.compile(
+    rb"(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\x00\s]*(\{|$)|\x1f\x8b|\x78[\x01\x5e\x9c\xda]"
+)
+_ESCAPED_LETTER: Final = re.compile(rb"\\u00[4-7]")
 _CHAT_MEMBERS: Final = frozenset({"messages", "contents"})
+_NAMES: Final = (*_CHAT_MEMBERS, "model", "input", "prompt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +94,59 @@ def endpoint_of(path: str) -> Endpoint | None:
     return None
 
 
-def may_be_chat(path: str, content_type: str = "") -> bool:
+def may_be_chat(path: str) -> bool:
     """True if a body sent to `path` has to be looked at, since the path tells nothing of it."""
-    if _UPLOADS.match(content_type.strip().lower()):
-        return False
     last = list(_forms(path.partition("?")[0]))[-1]
     return not OTHERS.search(last) and THREADS not in last.lower()
 
 
+def may_begin_chat(first: bytes) -> bool:
+    """True if a body that begins with these bytes may be an object of JSON; an upload is none.
+
+    A header says of a body what its sender likes, and most applications do not look at it.
+    """
+    return _OBJECT_BEGINS.match(first) is not None
+
+
 def looks_like_chat(body: bytes | Mapping[str, Any]) -> bool:
-    """True if the members of a body are those of a chat request."""
-    if isinstance(body, bytes):
-        members = _json_members(body) if body.lstrip()[:1] == b"{" else None
-        names = {name for name, _, _ in members or ()}
-    else:
-        names = set(body)
+    """True if the members of a body are those of a chat request, packed or in UTF-16 too."""
+    if not isinstance(body, bytes):
+        return _are_of_chat(set(body))
+    text = _plain_text(body)
+    if text.lstrip()[:1] != b"{":
+        return False
+    members = _json_members(text)
+    if members is not None:
+        return _are_of_chat({name for name, _, _ in members})
+    if (plain := unescaped(text)) is not None:
+        return _are_of_chat(set(plain))
+    return _are_of_chat({it for it in _NAMES if f'"{it}"'.encode() in text})
+
+
+def _are_of_chat(names: set[str]) -> bool:
     return bool(names & _CHAT_MEMBERS) or ("model" in names and bool(names & {"input", "prompt"}))
+
+
+def unescaped(body: bytes) -> dict[str, Any] | None:
+    """A body whose names may be escaped, as an object; None for all others, and what is no JSON."""
+    if not _ESCAPED_LETTER.search(body):
+        return None
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _plain_text(body: bytes) -> bytes:
+    """A body as JSON in UTF-8, as far as that can be made of it."""
+    if body.startswith((GZIP, ZLIB)):
+        with suppress(zlib.error):
+            body = zlib.decompressobj(wbits=47).decompress(body, MAX_LOOKED_BYTES)
+    encoding = json.detect_encoding(body[:MAX_LOOKED_BYTES]) if body else "utf-8"
+    if encoding == "utf-8":
+        return body
+    return body[:MAX_LOOKED_BYTES].decode(encoding, "replace").encode()
 
 
 def _forms(path: str) -> Iterator[str]:

@@ -41,6 +41,7 @@ class Relay:
             that is scaled.
         missed: Why it cannot be recorded; None as long as nothing is known against it.
         is_over: Whether it has ended.
+        is_stream: Whether it comes in parts while it is made.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Relay:
         content_type, encoding = _described(headers)
         self.missed: Missed | None = None
         self.is_over = False
+        self.is_stream = content_type != "application/json"
         self.status = status
         self.passed_bytes = self.passed_events = 0
         if not records:

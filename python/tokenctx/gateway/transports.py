@@ -65,7 +65,7 @@ class Exchange:
         if endpoint_of(path) is not None:
             return True
         kind = request.headers.get("content-type", "")
-        return "json" in kind and may_be_chat(path, kind)
+        return "json" in kind and may_be_chat(path)
 
     def _named(self, request: Any) -> dict[str, Any]:
         """Path and tenant of a request; raises what the user's function raises."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from litellm.exceptions import RateLimitError
 
 from tokenctx import normalize_usage
+from tokenctx.gateway.booking import LATE_STATUSES, errors_behind, may_be_served
+from tokenctx.gateway.bounds import choices_of, unseen_tokens
 from tokenctx.integrations import _litellm_calls as calls
 from tokenctx.integrations._litellm_calls import Json, LitellmCall
 
 if TYPE_CHECKING:
     from tokenctx.money.budgets import BudgetRefusal, Budgets
+
+
+LATE: Final = ("Timeout", "APIConnectionError")
+"""Classes of litellm's errors after which a provider may have answered, and will bill."""
 
 
 class RefusalHeaders(dict[str, str]):
@@ -26,25 +32,26 @@ class RefusalHeaders(dict[str, str]):
 
 
 async def reserve(
-    budgets: Budgets | None, call: LitellmCall, metadata: Json, before: LitellmCall | None = None
+    budgets: Budgets | None, call: LitellmCall, details: Json, before: LitellmCall | None = None
 ) -> None:
     """Reserve an attempt, by the tenant, and by `user` and `team` of the virtual key.
 
-    What the attempt `before` has reserved is given back: litellm tells its failure to nobody, if it
-    tries again. Raises litellm's RateLimitError if a budget has no room, which is not retried and
-    leaves no deployment alone.
+    The attempt `before` is ended first: litellm tells its failure to nobody, if it tries again, and
+    leaves the class of its error alone. Raises litellm's RateLimitError if a budget has no room,
+    which is not retried and leaves no deployment alone.
     """
     if before is not None and before is not call and before.reservation is not None:
-        await before.reservation.arelease()
+        await _end(before, details, is_late=_was_late(details))
     if budgets is None:
         return
+    metadata = calls.metadata_of(details)
     keys = {
         "tenant": call.names["tenant"],
         "user": metadata.get("user_api_key_user_id"),
         "team": metadata.get("user_api_key_team_id"),
     }
     taken = call.estimate if call.estimate is not None else call.bound()
-    call.reservation = await budgets.areserve(taken, keys)
+    call.reservation = await budgets.areserve(taken, keys, choices=choices_of(details))
     if (refusal := call.reservation.refusal) is not None:
         raise refused(refusal, call.names["model"])
 
@@ -69,14 +76,60 @@ async def settle(call: LitellmCall, told: object, response: object) -> None:
         return
     usage = normalize_usage(response, call.dialect)
     if usage is not None and told is response and usage.input_tokens:
-        await call.reservation.asettle(usage)
+        await call.reservation.asettle(usage, model=calls.answered(call, response)["model"] or "")
         return
     seen = 0 if usage is None else usage.output_tokens
     await call.reservation.akeep(seen, told if isinstance(told, int) else 0)
 
 
 async def release(details: Json) -> None:
-    """Give back what an attempt that failed has reserved."""
+    """End what an attempt that failed has reserved."""
     call: Any = details.get(calls.KEY)
     if isinstance(call, LitellmCall) and call.reservation is not None:
+        await _end(call, details, is_late=_is_late(details))
+
+
+async def _end(call: LitellmCall, details: Json, *, is_late: bool) -> None:
+    """Book an attempt that may have been answered; give back any other."""
+    if call.reservation is None:
+        return
+    if not is_late:
         await call.reservation.arelease()
+        return
+    if details.get("stream") and details.get("completion_start_time") is None:
+        await call.reservation.akeep()  # a stream that had not begun
+        return
+    asked = call.estimate.requested_output_tokens if call.estimate is not None else None
+    await call.reservation.akeep(unseen_tokens(asked * choices_of(details) if asked else None))
+
+
+def _is_late(details: Json) -> bool:
+    """True if an attempt that failed may have been answered: in part, or too late."""
+    error = details.get("exception")
+    if details.get("completion_start_time") is not None or not isinstance(error, Exception):
+        return True
+    for one in errors_behind(
+        error, with_context=True
+    ):  # litellm's own say a status that nobody may have sent
+        names = {base.__name__ for base in type(one).__mro__}
+        is_own = type(one).__module__.startswith("litellm")
+        if names & {"APIStatusError", "HTTPStatusError"} and not is_own:
+            return _status(one) in LATE_STATUSES
+    status = _status(error)
+    return status == 408 or (may_be_served(error, with_context=True) and not 400 <= status < 500)
+
+
+def _status(error: object) -> int:
+    status = getattr(error, "status_code", None) or getattr(
+        getattr(error, "response", None), "status_code", None
+    )
+    return status if isinstance(status, int) else 0
+
+
+def _was_late(details: Json) -> bool:
+    """As `_is_late`, of the attempt before this one, as far as litellm tells it."""
+    for name in calls.METADATA:
+        tried = (details.get(name) or {}).get("previous_models")
+        if tried and isinstance(tried[-1], dict):
+            return str(tried[-1].get("exception_type")) in LATE
+    return False

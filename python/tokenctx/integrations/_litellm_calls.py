@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx import normalize_usage
 from tokenctx._results.estimates import ModelLimits
+from tokenctx.gateway.answerer import is_another
 from tokenctx.gateway.bounds import uncounted
 from tokenctx.gateway.refusals import Refusal, refusal_of
 
@@ -61,6 +62,7 @@ class LitellmCall:
     Attributes:
         names: Model, dialect and tenant, as the estimator takes them.
         is_sent: Whether the model is that of the deployment it is sent to.
+        group: The router's name for its deployments, by which the proxy has them answer.
     """
 
     body: Json
@@ -69,6 +71,7 @@ class LitellmCall:
     estimate: Estimate | None = None
     is_sent: bool = False
     reservation: Reservation | None = None
+    group: str = ""
 
     @property
     def dialect(self) -> Dialect:
@@ -194,12 +197,30 @@ def billed(
     if details.get("cache_hit") is True or is_redacted(details):
         counts["cached" if details.get("cache_hit") is True else "redacted"] += 1
         return None
-    call = details.get(KEY)
-    return (
-        call
-        if isinstance(call, LitellmCall)
-        else logged_call(details, tenant_of(metadata_of(details)))
-    )
+    known = details.get(KEY)
+    is_known = isinstance(known, LitellmCall)
+    call = known if is_known else logged_call(details, tenant_of(metadata_of(details)))
+    if isinstance(call, LitellmCall):
+        call.group = _group(details)
+        return call
+    return None
+
+
+def _group(details: Json) -> str:
+    for where in (details, details.get("litellm_params") or {}):
+        for name in METADATA:
+            found = where.get(name)
+            if isinstance(found, dict) and isinstance(group := found.get("model_group"), str):
+                return group
+    return ""
+
+
+def answered(call: LitellmCall, response: object) -> Json:
+    """The names of a call, with the model that has answered where that is surely another one."""
+    told = getattr(response, "model", None)
+    if not isinstance(told, str) or told in ("", call.group) or call.estimate is None:
+        return call.names
+    return {**call.names, "model": told} if is_another(call.estimate, told) else call.names
 
 
 def keep(arguments: Json, call: LitellmCall) -> None:

@@ -132,7 +132,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
             refusal = call.refusal(info, is_clamped=self.clamp)
             changed = call.clamped(kwargs, info) if self.clamp and not refusal else None
             if not (refusal and self.refuse):
-                await reserve(self.budgets, call, calls.metadata_of(kwargs), before)
+                await reserve(self.budgets, call, kwargs, before)
         except RateLimitError:
             self.counts["limited"] += 1
             raise
@@ -154,7 +154,8 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
                 await settle(call, told, response_obj)
                 if told is None:
                     return
-                is_new = await self.estimator.arecord(call.body, told, **call.names)
+                names = calls.answered(call, response_obj)
+                is_new = await self.estimator.arecord(call.body, told, **names)
                 self.counts["recorded" if is_new else "not_recorded"] += 1
         except Exception as error:
             self._failed(error)
@@ -179,7 +180,8 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
                 told = calls.told_usage(kwargs, response_obj, self.counts)
                 if told is None:
                     return
-                is_new = self.estimator.record(call.body, told, **call.names)
+                names = calls.answered(call, response_obj)
+                is_new = self.estimator.record(call.body, told, **names)
                 self.counts["recorded" if is_new else "not_recorded"] += 1
         except Exception as error:
             self._failed(error)

@@ -49,7 +49,7 @@ class UsageReader:
         self._usage: Json = {}
         self._is_final = self._has_failed = self._has_finished = False
         self._has_fed = self._has_read = self._is_broken = self._is_cut = False
-        self._has_dropped = False
+        self._has_dropped = self._has_forgotten = False
         self._documents = Documents()
         self._documents.join(NO_REPLY)
         self._inflater: Inflater | None = None
@@ -148,6 +148,14 @@ class UsageReader:
         return self._reply.message()
 
     @property
+    def texts(self) -> list[str] | None:
+        """All text of all answers as far as it has come, for a count; None if it is not known."""
+        self._read_kept()
+        if self._reply is None or self._has_lost or self._has_forgotten:
+            return None
+        return self._reply.texts() or None
+
+    @property
     def model(self) -> str:
         """The model that answers; empty if the stream does not say."""
         return self._model
@@ -230,7 +238,7 @@ class UsageReader:
             self._is_broken |= not is_end
             return
         if self._documents.document_bytes > MAX_REPLY_BYTES and self._reply is not None:
-            self._reply = self._reply.emptied()
+            self._reply, self._has_forgotten = self._reply.emptied(), True
         if isinstance(event, dict):
             self._event(event)
 

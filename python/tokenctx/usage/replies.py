@@ -16,6 +16,8 @@ from tokenctx._results.parts import types_of
 
 Json = dict[str, Any]
 PIECES: Final = 1024
+OTHER: Final = "other"
+"""Places of text begin with it that is in no message."""
 
 
 class Reply(ABC):
@@ -41,6 +43,7 @@ class Reply(ABC):
         self.has_several = False
         self._pieces: dict[tuple[Any, ...], _Text] = {}
         self._whole: Any = None  # of an answer that was not streamed
+        self._others: list[Any] = []  # as much of further ones
 
     @abstractmethod
     def add(self, event: Json) -> None:
@@ -53,6 +56,14 @@ class Reply(ABC):
     def end(self) -> None:
         """The stream has ended, says who reads it; what has an end of its own knows better."""
         return
+
+    def texts(self) -> list[str]:
+        """All text of all answers that has come, in no order."""
+        return [*texts_of([self.message(), self._others]), *self._heard()]
+
+    def _heard(self) -> list[str]:
+        """Texts that have come in pieces and are in no message yet, or never are."""
+        return [it.joined() for place, it in self._pieces.items() if place[0] == OTHER]
 
     def emptied(self) -> Reply:
         """A reader that knows as much of the stream, but has no message any more."""
@@ -116,6 +127,7 @@ class ChatReply(Reply):
     )
     alike = Alike(
         joined=[
+            "choices.0.text",
             *(f"choices.0.delta.{name}" for name in TEXTS),
             *(f"choices.0.delta.tool_calls.0.{field}.{name}" for field, name in CALLS),
             *(f"choices.0.delta.function_call.{name}" for name in ("name", "arguments")),
@@ -134,8 +146,10 @@ class ChatReply(Reply):
 
     def add(self, event: Json) -> None:
         for choice in objects(event.get("choices")):
+            self._append(choice.get("text"), OTHER, number(choice.get("index")))  # a completion's
             if choice.get("index"):
                 self.has_several = True
+                self._other(choice)
                 continue
             if message := fields(choice.get("message")):
                 self._take(message)
@@ -143,12 +157,19 @@ class ChatReply(Reply):
             if choice.get("finish_reason") is not None:
                 self.has_ended = self.is_complete = True
 
+    def _other(self, choice: Json) -> None:
+        self._others += [choice["message"]] if choice.get("message") else []
+        for nth, it in enumerate(texts_of(choice.get("delta"))):
+            self._append(it, OTHER, number(choice.get("index")), nth)
+
     def _delta(self, delta: Json) -> None:
         self._role = text(delta.get("role")) or self._role
         for name, value in delta.items():
             if isinstance(value, str):
                 if name in self.TEXTS:
                     self._append(value, name)
+                elif name != "role":
+                    self._append(value, OTHER, 0, name)
             elif value and name in self.LISTS and (found := objects(value)):
                 self._lists.setdefault(name, []).extend(found)
         for position, call in enumerate(objects(delta.get("tool_calls"))):
@@ -193,7 +214,7 @@ class ResponsesReply(Reply):
     """OpenAI Responses."""
 
     dialect = "openai-responses"
-    alike = Alike(ignored=["delta", "obfuscation", "sequence_number"], absent=["data"])
+    alike = Alike(joined=["delta"], ignored=["obfuscation", "sequence_number"], absent=["data"])
 
     def __init__(self) -> None:
         super().__init__()
@@ -207,6 +228,10 @@ class ResponsesReply(Reply):
             self._take(objects(event.get("output")))
         if kind == "response.output_item.done" and isinstance(index, int):
             self._items[index] = fields(event.get("item"))
+            for place in [it for it in self._pieces if it[1] == index]:
+                del self._pieces[place]  # the item has it
+        elif isinstance(delta := event.get("delta"), str):
+            self._append(delta, OTHER, number(index), text(kind))
         if kind in ("response.completed", "response.incomplete"):
             self._output = objects(fields(event.get("response")).get("output"))
             self.has_ended = self.is_complete = True
@@ -297,6 +322,8 @@ class GeminiReply(Reply):
         for candidate in objects(body.get("candidates")):
             if candidate.get("index"):
                 self.has_several = True
+                for nth, it in enumerate(texts_of(candidate.get("content"))):
+                    self._append(it, OTHER, number(candidate.get("index")), nth)
                 continue
             for part in objects(fields(candidate.get("content")).get("parts")):
                 self._part(part)
@@ -618,6 +645,21 @@ def objects(value: object) -> list[Json]:
     """The objects in a list; none if it is no list."""
     items = value if isinstance(value, (list, tuple)) else ()
     return [item for item in items if isinstance(item, dict)]
+
+
+def texts_of(value: object) -> list[str]:
+    """Every text in a value, keys left out."""
+    found: list[str] = []
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, Mapping):
+            waiting += one.values()
+        elif isinstance(one, (list, tuple)):
+            waiting += one
+    return found
 
 
 def number(value: object, otherwise: int = 0) -> int:

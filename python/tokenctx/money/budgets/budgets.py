@@ -49,10 +49,10 @@ class Budgets:
 
     A call falls under all of `budgets`; it is reserved in all of them or in none. `store` is where
     they are kept: in this process (`MemoryBudgetStore()`, the default) or in Redis or Valkey
-    (`RedisBudgetStore(client)`). `lease_seconds` is how long a reservation lives that nobody
-    settles: longer than the longest answer. The output that is
-    reserved is the quantile 0.9 of learned outputs, and 1,024 tokens where neither request, model
-    nor experience says it.
+    (`RedisBudgetStore(client)`). `lease_seconds` is how long a reservation is open
+    that nobody settles, longer than the longest answer; then it is booked as it is. The output
+    that is reserved is the quantile 0.9 of learned outputs, and 1,024 tokens where neither request,
+    model nor experience says it.
     `prices` are those of `Prices()` unless you have others. `refuses_unpriced` refuses calls under
     a budget of money whose price is unknown, in place of letting them go for nothing;
     `refuses_unreachable` those that cannot be reserved since the store has failed;
@@ -101,7 +101,8 @@ class Budgets:
         self._counts: Counter[str] = Counter()
         self._observe_only = observe_only
         self._alarms = Alarms(alarms, on_alarm, self._counts)
-        self._line = Line(self._store, deadline_ms, self._counts)
+        gives_back = refuses_unreachable and not observe_only
+        self._line = Line(self._store, deadline_ms, self._counts, gives_back=gives_back)
 
     @classmethod
     def from_file(
@@ -155,6 +156,7 @@ class Budgets:
         *,
         output_tokens: int | None = None,
         provider: str | None = None,
+        choices: int = 1,
     ) -> Reservation:
         """Reserve what a call may take: the `high` of its estimate, and its output.
 
@@ -163,10 +165,10 @@ class Budgets:
         `keys` say whose call it is, by the names that budgets are kept by; `model` is the
         estimate's unless you give it, and all spellings of one are one. A key that is missing is
         one value more. `output_tokens` is what you reserve for the output in place of what is
-        learned. Never raises for a failure of
+        learned. `choices` is how many answers the request asks for. Never raises for a failure of
         the store. An asynchronous store needs `areserve`.
         """
-        reservation, step = self._begun(estimate, keys, output_tokens, provider)
+        reservation, step = self._begun(estimate, keys, output_tokens, provider, choices)
         return reservation if step is None else self._judged(reservation, self._line.reserve(step))
 
     async def areserve(
@@ -176,9 +178,10 @@ class Budgets:
         *,
         output_tokens: int | None = None,
         provider: str | None = None,
+        choices: int = 1,
     ) -> Reservation:
         """As `reserve`, without holding the loop."""
-        reservation, step = self._begun(estimate, keys, output_tokens, provider)
+        reservation, step = self._begun(estimate, keys, output_tokens, provider, choices)
         if step is None:
             return reservation
         return self._judged(reservation, await self._line.areserve(step))
@@ -305,11 +308,12 @@ class Budgets:
         keys: Mapping[str, str | None] | None,
         output_tokens: int | None,
         provider: str | None,
+        choices: int,
     ) -> tuple[Reservation, Step | None]:
         named = _named({"model": estimate.model, **(keys or {})})
         tenant = named.get("tenant") or ""
         if output_tokens is None:
-            output_tokens = self._outputs.expected(tenant, estimate)
+            output_tokens = self._outputs.expected(tenant, estimate, choices)
         tokens = (estimate.high or 0) + output_tokens
         money = self._money(estimate, output_tokens, provider)
         amounts: dict[Unit, int | None] = {
@@ -371,7 +375,7 @@ class Budgets:
             return reservation  # open, so that its bill is booked once the store is back
         reservation.balances = outcome.balances
         reservation.claims = [
-            Claim(it.key, it.limit, it.seconds, it.amount, balance.window, it.parts)
+            Claim(it.key, it.limit, it.seconds, it.amount, balance.window, it.parts, it.returns)
             for it, balance in zip(reservation.claims, outcome.balances, strict=True)
         ]
         self._look(reservation, outcome)
@@ -450,7 +454,7 @@ class Budgets:
         reservation.state = "released" if ended.kind == "released" else "closed"
         self._counts[ended.kind] += 1
         claims = [
-            Claim(it.key, it.limit, it.seconds, amount, it.window, it.parts)
+            Claim(it.key, it.limit, it.seconds, amount, it.window, it.parts, it.returns)
             for it, amount in zip(reservation.claims, used, strict=True)
         ]
         return Step("settle", name, claims, self._lease_seconds)
@@ -528,7 +532,8 @@ def _named(keys: dict[str, str | None]) -> dict[str, str | None]:
 
 def _claim(budget: Budget, keys: Mapping[str, str | None], amount: int) -> Claim:
     limit = budget.limit_for(keys)
-    return Claim(_key(budget, keys), limit, budget.seconds, amount, parts=budget.parts)
+    returns = budget.unit == "concurrency"
+    return Claim(_key(budget, keys), limit, budget.seconds, amount, -1, budget.parts, returns)
 
 
 def _key(budget: Budget, keys: Mapping[str, str | None]) -> str:

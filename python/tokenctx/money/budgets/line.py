@@ -43,10 +43,13 @@ class Line:
 
     While the breaker is open no step is tried on the path of a request: what is to be settled waits
     in the outbox, and its writer probes. A step has an id, so that one that was done, though its
-    answer came too late, is done once.
+    answer came too late, is done once. With `gives_back` calls are refused whose step has failed:
+    what it may have reserved is given back.
     """
 
-    def __init__(self, store: BudgetStore, deadline_ms: float, counts: Counter[str]) -> None:
+    def __init__(
+        self, store: BudgetStore, deadline_ms: float, counts: Counter[str], *, gives_back: bool
+    ) -> None:
         if not 0 < deadline_ms <= MAX_DEADLINE_MS:
             raise ValueError(
                 f"deadline_ms is {deadline_ms}; it must be above 0, {MAX_DEADLINE_MS:g} at most"
@@ -55,6 +58,7 @@ class Line:
         self._is_local = isinstance(store, MemoryBudgetStore)
         self._seconds = deadline_ms / 1000
         self._counts = counts
+        self._gives_back = gives_back
         self._patience = max(self._seconds, FIRST_SECONDS)
         self._begin()
         atexit.register(_flush_at_exit, weakref.ref(self))
@@ -84,8 +88,19 @@ class Line:
         return self._tried(step)
 
     async def areserve(self, step: Step) -> Outcome | None:
-        """As `reserve`, without holding the loop."""
-        return await self._atried(step)
+        """As `reserve`, without holding the loop. If it is cancelled, nothing stays reserved."""
+        try:
+            return await self._atried(step)
+        except BaseException:
+            if step.kind == "reserve":
+                self.give_back(step)
+            raise
+
+    def give_back(self, step: Step) -> None:
+        """Have nothing booked of a call that is not made, though its store may have reserved it."""
+        self._leave(
+            step._replace(kind="settle", claims=[it._replace(amount=0) for it in step.claims])
+        )
 
     def settle(self, step: Step) -> Outcome | None:
         """The outcome of a step that is done now; None if it is done once the store answers."""
@@ -95,10 +110,13 @@ class Line:
         return outcome
 
     async def asettle(self, step: Step) -> Outcome | None:
-        """As `settle`, without holding the loop."""
-        outcome = await self._atried(step)
-        if outcome is None:
-            self._leave(step)
+        """As `settle`, without holding the loop. If it is cancelled, it is done all the same."""
+        outcome = None
+        try:
+            outcome = await self._atried(step)
+        finally:
+            if outcome is None:
+                self._leave(step)
         return outcome
 
     def flush(self, seconds: float) -> bool:
@@ -208,6 +226,8 @@ class Line:
     def _failed(self, step: Step, error: Exception, began: float) -> None:
         if step.kind in ("reserve", "hold"):
             self._counts["failed_reserve"] += 1
+        if step.kind == "reserve" and self._gives_back:
+            self.give_back(step)
         self._outbox.breaker.failed(type(error).__name__, began)
 
     def _ended(self, call: asyncio.Future[Any]) -> None:

@@ -29,7 +29,9 @@ class _Ledger:
     newest: int = -1
     taken: int = 0
     parts: dict[int, int] = field(default_factory=dict)
+    returns: bool = False
     held: dict[str, tuple[float, int, int]] = field(default_factory=dict)
+    lapsed: dict[str, tuple[float, int, int]] = field(default_factory=dict)
     settled: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -58,6 +60,7 @@ class _Ledger:
         self.taken = 0
         self.parts.clear()
         self.held.clear()
+        self.lapsed.clear()
 
     def add(self, part: int, amount: int) -> None:
         """Take `amount` of a part, or give it back; nothing if the part counts no longer."""
@@ -68,16 +71,25 @@ class _Ledger:
     def hold(self, name: str, amount: int, ends: float) -> None:
         """Hold an amount; of what is held already, what there is more of it."""
         before, part = 0, self.newest
-        if (known := self.held.pop(name, None)) is not None:
+        if (known := self.open(name)) is not None:
             _, before, part = known
         self.held[name] = ends, max(amount, before), part
         self.add(part, max(amount - before, 0))
 
+    def open(self, name: str) -> tuple[float, int, int] | None:
+        """Take out the end, the amount and the part of what was held; None if nothing is known."""
+        return self.held.pop(name, None) or self.lapsed.pop(name, None)
+
     def expire(self, now: float) -> None:
-        """Give back what dead callers have reserved."""
+        """Book what dead callers have reserved, or give back what returns."""
         while self.held and self.held[name := next(iter(self.held))][0] <= now:
-            _, amount, part = self.held.pop(name)
-            self.add(part, -amount)
+            ended, amount, part = self.held.pop(name)
+            if self.returns:
+                self.add(part, -amount)
+            else:
+                self.lapsed[name] = ended + RETRY_SECONDS, amount, part
+        while self.lapsed and self.lapsed[name := next(iter(self.lapsed))][0] <= now:
+            del self.lapsed[name]
         while self.settled and self.settled[name := next(iter(self.settled))] <= now:
             del self.settled[name]
 
@@ -155,7 +167,7 @@ class MemoryBudgetStore:
         for claim, ledger in pairs:
             if step.id in ledger.settled:
                 continue
-            if (held := ledger.held.pop(step.id, None)) is not None:  # none if its lease was over
+            if (held := ledger.open(step.id)) is not None:  # none if its lease was over long ago
                 ledger.add(held[2], -held[1])
             is_known = 0 <= claim.window <= ledger.newest
             ledger.add(claim.window if is_known else ledger.newest, claim.amount)
@@ -178,11 +190,12 @@ class MemoryBudgetStore:
         if ledger is None:
             if len(self._ledgers) >= self._most:
                 self._forget(now, at)
-            ledger = self._ledgers[claim.key] = _Ledger(claim.counted_parts, claim.part_seconds)
+            ledger = _Ledger(claim.counted_parts, claim.part_seconds, returns=claim.returns)
+            self._ledgers[claim.key] = ledger
         part = math.floor(now / ledger.part_seconds) if ledger.part_seconds else 0
         if part != ledger.newest:
             ledger.turn(part)
-        if ledger.held or ledger.settled:
+        if ledger.held or ledger.settled or ledger.lapsed:
             ledger.expire(at)
         return ledger
 

@@ -51,19 +51,24 @@ class Outputs:
         except KeyError:  # another thread was quicker
             pass
 
-    def expected(self, tenant: str, estimate: Estimate | Uncounted) -> int:
-        """The output to reserve: the learned quantile, else the cap of the request or the model."""
+    def expected(self, tenant: str, estimate: Estimate | Uncounted, choices: int = 1) -> int:
+        """The output to reserve: the learned quantile, else the cap of the request or the model.
+
+        Each of the `choices` that a request asks for may be as long as the cap.
+        """
         asked = estimate.requested_output_tokens
         caps = (asked, estimate.limits.max_output_tokens)
-        most = min((it for it in caps if it), default=None)
+        most = min((it * choices for it in caps if it), default=None)
+        asked = None if asked is None else asked * choices
+        default = DEFAULT_TOKENS * choices
         seen = self._by_key.get((tenant, estimate.model))
         if seen is not None and len(seen.outputs) >= LEAST:
             outputs, billed = sorted(seen.outputs.copy()), sum(seen.is_billed.copy())
             learned = outputs[min(len(outputs) - 1, int(SHARE * len(outputs)))]
             if 2 * billed <= len(outputs):
-                least = DEFAULT_TOKENS if asked is None else asked
+                least = default if asked is None else asked
                 learned = max(learned, int(ASKED_SHARE * least))
             return learned if most is None else min(learned, most)
         if asked is None:
-            return DEFAULT_TOKENS if most is None else min(DEFAULT_TOKENS, most)
+            return default if most is None else min(default, most)
         return asked if most is None else most

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 SCRIPT: Final = """
 -- KEYS: of each budget a hash (w newest part, t taken, b:PART of it if it rolls, a:ID amount:part
--- held, or s if settled) and its leases; last the limits that an operator has set.
--- ARGV: kind, id, seconds to keep it, time or -1; of each limit, seconds, amount, window, parts.
+-- held, with :l behind it once its lease is over, or s if settled) and its leases; last the limits
+-- that an operator has set.
+-- ARGV: kind, id, seconds to keep it, time or -1, seconds to know what is over; of each limit,
+-- seconds, amount, window, parts, and 1 if it is given back when the lease of its caller ends.
 local now = tonumber(ARGV[4])
 if now < 0 then
   local time = redis.call('TIME')
@@ -27,8 +29,8 @@ local takes = kind == 'reserve' or kind == 'hold'
 local whole = function(number) return string.format('%.0f', number) end
 local parsed = function(value)
   if not value then return nil end
-  local amount, part = string.match(value, '^(%d+):(%d+)$')
-  return tonumber(amount), tonumber(part)
+  local amount, part, over = string.match(value, '^(%d+):(%d+)(:?l?)$')
+  return tonumber(amount), tonumber(part), over == ':l'
 end
 local add = function(it, part, amount)  -- nothing if the part counts no longer
   if amount == 0 or part <= it.newest - it.counted then return end
@@ -54,7 +56,7 @@ local names = function(first, last)
 end
 local budgets, refused = {}, 0
 for i = 1, count do
-  local it, at = {hash = KEYS[2 * i - 1], leases = KEYS[2 * i]}, 5 * i - 1
+  local it, at = {hash = KEYS[2 * i - 1], leases = KEYS[2 * i]}, 6 * i - 1
   local seconds, parts = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 5])
   it.amount, it.window = tonumber(ARGV[at + 3]), tonumber(ARGV[at + 4])
   it.limit = tonumber(redis.call('HGET', limits, it.hash) or ARGV[at + 1])
@@ -87,11 +89,20 @@ for i = 1, count do
     for _, name in ipairs(found) do ended[#ended + 1] = name end
   end
   for _, name in ipairs(ended) do
-    local amount, from = parsed(redis.call('HGET', it.hash, 'a:' .. name))
-    if amount then add(it, from, -amount) end
-    redis.call('HDEL', it.hash, 'a:' .. name)
-    redis.call('ZREM', it.leases, name)
-    if name == id then it.known = false end
+    local value = redis.call('HGET', it.hash, 'a:' .. name)
+    local amount, from, over = parsed(value)
+    local known = tonumber(ARGV[5])
+    known = math.min(tonumber(redis.call('ZSCORE', it.leases, name)) + known, now + known)
+    local is_booked = ARGV[at + 6] == '0'
+    if amount and not over and is_booked and known > now then  -- its bill may come yet
+      redis.call('HSET', it.hash, 'a:' .. name, value .. ':l')
+      redis.call('ZADD', it.leases, known, name)
+    else
+      if amount and not is_booked then add(it, from, -amount) end
+      redis.call('HDEL', it.hash, 'a:' .. name)
+      redis.call('ZREM', it.leases, name)
+      if name == id then it.known = false end
+    end
   end
   if kind == 'reserve' and refused == 0 and it.taken + it.amount > it.limit then refused = i end
   budgets[i] = it
@@ -119,7 +130,7 @@ for i, it in ipairs(budgets) do
   elseif kind == 'reset' then
     clear(it)
   elseif kind == 'limit' then
-    it.limit = it.amount < 0 and tonumber(ARGV[5 * i]) or it.amount
+    it.limit = it.amount < 0 and tonumber(ARGV[6 * i]) or it.amount
     if it.amount < 0 then redis.call('HDEL', limits, it.hash) end
     if it.amount >= 0 then redis.call('HSET', limits, it.hash, whole(it.amount)) end
   end
@@ -200,9 +211,10 @@ class RedisBudgetStore:
         keys.append(f"{self._prefix}:limits")
         now = -1.0 if self._clock is None else self._clock()
         kept = RETRY_SECONDS if step.kind == "settle" else step.lease_seconds
-        words: list[Any] = [step.kind, step.id, kept, now]
+        words: list[Any] = [step.kind, step.id, kept, now, RETRY_SECONDS]
         for claim in step.claims:
             words += [claim.limit, claim.seconds, claim.amount, claim.window, claim.parts]
+            words.append(int(claim.returns))
         call = (len(keys), *keys, *words)
         if self._is_async:
             return self._aapply(call)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS: Final = 600.0
 RETRY_SECONDS: Final = 120.0
-"""For so long a second settle is known to be one."""
+"""For so long a second settle is known to be one, and a bill that comes after its lease."""
 
 
 class Claim(NamedTuple):
@@ -24,6 +24,9 @@ class Claim(NamedTuple):
             what was used is booked in the present one.
         parts: The parts of a window that rolls, of which one more counts; 1 for a window that
             begins and ends.
+        returns: It is given back when the lease of its caller ends, as a place among the calls
+            that are under way. Of other budgets it is booked then, since the call may have been
+            answered; a bill that comes later takes its place.
     """
 
     key: str
@@ -32,6 +35,7 @@ class Claim(NamedTuple):
     amount: int
     window: int = -1
     parts: int = 1
+    returns: bool = False
 
     @property
     def part_seconds(self) -> float:
@@ -57,7 +61,7 @@ class Step(NamedTuple):
             place of the limits from now on, or the limits of the claims again if they are -1.
         id: Of the reservation.
         claims: What it takes of each budget.
-        lease_seconds: How long a reservation lives that nobody settles.
+        lease_seconds: How long a reservation is open that nobody settles.
     """
 
     kind: StepKind
