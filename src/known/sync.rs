@@ -1,4 +1,4 @@
-//! What threads share: locks and atomic numbers of the standard library, or those of shuttle, which draws the
+//! Locks and atomic numbers that threads share: of the standard library, or those of shuttle, which draws the
 //! schedule of its threads, in tests that are built with `--cfg shuttle` (`dev.py threads`).
 #[cfg(all(test, shuttle))]
 pub(crate) use shuttle::{

@@ -1,4 +1,4 @@
-//! What threads do to a store at once is what they would do one after another, in every schedule.
+//! Threads at work on a store at once leave it as if they had come one after another, in every schedule.
 use crate::known::digest::{Digest, Digester};
 use crate::known::store::{Boundary, PrefixStore};
 use crate::known::sync::thread;
