@@ -109,7 +109,7 @@ class Stranger:
         if not has_terminals():
             raise MissingError("this system has no pseudo-terminals")
         named = self.python.with_name(f"tokenctx{EXE}")
-        self.install("rich", "typer", network=True)
+        self.install("rich", "typer", "duckdb", "pyarrow", network=True)
         self.wrong += [wrong for line in commands() for wrong in self.typed(named, line)]
 
     def typed(self, program: Path, line: str) -> Iterator[str]:
@@ -163,7 +163,9 @@ def python_blocks() -> Iterator[tuple[str, str]]:
 def commands() -> list[str]:
     """The commands of README and docs/commands.md that end by themselves."""
     pages = [(ROOT / name).read_text("utf-8") for name in ("README.md", "docs/commands.md")]
-    lines = re.findall(r"^(tokenctx (?!serve|tells).*?)(?: +#.*)?$", "\n".join(pages), re.MULTILINE)
+    lines = re.findall(
+        r"^(tokenctx (?!serve|tells|gate).*?)(?: +#.*)?$", "\n".join(pages), re.MULTILINE
+    )
     return [line for line in dict.fromkeys(lines) if ".gz" not in line]
 
 

@@ -6,21 +6,21 @@ use crate::known::total::KnownTotal;
 use std::sync::Arc;
 
 const THREADS: u64 = 3;
-const CONVERSATIONS: u64 = 3;
+const CONVERSATIONS: usize = 3;
 const MESSAGES: usize = 3;
 
 /// The prefixes of a conversation, index 0: no message.
-fn prefixes(conversation: u64) -> Vec<Digest> {
+fn prefixes(conversation: usize) -> Vec<Digest> {
     let digester = Digester::new(b"a secret of 16 bytes or more");
-    let name = |count: usize| [conversation.to_le_bytes(), (count as u64).to_le_bytes()].concat();
+    let name = |count: usize| [conversation.to_le_bytes(), count.to_le_bytes()].concat();
     (0..=MESSAGES)
         .map(|count| digester.bytes(&name(count)))
         .collect()
 }
 
 /// The bill of a prefix as one of the threads has it.
-fn bill(thread: u64, conversation: u64, count: usize) -> u64 {
-    1_000 * (thread + 1) + 100 * conversation + count as u64
+fn bill(thread: u64, conversation: usize, count: usize) -> u64 {
+    1_000 * (thread + 1) + 100 * conversation as u64 + count as u64
 }
 
 /// Each thread records each conversation, turn by turn, and looks up what it has recorded; the numbers of the store
@@ -55,7 +55,7 @@ fn storm() {
     for thread in threads {
         thread.join().expect("no thread panics");
     }
-    assert_eq!(store.len(), CONVERSATIONS as usize * MESSAGES);
+    assert_eq!(store.len(), CONVERSATIONS * MESSAGES);
     for conversation in 0..CONVERSATIONS {
         for digest in &prefixes(conversation)[1..] {
             let known = [prefixes(conversation)[0], *digest];

@@ -15,7 +15,10 @@ from typing import Any
 
 FRAMEWORKS = ("agents", "haystack", "langchain", "litellm", "llama_index", "pydantic_ai", "strands")
 CLIENTS = ("coredis", "opentelemetry", "prometheus_client", "redis", "tiktoken", "valkey")
-ENGINES = ("duckdb", "pandas", "pyarrow", "pyspark")
+ENGINES = (
+    *("daft", "datafusion", "datasets", "duckdb", "pandas"),
+    *("polars", "pyarrow", "pyspark", "ray"),
+)
 OTHERS = (*FRAMEWORKS, *CLIENTS, *ENGINES)
 """What a reader of a page about it has, and this environment has not."""
 

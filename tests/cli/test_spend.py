@@ -21,7 +21,6 @@ from tokenctx.usage import normalize_usage
 pytest.importorskip("duckdb", reason="python3 dev.py clients has it")
 pa = pytest.importorskip("pyarrow", reason="python3 dev.py clients has it")
 
-PYTHON = Path(__file__).parents[2] / "python"
 MODELS = ("gpt-4o", "claude-sonnet-4-5", "gemini-2.5-flash", "no-such-model-0")
 USAGES: list[dict[str, Any]] = [
     {"prompt_tokens": 1201, "completion_tokens": 33, "prompt_tokens_details": {"cached_tokens": 7}},
@@ -338,7 +337,6 @@ def command(code: str, *words: object) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        env={"PYTHONPATH": str(PYTHON), "PATH": ""},
     )
 
 
