@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -17,6 +16,9 @@ from typer.testing import CliRunner
 from tokenctx._cli.commands import app
 from tokenctx.money import Prices
 from tokenctx.usage import normalize_usage
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytest.importorskip("duckdb", reason="python3 dev.py clients has it")
 pa = pytest.importorskip("pyarrow", reason="python3 dev.py clients has it")
