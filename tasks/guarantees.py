@@ -108,7 +108,7 @@ def _in_words(checks: Iterable[str]) -> Iterator[str]:
         if is_step(check):
             files[f"`python3 {check}`"] = []
         else:
-            path, _, name = check.partition("::")
+            path, *_, name = check.split("::")
             sentence = name.removeprefix("test_").replace("_", " ")
             files.setdefault(f"`{path}`", []).append(sentence)
     for path, sentences in files.items():
@@ -129,7 +129,9 @@ def _last(row: Mapping[str, Any], seen: Mapping[str, Mapping[str, str]]) -> str:
     if not found:
         return ""
     newest = max(found, key=lambda each: each["day"])
-    return "; ".join([*figures, f"{newest['day']}, {newest['commit']}, {newest['machine']}"])
+    cases = sum(int(each["cases"]) for each in found)
+    ran = [f"{cases} {'case' if cases == 1 else 'cases'}"] if cases else []
+    return "; ".join([*figures, *ran, ", ".join(newest[it] for it in ("day", "commit", "machine"))])
 
 
 def guarantees(options: argparse.Namespace) -> None:
@@ -163,7 +165,10 @@ def _tests(checks: list[str]) -> dict[str, dict[str, str]]:
             say(str(error))
         if not report.exists():
             raise StepError("guarantees: pytest ended without a report; its error is above.")
-        return read_report(report, checks)
+        found = read_report(report, checks)
+    if missing := [check for check, it in found.items() if not it["outcome"]]:
+        raise StepError(f"guarantees: {', '.join(missing)} was not run; its error is above.")
+    return found
 
 
 def read_report(report: Path, checks: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -176,11 +181,11 @@ def read_report(report: Path, checks: Iterable[str]) -> dict[str, dict[str, str]
         found = cases.get(_short(check), [])
         ran = [case for case in found if case.find("skipped") is None]
         bad = [c for c in ran if c.find("failure") is not None or c.find("error") is not None]
-        outcome = "failed" if bad else "passed" if ran else "skipped"
+        outcome = "failed" if bad else "passed" if ran else "skipped" if found else ""
         properties = (p for case in ran for p in case.iter("property"))
         told = [p.get("value", "") for p in properties if p.get("name") == "figure"]
-        cases_run = f"{len(ran)} cases" if len(ran) > 1 else ""
-        seen[check] = _entry(outcome, told[-1] if told else cases_run if ran else "skipped here")
+        figure = told[-1] if told else "" if ran else "skipped here"
+        seen[check] = _entry(outcome, figure, len(ran))
     return seen
 
 
@@ -200,12 +205,13 @@ def _step(check: str) -> dict[str, str]:
     return _entry(outcome, found[0].strip() if found else "")
 
 
-def _entry(outcome: str, figure: str) -> dict[str, str]:
+def _entry(outcome: str, figure: str, cases: int = 0) -> dict[str, str]:
     look = ("git", "rev-parse", "--short", "HEAD")
     commit = subprocess.run(look, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     return {
         "outcome": outcome,
         "figure": figure if outcome != "failed" else f"failed {figure}".strip(),
+        "cases": str(cases),
         "day": dt.datetime.now(dt.timezone.utc).date().isoformat(),
         "commit": commit.strip() or "no commit",
         "machine": machine(),
