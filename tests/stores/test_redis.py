@@ -69,7 +69,8 @@ def test_a_loop_that_is_held_costs_no_lookups(
             if found[-1] >= 57:
                 break
         assert found[-1] >= 57, (title, found)
-    assert not caplog.records
+    # A client of another loop may say that it was not let through; the store has nothing to say.
+    assert not [it for it in caplog.records if it.name.startswith("tokenctx")]
 
 
 def test_threads_that_hold_the_interpreter_are_no_failure_of_the_server(
