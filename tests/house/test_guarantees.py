@@ -36,8 +36,9 @@ def has(check: str) -> bool:
     if is_step(check):
         target = check.removeprefix(RUNNER).split()[0]
         return bool(re.search(rf"^def {target}\(", text_of_tasks(), re.MULTILINE))
-    path, *_, name = check.split("::")
-    return (ROOT / path).exists() and bool(re.search(rf"def {name}\(", text_of(path)))
+    path, *names = check.split("::")
+    is_there = bool(names) and (ROOT / path).exists()
+    return is_there and bool(re.search(rf"def {names[-1]}\(", text_of(path)))
 
 
 @functools.cache
