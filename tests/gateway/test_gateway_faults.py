@@ -39,7 +39,10 @@ ASKED: Json = {
 }
 RAW = json.dumps(ASKED).encode()
 EVENTS = chat_answer(ASKED)[1]
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+HEAD = (
+    b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
 WHOLE = b"".join(EVENTS)
 LIBRARIES = ("httpx", "httpx2")
 STAGES: dict[str, tuple[tuple[bytes, ...], bool]] = {
