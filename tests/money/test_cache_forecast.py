@@ -282,7 +282,7 @@ def test_what_is_kept_is_bounded_and_forgotten() -> None:
     estimator = HybridTokenEstimator(caching=True, capacity_bytes=384 * 8 * 10)
     for nth in range(50):
         estimator.record(chat(f"hi {nth}"), {"prompt_tokens": 2_050, "completion_tokens": 3})
-    knowledge: Any = estimator._cache
+    knowledge: Any = estimator._cache.knowledge  # type: ignore[union-attr]
     assert len(knowledge) == 10
     estimator.reset()
     assert len(knowledge) == 0

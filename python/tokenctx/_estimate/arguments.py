@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from tokenctx._results.defaults import DEFAULTS
+
+if TYPE_CHECKING:
+    from tokenctx._estimate.profiles import Profiles
+    from tokenctx._results.estimates import TextCounter
 
 MIN_SECRET_BYTES: Final = 16
 LARGE_BYTES: Final = 1 << 16
@@ -136,3 +142,19 @@ def model_name(model: object) -> str:
         if isinstance(value, str):
             return value
     return ""
+
+
+def named_tables(
+    method: str, vocabularies: Mapping[str, TextCounter] | None, profiles: Profiles | None
+) -> tuple[list[tuple[str, TextCounter]], str | None]:
+    """The vocabularies and the rows of profiles for an engine: the given over the defaults."""
+    named = [*DEFAULTS.vocabularies.items()] if method == "profile" else []
+    if vocabularies:
+        from tokenctx.encodings.vocabularies import named_vocabularies
+
+        named = named_vocabularies({**dict(named), **vocabularies}, method)
+    if profiles is None:
+        return named, DEFAULTS.profiles
+    from tokenctx._estimate.profiles import profile_rows
+
+    return named, profile_rows(profiles)

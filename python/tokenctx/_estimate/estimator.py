@@ -14,6 +14,7 @@ from tokenctx._estimate.arguments import (
     LARGE_KNOWN_BYTES,
     is_large,
     milli,
+    named_tables,
     require_common,
     require_names,
     require_settings,
@@ -21,18 +22,17 @@ from tokenctx._estimate.arguments import (
     tenant_bytes,
 )
 from tokenctx._estimate.calibration import Calibration
-from tokenctx._estimate.learned import LEARNED_VERSION, learned_models
+from tokenctx._estimate.learned import LEARNED_VERSION, take_over
 from tokenctx._estimate.loops import here, in_thread
 from tokenctx._estimate.rfc import RfcNames
 from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
-from tokenctx._results.defaults import DEFAULTS
 from tokenctx._results.estimates import Estimate
 from tokenctx._results.result import Hinting, maker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tokenctx._core import CachePoints, CountedLines, PartCounts
+    from tokenctx._core import CountedLines, PartCounts
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from tokenctx.money.cache.advice import CacheFinding
     from tokenctx.stores.protocol import PrefixStore
     from tokenctx.stores.shared import Question
-    from tokenctx.usage.normal import Usage
 
 Method = Literal["profile", "universal", "characters"]
 
@@ -138,21 +137,7 @@ class HybridTokenEstimator(RfcNames, Hinting):
             raise ValueError(
                 f"method is {method!r}; it must be one of {', '.join(get_args(Method))}"
             )
-        named = [*DEFAULTS.vocabularies.items()] if method == "profile" else []
-        if vocabularies:
-            from tokenctx.encodings.vocabularies import named_vocabularies
-
-            named = named_vocabularies({**dict(named), **vocabularies}, method)
-        rows = DEFAULTS.profiles
-        if profiles is not None:
-            from tokenctx._estimate.profiles import profile_rows
-
-            rows = profile_rows(profiles)
-        self._cache = None
-        if caching:
-            from tokenctx.money.cache.forecast import CacheKnowledge
-
-            self._cache = CacheKnowledge(capacity_bytes // 8)
+        named, rows = named_tables(method, vocabularies, profiles)
         self._shared = None
         if shared is not None:
             from tokenctx.stores.shared import SharedPrefixes
@@ -172,6 +157,11 @@ class HybridTokenEstimator(RfcNames, Hinting):
             rows,
             is_learning=learning,
         )
+        self._cache = None
+        if caching:
+            from tokenctx._estimate.cached import CachedPrefixes
+
+            self._cache = CachedPrefixes(self._engine, capacity_bytes // 8, clock)
         self._wants: dict[str, Any] = {
             "wants_cache_points": caching,
             "wants_entries": shared is not None,
@@ -343,10 +333,12 @@ class HybridTokenEstimator(RfcNames, Hinting):
         if recorded.is_refused:
             return self._refused(NotRecorded(recorded.doubt)), []
         estimate, entries, drift = recorded.estimate, recorded.entries, recorded.drift
-        if (points := recorded.cache_points) is not None:
-            estimate = self._with_cache(estimate, points)
+        if self._cache is not None and (points := recorded.cache_points) is not None:
+            estimate = self._cache.forecast(estimate, points)
             if recorded.doubt is None:
-                entries += self._cached(entries, points, known, estimate.profile, unix)
+                cached = self._cache.record(points, known, estimate.profile)
+                if entries:
+                    entries += self._cache.sealed(cached, entries[0][0], unix)
         reason = answer.reply_reason or (recorded.reply_fault if answer.is_reply_given else None)
         if reason is not None:
             self._engine.note(reason)
@@ -593,8 +585,7 @@ class HybridTokenEstimator(RfcNames, Hinting):
         `import_known` takes them in an estimator of the same `secret`. They hold keyed digests,
         numbers and the time that is left, and a MAC. What was learned goes by `learned`.
         """
-        data: bytes = self._engine.export_known(self._clock())
-        return data
+        return bytes(self._engine.export_known(self._clock()))
 
     def import_known(self, data: bytes) -> int:
         """The number of prefixes that are known from now on and were not before.
@@ -603,8 +594,7 @@ class HybridTokenEstimator(RfcNames, Hinting):
         Raises ValueError, and takes over nothing, if `data` is not what `export_known` of this
         release gave under the same secret, whole and unchanged.
         """
-        count: int = self._engine.import_known(data, self._clock())
-        return count
+        return int(self._engine.import_known(data, self._clock()))
 
     def learned(self) -> dict[str, Any]:
         """The corrections learned from recorded calls, by model: numbers and names, as JSON."""
@@ -615,22 +605,13 @@ class HybridTokenEstimator(RfcNames, Hinting):
 
         Raises ValueError for anything else, and then takes over nothing beyond it.
         """
-        for model, row in learned_models(learned).items():
-            try:
-                lead = row.get("calls", 1), row["wins"]
-                is_taken = self._engine.set_learned(model, *lead, row["numbers"])
-            except (AttributeError, KeyError, TypeError, OverflowError):
-                is_taken = False
-            if not is_taken:
-                raise ValueError(
-                    f"what was learned of {model!r} is no number of wins and finite numbers"
-                )
+        take_over(learned, self._engine.set_learned)
 
     def reset(self) -> None:
         """Forget every known prefix, the correction factor and all that was learned."""
         self._engine.clear()
         if self._cache is not None:
-            self._cache.clear()
+            self._cache.knowledge.clear()
         self.accuracy_log.clear()
         self._calibration = Calibration()
 
@@ -679,61 +660,23 @@ class HybridTokenEstimator(RfcNames, Hinting):
         found = self._engine.estimate(body, call, self._clock(), WANTED_PREFIXES)
         if isinstance(found, Estimate):
             return found
-        if isinstance(found, tuple):
-            return self._with_cache(*found)
+        if self._cache is not None and isinstance(found, tuple):
+            return self._cache.forecast(*found)
         from tokenctx.stores.shared import Question
 
         insert = functools.partial(self._insert, call)
-        cached = (found.points, self._insert_cached)
+        cached = (found.points, None if self._cache is None else self._cache.insert)
         learned = (found.learned, self._engine.insert_learned)
         return Question(found.root, found.prefixes, insert, *cached, *learned)
 
     def _local(self, body: object, call: CallContext) -> Estimate:
         found: Any = self._engine.estimate(body, call, self._clock())
-        estimate: Estimate = found if self._cache is None else self._with_cache(*found)
+        estimate: Estimate = found if self._cache is None else self._cache.forecast(*found)
         return estimate
-
-    def _with_cache(self, estimate: Estimate, points: CachePoints) -> Estimate:
-        """The estimate with the tokens that the provider has probably cached of it."""
-        knowledge: Any = self._cache
-        cache = knowledge.forecast(points, estimate, self._clock())
-        object.__setattr__(estimate, "cache", cache)  # which nobody else has yet
-        return estimate
-
-    def _cached(
-        self, entries: list[Any], points: CachePoints, billed: Usage, profile: str, unix: int
-    ) -> list[Any]:
-        """Learn what is cached since a call; the entries of that for a shared store."""
-        knowledge: Any = self._cache
-        cached = knowledge.record(points, billed, profile, self._clock())
-        if self._shared is None or not entries:
-            return []
-        [root, *_] = entries[0]
-        seal = self._engine.seal_cached
-        return [
-            (root, digest, seal(digest, it.tokens, it.tail_tokens, it.lifetime_seconds, unix))
-            for digest, it in cached
-        ]
 
     def _insert(self, call: CallContext, digest: bytes, sealed: bytes) -> bool:
         """Takes over a sealed total; True if it is that of `digest`, which is known from now on."""
-        now = self._clock(), int(time.time())
-        is_taken: bool = self._engine.insert(digest, sealed, call, *now)
-        return is_taken
-
-    def _insert_cached(self, digest: bytes, sealed: bytes) -> bool:
-        """True if `sealed` says that a provider has cached the prefix `digest`."""
-        from tokenctx.money.cache.forecast import Cached
-
-        knowledge: Any = self._cache
-        found = self._engine.open_cached(digest, sealed)
-        if found is None:
-            return False
-        used_seconds = self._clock() - max(0, int(time.time()) - found.used_seconds)
-        lifetime = found.lifetime_seconds
-        cached = Cached(found.tokens, found.tail_tokens, used_seconds, lifetime)
-        knowledge.put_newer(digest, cached)
-        return True
+        return bool(self._engine.insert(digest, sealed, call, self._clock(), int(time.time())))
 
 
 @functools.cache

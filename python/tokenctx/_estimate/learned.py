@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 LEARNED_VERSION: Final = 1
@@ -22,3 +22,16 @@ def learned_models(learned: Any) -> Mapping[str, Any]:
             f"models is of type {type(models).__name__}; it must be a mapping, as in learned()"
         )
     return models
+
+
+def take_over(learned: object, set_learned: Callable[..., bool]) -> None:
+    """Hand each model of `learned` to `set_learned`; raises ValueError at the first it refuses."""
+    for model, row in learned_models(learned).items():
+        try:
+            is_taken = set_learned(model, row.get("calls", 1), row["wins"], row["numbers"])
+        except (AttributeError, KeyError, TypeError, OverflowError):
+            is_taken = False
+        if not is_taken:
+            raise ValueError(
+                f"what was learned of {model!r} is no number of wins and finite numbers"
+            )
