@@ -194,6 +194,8 @@ impl<'p> Counter<'p> {
         if let (true, Layout::Anthropic(_, prices)) = (request.has_citations, &profile.layout) {
             tokens += prices.citations_tokens;
         }
+        // These two layouts write tools, schema and options in forms of their own; what follows is for all others,
+        // whose prices are so much for each.
         if let Some(api) = self.api {
             let with = plus(tokens, self.layout(api, request));
             match request.tools.is_empty() {
@@ -324,10 +326,13 @@ impl<'p> Counter<'p> {
         if message.role != "tool" {
             self.is_wrapped = self.wraps(message);
         }
+        // A message of nothing but reasoning that is not counted again leaves the prompt with its frame.
         let has_frame = self.api.is_none() || counts_reasoning || !is_only_reasoning(message);
         if has_frame && !(self.is_wrapped && is_tool(all.get(index.wrapping_sub(1)), message)) {
             sum.add_signed(self.frame(message));
         }
+        // Wrapped results are the elements of one list, over all messages of results that follow each other: the
+        // bracket or comma beside each is counted with its text, with which it may be one token.
         let mut results = message.parts.iter().filter(|part| is_result(part)).count();
         let is_first = !is_tool(all.get(index.wrapping_sub(1)), message);
         let is_last = !is_tool(all.get(index + 1), message);

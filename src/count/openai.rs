@@ -143,6 +143,7 @@ impl Counter<'_> {
         }
         self.counted_only_text &= request.tools.is_empty() && schema_text.is_none();
         if first.is_some() || schema_text.is_some() {
+            // All blocks are one text with the system prompt: a token may span the border between the two.
             let end = system.filter(|_| api.joins_system).map(end_of_parts);
             let count = || {
                 let tools =

@@ -344,6 +344,7 @@ impl Table {
         let counts = row
             .members()
             .any(|(key, _)| !NOTES.contains(&key) && !OF_LIMITS.contains(&key));
+        // A row of the user's own was never compared with bills, unless it only says more about one that was.
         let is_confirmed = if self.is_custom {
             own.is_some() && !counts && row.get("like").is_none()
         } else {

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import assumption_tables
 from pages import (
     ROOT,
     blocks,
@@ -370,16 +371,6 @@ def assumptions_of_the_core() -> set[str]:
     return found
 
 
-def assumption_tables() -> dict[str, str]:
-    """The tables of the page of assumptions, by their titles, as `assumptions.json` has them."""
-    head = "| Word | What was guessed, and how it is counted | What to do |\n| --- | --- | --- |\n"
-    row = "| `{name}` | {meaning} | {remedy} |\n"
-    return {
-        section["title"]: head + "".join(row.format(**it) for it in section["rows"])
-        for section in read_table("assumptions")["sections"]
-    }
-
-
 def test_every_assumption_of_the_core_has_a_row() -> None:
     """The command and the page are made of these rows, so it is in words on both."""
     emitted = sorted(assumptions_of_the_core())
@@ -389,12 +380,10 @@ def test_every_assumption_of_the_core_has_a_row() -> None:
     assert all(it["brief"] and it["meaning"] and it["remedy"] for it in rows)
 
 
-def test_the_page_of_assumptions_is_that_of_the_table() -> None:
-    """Whoever changes a row changes the page: each section has its table, and no other."""
-    page = (ROOT / "docs" / "assumptions.md").read_text("utf-8")
-    _, *sections = page.split("\n## ")
-    tables = {it.partition("\n")[0]: it[it.index("| Word |") :].strip() + "\n" for it in sections}
-    assert tables == assumption_tables()
+def test_the_page_of_assumptions_is_made_of_the_table() -> None:
+    written = assumption_tables.FILE.read_text("utf-8")
+    command = "python tests/rigs/assumption_tables.py --write"
+    assert written == assumption_tables.page(), command
 
 
 @pytest.mark.parametrize("top", ["src", "python/tokenctx"])

@@ -37,7 +37,12 @@ from tokenctx._results.tables import NEWER, read_table
 from tokenctx.context.configuration import configure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from urllib.response import addinfourl
+
+    from rich.console import Console
+
+    from tokenctx._estimate.data import TableInfo
 
 Schema = Literal["prices", "budgets", "settings"]
 Changes = dict[str, dict[str, tuple[Any, Any]]]
@@ -95,36 +100,44 @@ def data_command(
         remark(str(error) if said in str(error) else f"{said}: {error}")
         raise typer.Exit(1) from None
     if as_json:
-        shown = [
-            {
-                "table": it.name,
-                "day": it.day,
-                "rows": it.row_count,
-                "is_stale": it.is_stale,
-                "is_newer": it.is_newer,
-                "source": it.source,
-            }
-            for it in tables
-        ]
-        print_line(json.dumps({"tables": shown, "changes": changes}))
+        print_line(json.dumps({"tables": [_row(it) for it in tables], "changes": changes}))
         return
+    screen = console()
+    _print_tables(screen, tables)
+    _print_changes(screen, changes, None if whole else MOST_LINES)
+    if source is not None:
+        paragraph(screen, f"installed: {data_folder() / BUNDLE}", after="    ")
+        paragraph(screen, "The commands use it from now on; a program calls tokenctx.configure().")
+
+
+def _row(table: TableInfo) -> dict[str, Any]:
+    return {
+        "table": table.name,
+        "day": table.day,
+        "rows": table.row_count,
+        "is_stale": table.is_stale,
+        "is_newer": table.is_newer,
+        "source": table.source,
+    }
+
+
+def _print_tables(screen: Console, tables: Iterable[TableInfo]) -> None:
     cells: list[tuple[str, ...]] = [
         (it.name, it.day, f"{it.row_count:,}", "stale" if it.is_stale else f"{it.age_days} days")
         for it in tables
     ]
-    screen = console()
     grid = Grid("tables of facts", ("table", "made", "rows", "age"), 1, cells)
     print_table(screen, grid.as_table())
     for it in tables:
         if it.source:
             paragraph(screen, f"{it.name}: made from {it.source}", after="    ")
+
+
+def _print_changes(screen: Console, changes: Changes, most: int | None) -> None:
     for name, rows in changes.items():
         paragraph(screen, f"{name}: {count_of(len(rows), 'row')} different")
-        for row, (old, new) in list(rows.items())[: None if whole else MOST_LINES]:
+        for row, (old, new) in list(rows.items())[:most]:
             paragraph(screen, f"  {row}: {_short(old)} -> {_short(new)}", after="    ")
-    if source is not None:
-        paragraph(screen, f"installed: {data_folder() / BUNDLE}", after="    ")
-        paragraph(screen, "The commands use it from now on; a program calls tokenctx.configure().")
 
 
 def _use_installed(*, is_replaced: bool, is_compared: bool) -> None:
