@@ -123,16 +123,19 @@ impl Body<'_> {
 
 /// The error with a hint, if a text that does not look like JSON was read as JSON.
 fn of_plain_text(error: PyErr, text: &str) -> PyErr {
-    if text.trim_start().starts_with(['{', '[', '"', '/']) || text.trim().is_empty() {
+    let text = text.trim_start();
+    let is_json = text.starts_with(['{', '[', '"']);
+    if is_json || text.starts_with("//") || text.starts_with("/*") || text.is_empty() {
         return error;
     }
     Python::attach(|py| {
         let value = error.value(py);
         let code: Option<String> = value.getattr("code").and_then(|it| it.extract()).ok();
         let offset: Option<usize> = value.getattr("offset").and_then(|it| it.extract()).ok();
-        match code.filter(|it| ["syntax", "trailing_data", "truncated"].contains(&it.as_str())) {
+        match code.filter(|it| ["comment", "syntax", "trailing_data", "truncated"].contains(&it.as_str())) {
             Some(code) => {
-                let hint = "a str is read as JSON; text alone is counted by count_tokens";
+                let hint = "a str is read as JSON and no file is opened; \
+                            text alone is counted by count_tokens";
                 RequestError::new_err((format!("{value}; {hint}"), code, offset))
             }
             None => error,

@@ -87,8 +87,8 @@ def batch() -> None:
 
     connection = duckdb.connect()
     register(connection)
-    row = connection.sql("SELECT count_tokens('Why is the sky blue?', 'gpt-4o')").fetchone()
-    expect(row, (6,))
+    rows = connection.sql("SELECT count_tokens('Why is the sky blue?', 'gpt-4o')").fetchall()
+    expect(rows, [(6,)])
     expect(list(batches.count(pa.array(["Why is the sky blue?"]), model="gpt-4o").tokens), [6])
 
 

@@ -161,7 +161,7 @@ def weather_tool() -> Any:
 class Broken(HybridTokenEstimator):
     """An estimator whose every answer is an error that quotes the request."""
 
-    def estimate(self, body: object, *_: Any, **__: Any) -> Any:
+    def estimate(self, body: object = None, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
     def record(self, body: object, usage: object, **_: Any) -> bool:

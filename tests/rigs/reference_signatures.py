@@ -74,6 +74,8 @@ def _callable(
 ) -> list[str]:
     decorators = {ast.unparse(it).rpartition(".")[2] for it in node.decorator_list}
     given = node.args
+    if given.kwarg is not None and ast.unparse(given.kwarg).endswith("Unpack[NoFields]"):
+        given.kwarg = None  # so that a wrong name is answered; there are no others
     if is_method and "staticmethod" not in decorators:
         given = ast.arguments(
             posonlyargs=given.posonlyargs[1:] if given.posonlyargs else [],

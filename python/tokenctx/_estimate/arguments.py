@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from tokenctx._results.defaults import DEFAULTS
 
@@ -12,12 +12,25 @@ if TYPE_CHECKING:
     from tokenctx._results.estimates import TextCounter
 
 MIN_SECRET_BYTES: Final = 16
+RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
 LARGE_BYTES: Final = 1 << 16
 """From this many bytes on a body is counted in a thread where a loop runs: a millisecond or two."""
 LARGE_KNOWN_BYTES: Final = 1 << 20
 """Bytes that are read in half a millisecond, if all but `LARGE_BYTES` of it is known."""
 MESSAGE_BYTES: Final = 256
 """The time to read a message or a part beside its text, in bytes of text."""
+
+
+class NoFields(TypedDict):
+    """No keyword beside those that are named."""
+
+
+def other_arguments(names: Iterable[str]) -> TypeError:
+    """The error for arguments of `estimate` that are fields of a request, or of nothing."""
+    return TypeError(
+        f"estimate() has no argument {', '.join(map(repr, names))}; it takes the whole request, "
+        "as it is sent: estimate({'model': model, 'messages': messages, ...})"
+    )
 
 
 def require_common(secret: bytes | None) -> None:

@@ -12,9 +12,11 @@ from tokenctx._core import CallContext, Engine, _count_lines
 from tokenctx._estimate.arguments import (
     LARGE_BYTES,
     LARGE_KNOWN_BYTES,
+    RFC_006_CHARS_PER_TOKEN,
     is_large,
     milli,
     named_tables,
+    other_arguments,
     require_common,
     require_names,
     require_settings,
@@ -22,18 +24,23 @@ from tokenctx._estimate.arguments import (
     tenant_bytes,
 )
 from tokenctx._estimate.calibration import Calibration
+from tokenctx._estimate.late import record_parts
 from tokenctx._estimate.learned import LEARNED_VERSION, take_over
 from tokenctx._estimate.loops import here, in_thread
 from tokenctx._estimate.rfc import RfcNames
 from tokenctx._estimate.tracker import DEFAULT_CAPACITY_BYTES, DEFAULT_TTL_SECONDS
 from tokenctx._results.estimates import Estimate
-from tokenctx._results.result import Hinting, maker
+from tokenctx._results.front import advised
+from tokenctx._results.result import Hinting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from typing_extensions import Unpack
+
     from tokenctx._core import CountedLines, PartCounts
     from tokenctx._estimate.accuracy import Accuracy, AccuracyEvent, Drift, NotRecorded
+    from tokenctx._estimate.arguments import NoFields
     from tokenctx._estimate.metrics import Metrics
     from tokenctx._estimate.profiles import Profiles
     from tokenctx._results.estimates import Dialect, Reason, RequestCount, TextCounter
@@ -42,8 +49,6 @@ if TYPE_CHECKING:
     from tokenctx.stores.shared import Question
 
 Method = Literal["profile", "universal", "characters"]
-
-RFC_006_CHARS_PER_TOKEN: Final = {"anthropic": 4.0, "openai": 3.5, "google": 4.0}
 WANTED_PREFIXES: Final = 16
 """Asked of a shared store at once: the borders of the last eight answers."""
 
@@ -100,6 +105,7 @@ class HybridTokenEstimator(RfcNames, Hinting):
 
     _core: ClassVar[Any] = Engine
 
+    @advised("one estimator serves all models: HybridTokenEstimator().estimate(body, model)")
     def __init__(
         self,
         *,
@@ -194,12 +200,13 @@ class HybridTokenEstimator(RfcNames, Hinting):
 
     def estimate(
         self,
-        body: object,
+        body: object = None,
         model: str | None = None,
         *,
         dialect: Dialect | None = None,
         provider: str | None = None,
         tenant: str | bytes | None = None,
+        **other: Unpack[NoFields],
     ) -> Estimate:
         """The input tokens that `body` is expected to be billed for.
 
@@ -210,6 +217,8 @@ class HybridTokenEstimator(RfcNames, Hinting):
         Raises RequestError for text that is not JSON or beyond a limit; no content of a JSON value
         raises. Linear in the body; above 2 KiB other threads run meanwhile.
         """
+        if other:
+            raise other_arguments(other)
         began = 0.0 if self.metrics is None else time.perf_counter()
         estimate = self._estimated(body, self._call(model, dialect, provider, tenant))
         return self._answer(estimate, began)
@@ -318,7 +327,7 @@ class HybridTokenEstimator(RfcNames, Hinting):
         call: CallContext,
         tenant: str | bytes | None,
     ) -> tuple[AccuracyEvent | NotRecorded, list[Any]]:
-        answered, make_event, Drift, NotRecorded = _answers()  # noqa: N806
+        answered, make_event, Drift, NotRecorded = record_parts()  # noqa: N806
         answer = answered(usage, reply, call.dialect)
         billed = answer.usage
         if billed is None:
@@ -677,15 +686,6 @@ class HybridTokenEstimator(RfcNames, Hinting):
     def _insert(self, call: CallContext, digest: bytes, sealed: bytes) -> bool:
         """Takes over a sealed total; True if it is that of `digest`, which is known from now on."""
         return bool(self._engine.insert(digest, sealed, call, self._clock(), int(time.time())))
-
-
-@functools.cache
-def _answers() -> tuple[Any, ...]:
-    """The functions that a record needs beside the engine, imported at the first one."""
-    from tokenctx._estimate.accuracy import AccuracyEvent, Drift, NotRecorded
-    from tokenctx.usage.answers import answered
-
-    return answered, maker(AccuracyEvent), Drift, NotRecorded
 
 
 _ALIVE: Final[WeakValueDictionary[int, HybridTokenEstimator]] = WeakValueDictionary()

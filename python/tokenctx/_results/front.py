@@ -10,24 +10,36 @@ module that defines its public names itself shows those: `own_names`.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _FRONTS: Final[set[str]] = set()
 _ELSEWHERE: Final = {
     "HybridTokenEstimator().estimate(body)": (
         "token_counter num_tokens_from_messages num_tokens_from_string get_num_tokens "
-        "get_num_tokens_from_messages count_messages estimate count_tokens_approximately"
+        "get_num_tokens_from_messages count_messages estimate count_tokens_approximately "
+        "estimate_tokens count_request messages_to_tokens"
     ),
     "HybridTokenEstimator().estimate(body).cost, or normalize_usage(usage).cost(model)": (
-        "completion_cost cost_per_token cost_calculator response_cost cost model_cost"
+        "completion_cost cost_per_token cost_calculator response_cost cost model_cost "
+        "estimate_cost calculate_cost calc_price get_cost"
     ),
     "ContextWindow(model).trim(body, budget_tokens)": "trim_messages trim",
-    "model_limits(model) of the module context": "get_max_tokens get_model_info max_tokens",
+    "model_limits(model) of the module context": (
+        "get_max_tokens get_model_info max_tokens get_context_window context_window max_context "
+        "context_length get_context_length window_tokens"
+    ),
+    "count_tokens(text, model=model)": "count count_text num_tokens n_tokens len_tokens",
+    "Prices of the module money": "prices price price_of",
+    "Budgets([Budget(...)]) of tokenctx.money.budgets": "Budget budget RateLimiter rate_limit",
+    "choices and cheapest of tokenctx.money.routing": "route router Router",
     "list_encodings() of the module encodings": "list_encoding_names list_models",
     "get_encoding(name).encode(text)": "encode decode encode_ordinary Tokenizer tokenize",
     "Gateway of the module gateway": "Proxy Middleware middleware proxy",
@@ -42,7 +54,7 @@ _OF_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Estimate": {
         "tokens": "total total_tokens input_tokens prompt_tokens token_count count value",
-        "cost": "price total_cost",
+        "cost": "price total_cost cost_usd usd",
         "window_tokens": "context_window_tokens context_window window max_tokens",
         "low and high": "lower upper bounds min max range",
     },
@@ -51,6 +63,12 @@ _OF_KINDS: Final[Mapping[str, Mapping[str, str]]] = {
         "usage(body)": "estimate count count_tokens",
     },
     "Cost": {"total": "amount usd total_cost cost value"},
+    "Usage": {
+        "total_tokens": "total tokens count",
+        "input_tokens": "prompt_tokens input prompt",
+        "output_tokens": "completion_tokens output completion",
+        "cost(model)": "price total_cost cost_usd usd",
+    },
 }
 """The same of methods and fields."""
 
@@ -113,6 +131,25 @@ def hint(name: str, kind: str = "") -> str:
         if name in names.split():
             return f"; here it is {here}: see docs/migration.md"
     return ""
+
+
+def advised(advice: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """A decorator: the TypeError of a call whose arguments do not fit ends with `advice`."""
+
+    def around(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return function(*args, **kwargs)
+            except TypeError as error:
+                trace = error.__traceback__
+                if trace is None or trace.tb_next is not None:
+                    raise  # from inside of the function: its arguments did fit
+                raise TypeError(f"{error}; {advice}") from None
+
+        return call
+
+    return around
 
 
 def own_names(scope: Mapping[str, Any]) -> tuple[list[str], Callable[[], list[str]]]:

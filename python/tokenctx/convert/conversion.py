@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from tokenctx._core import _convert_plain
 from tokenctx._results.errors import RequestError
+from tokenctx._results.front import advised
 from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses, vscode
 from tokenctx.convert.accepts import accepted
 from tokenctx.convert.answer import convert_answer, detect_answer, is_answer
@@ -117,6 +118,7 @@ class Conversion:
         self.__init__(state["dialect"], state["source"], state["body"], notes, None)  # type: ignore[misc]
 
 
+@advised('convert_messages(request_or_messages, to="anthropic")')
 def convert_messages(
     request_or_messages: object,
     to: Dialect,

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args
 
 from tokenctx._estimate.arguments import require_names
+from tokenctx._results.front import advised
 from tokenctx.gateway.call import Call
 from tokenctx.gateway.edits import BodyFields
 from tokenctx.gateway.journal import Journal
@@ -42,6 +43,7 @@ class Gateway:
     cannot be meant, OSError for a file of limits that cannot be read.
     """
 
+    @advised("Gateway(HybridTokenEstimator())")
     def __init__(
         self,
         estimator: HybridTokenEstimator,

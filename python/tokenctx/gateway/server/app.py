@@ -36,6 +36,7 @@ counted at a time: a count takes many times as much as its body, where that has 
 BODIES: Final = 16
 """So many bodies of the most bytes are held at once; what comes then is told to come again."""
 DISCARD_SECONDS: Final = 1.0
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _TOKEN_HEADERS: Final = ("x-api-key", "x-goog-api-key", "api-key")
 _logger = logging.getLogger("tokenctx")
 
@@ -202,13 +203,13 @@ class CountServer:
             raise Refused(401, "the token is missing or wrong", headers=challenge)
 
     async def _metrics(self) -> tuple[int, bytes, dict[str, str]]:
-        from prometheus_client import CollectorRegistry, exposition
+        from prometheus_client import CollectorRegistry, generate_latest
 
         registry = CollectorRegistry()
         registry.register(self._collector)
         loop = asyncio.get_running_loop()
-        text = await loop.run_in_executor(None, exposition.generate_latest, registry)
-        return 200, text, {"content-type": exposition.CONTENT_TYPE_PLAIN_0_0_4}
+        text = await loop.run_in_executor(None, generate_latest, registry)
+        return 200, text, {"content-type": METRICS_TYPE}
 
     def _late(self, body: _Body) -> Refused:
         seconds = f"{self._max_seconds:g} s"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tokenctx._results.estimates import MAX_TOKENS
+from tokenctx._results.front import advised
 from tokenctx.money.budgets.balance import Alarms, balance_of
 from tokenctx.money.budgets.budget import NANO, Budget
 from tokenctx.money.budgets.file import read_budgets
@@ -43,6 +44,8 @@ REMEMBERED: Final = 4096
 """Digests of keys and names of models that are not made again, if they are no longer than:"""
 REMEMBERED_LENGTH: Final = 256
 
+EXAMPLE: Final = 'Budgets([Budget("a day", tokens=1_000_000, per="day", by=("tenant",))])'
+
 
 class Budgets:
     """Budgets of tokens, money, requests and calls at once, around one store.
@@ -67,6 +70,7 @@ class Budgets:
     cannot be meant.
     """
 
+    @advised(EXAMPLE)
     def __init__(
         self,
         budgets: Iterable[Budget],
@@ -84,7 +88,7 @@ class Budgets:
     ) -> None:
         self._budgets = tuple(budgets)
         if not all(isinstance(it, Budget) for it in self._budgets):
-            raise TypeError("budgets must be Budget objects")
+            raise TypeError(f"budgets must be Budget objects: {EXAMPLE}")
         if len({it.name for it in self._budgets}) != len(self._budgets):
             raise ValueError("two budgets have the same name; each needs one of its own")
         if not 0 < lease_seconds <= 86_400:
