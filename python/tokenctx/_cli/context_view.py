@@ -21,7 +21,7 @@ from tokenctx._cli.context_picture import (
     plan_lines,
     segments,
 )
-from tokenctx._cli.screen import text
+from tokenctx._cli.screen import share_of, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,15 +93,10 @@ def _mark(name: str, *, has_colours: bool) -> tuple[str, str]:
 
 
 def _row(part: Segment, whole: int, width: int, *, has_colours: bool) -> Text:
-    numbers = f"{part.tokens:,} {_percent(part.tokens, whole):>6}"
+    numbers = f"{part.tokens:,} {share_of(part.tokens, whole):>6}"
     title = f"{part.title} ({part.note})" if part.note else part.title
     mark = _mark(part.name, has_colours=has_colours)
     return text(mark, " ", _line(title, numbers, width - 2))
-
-
-def _percent(tokens: int, whole: int) -> str:
-    percent = 100 * tokens / whole
-    return "< 1 %" if 0 < percent < 1 else f"{percent:.0f} %"
 
 
 def _items(usage: ContextUsage, part: Segment, width: int) -> Iterator[Text]:

@@ -50,6 +50,12 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s'[: number != 1]}"
 
 
+def share_of(part: float, whole: float) -> str:
+    """`0 %`, `< 1 %`, `12 %`."""
+    percent = 100 * part / whole
+    return "< 1 %" if 0 < percent < 1 else f"{percent:.0f} %"
+
+
 def text(*parts: Part, style: str = "", no_wrap: bool | None = None) -> Text:
     """One line of parts, each a string or a string with its style; safe to print."""
     from rich.text import Text

@@ -10,7 +10,7 @@ from rich.table import Table
 from tokenctx._cli.evaluation.replay import REASONS, quantile
 from tokenctx._cli.evaluation.steps import WAYS
 from tokenctx._cli.money import cache_line, cost_lines
-from tokenctx._cli.screen import count_of, paragraph, text
+from tokenctx._cli.screen import count_of, paragraph, share_of, text
 from tokenctx._core import list_encodings
 from tokenctx._results.tables import read_table
 
@@ -83,7 +83,7 @@ def _count_rows(count: Count) -> Iterable[tuple[str, str]]:
         yield "context", f"{count.context_tokens:,}   system prompt, tools, framing"
         yield "messages", f"{sum(count.message_tokens):,}   in {len(count.message_tokens):,}"
     if count.window_share is not None:
-        yield "window", f"{count.window_share:.1%} of {count.window_tokens:,}"
+        yield "window", f"{share_of(count.window_share, 1)} of {count.window_tokens:,}"
     if count.cache is not None:
         yield "cache", cache_line(count.cache)
         yield from (("cost", line) for line in cost_lines(count.cost))
