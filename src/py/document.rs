@@ -132,7 +132,9 @@ fn of_plain_text(error: PyErr, text: &str) -> PyErr {
         let value = error.value(py);
         let code: Option<String> = value.getattr("code").and_then(|it| it.extract()).ok();
         let offset: Option<usize> = value.getattr("offset").and_then(|it| it.extract()).ok();
-        match code.filter(|it| ["comment", "syntax", "trailing_data", "truncated"].contains(&it.as_str())) {
+        match code
+            .filter(|it| ["comment", "syntax", "trailing_data", "truncated"].contains(&it.as_str()))
+        {
             Some(code) => {
                 let hint = "a str is read as JSON and no file is opened; \
                             text alone is counted by count_tokens";

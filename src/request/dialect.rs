@@ -116,10 +116,7 @@ pub(super) fn detect_dialect(body: Value<'_>, asker: Asker) -> Detected {
     let is_asked = |index: &usize| match asker {
         Asker::Counter => *index < Dialect::ALL.len(),
         #[cfg(feature = "python")]
-        Asker::Converter => !matches!(
-            Dialect::ALL.get(*index),
-            Some(Dialect::BedrockConverse | Dialect::GeminiInteractions)
-        ),
+        Asker::Converter => !matches!(Dialect::ALL.get(*index), Some(Dialect::BedrockConverse)),
     };
     let asked = || (0..weights.len()).filter(is_asked);
     let heavier = |best: usize, next: usize| match weights[next] > weights[best] {

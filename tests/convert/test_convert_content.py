@@ -248,6 +248,11 @@ def test_reasoning_of_another_maker_is_dropped_and_named(source: Any, target: An
     if source == target:
         assert conversion.body == REASONING[source]
         return
+    if target.startswith(source):  # two dialects of one maker, who takes it back
+        steps = [it for it in conversion.body["input"] if it["type"] == "thought"]
+        assert [it["signature"] for it in steps] == ["c2ln", "dGV4dA=="]
+        assert steps[0]["summary"] == [{"type": "text", "text": " hm"}]
+        return
     text = json.dumps(conversion.body)
     assert "hm" not in text
     assert "c2ln" not in text

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+OF_THE_CORE: Final = tuple(it for it in DIALECTS if it != "gemini-interactions")
+"""The dialects that the core converts; Interactions are for Python alone."""
 BATCH: Final = 16
 VALUES: Final[tuple[Any, ...]] = (
     *(None, True, 0, 2.5, "", " \n", "text", "\ud83d", "call_1", "tokenctx_call_7", "x" * 70),
@@ -71,7 +73,7 @@ def chat() -> dict[str, Any]:
     return {"model": "gpt-4o", "messages": messages}
 
 
-PLAIN: Final = {to: convert_messages(chat(), to=to).body for to in DIALECTS}
+PLAIN: Final = {to: convert_messages(chat(), to=to).body for to in OF_THE_CORE}
 
 
 def messages_of(body: Any, source: Any) -> Any:
@@ -90,7 +92,7 @@ def outcome(body: Any, source: Any, target: Any) -> Any:
 def check(body: Any, source: Any, name: str) -> int:
     """Core and Python agree on all targets; how many the core has converted."""
     converted = 0
-    for target in DIALECTS:
+    for target in OF_THE_CORE:
         ours = outcome(body, source, target)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(python, "_convert_plain", lambda *_: None)
@@ -101,8 +103,8 @@ def check(body: Any, source: Any, name: str) -> int:
     return converted
 
 
-@pytest.mark.parametrize("target", DIALECTS)
-@pytest.mark.parametrize("source", DIALECTS)
+@pytest.mark.parametrize("target", OF_THE_CORE)
+@pytest.mark.parametrize("source", OF_THE_CORE)
 def test_plain_messages_are_converted_by_the_core(source: Any, target: Any) -> None:
     messages = messages_of(PLAIN[source], source)
     found = _core._convert_plain(messages, source, RULES[target])
@@ -114,7 +116,7 @@ def test_plain_messages_are_converted_by_the_core(source: Any, target: Any) -> N
     assert json.dumps(messages[:system_count] + written) == json.dumps(expected) or (
         RULES[source].system != RULES[target].system
     )
-    assert check(PLAIN[source], source, source) == len(DIALECTS)
+    assert check(PLAIN[source], source, source) == len(OF_THE_CORE)
 
 
 @pytest.mark.parametrize("kind", ["text", "call", "result", "role"])
@@ -137,7 +139,7 @@ def test_one_field_more_is_not_plain(kind: str) -> None:
         ((index, written_index),) = found[2]
         assert index == place
         assert found[1][written_index] is None
-    assert check(body, "openai-chat", kind) == (0 if found is None else len(DIALECTS) - 1)
+    assert check(body, "openai-chat", kind) == (0 if found is None else len(OF_THE_CORE) - 1)
 
 
 PNG: Final = "iVBORw0KGgo="
@@ -165,8 +167,8 @@ def test_pictures_and_markers_are_converted_apart(
     asked = with_picture(chat(), *places, is_marked=is_marked)
     body = convert_messages(asked, to=source).body
     converted = check(body, source, f"{source} with pictures at {places}")
-    assert converted == len(DIALECTS) - 1, "all but the way to the same dialect"
-    for target in DIALECTS:
+    assert converted == len(OF_THE_CORE) - 1, "all but the way to the same dialect"
+    for target in OF_THE_CORE:
         if target != source:
             found = _core._convert_plain(messages_of(body, source), source, RULES[target])
             assert found is not None
@@ -181,7 +183,7 @@ def test_what_follows_a_result_is_joined_to_it(source: Any) -> None:
     body["messages"] = [*body["messages"], said, said]
     body["messages"].insert(4, said)
     asked = convert_messages(body, to=source).body
-    assert check(asked, source, f"{source}, spoken after a result") >= len(DIALECTS) - 1
+    assert check(asked, source, f"{source}, spoken after a result") >= len(OF_THE_CORE) - 1
     check(with_picture(body, 4, -1), "openai-chat", "a picture after a result")
     found = _core._convert_plain(messages_of(asked, source), source, RULES["gemini"])
     assert found is not None
@@ -245,7 +247,7 @@ def mutate_list(items: list[Any], value: Any, random: Random) -> None:
 def test_nearly_plain_conversations_are_converted_alike(seed: int) -> None:
     for number in range(BATCH):
         random = Random(seed * BATCH + number)
-        source = random.choice(DIALECTS)
+        source = random.choice(OF_THE_CORE)
         check(mutated(PLAIN[source], random), source, f"seed {seed}, number {number}")
 
 
@@ -260,7 +262,7 @@ def test_nasty_conversations_are_converted_alike(seed: int) -> None:
 @settings(max_examples=100)
 @given(requests())
 def test_any_json_is_converted_alike(body: Any) -> None:
-    for source in DIALECTS:
+    for source in OF_THE_CORE:
         check(body, source, source)
 
 
@@ -273,7 +275,7 @@ def test_recorded_requests_are_converted_alike(shared_data: Path) -> None:
             converted += check(body, source, name)
             bodies += 1
     assert bodies > LEAST_RECORDS // 4
-    assert converted > bodies * len(DIALECTS) // 4
+    assert converted > bodies * len(OF_THE_CORE) // 4
 
 
 @pytest.mark.parametrize("value", [None, True, 1, 2.5, "text", [], {}, [{"a": [1, None]}]])

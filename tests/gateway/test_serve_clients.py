@@ -235,3 +235,21 @@ def test_vertex_and_the_wrapped_request_of_gemini(served: Served) -> None:
     assert "promptTokensDetails" not in served.ask(path, with_image, **key).json
     both = served.ask(path, {"generateContentRequest": whole, "contents": contents}, **key)
     assert (both.status, both.json["error"]["status"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_an_interaction_is_counted_where_contents_are(served: Served) -> None:
+    path = "/v1beta/models/gemini-3.5-flash:countTokens"
+    key = {"x_goog_api_key": TOKEN}
+    contents = [{"role": "user", "parts": [{"text": QUESTION}]}]
+    as_contents = served.ask(path, {"contents": contents}, **key)
+    step = {"type": "user_input", "content": [{"type": "text", "text": QUESTION}]}
+    for asked in (QUESTION, [step]):
+        counted = served.ask(path, {"input": asked}, **key)
+        assert counted.json == as_contents.json
+    image = {"type": "image", "mime_type": "image/png", "uri": "files/a"}
+    with_image = {"input": [{**step, "content": [image]}]}
+    counted = served.ask(path, with_image, **key)
+    assert "promptTokensDetails" not in counted.json
+    assert "remote_image" in counted.headers["x-tokenctx-assumptions"]
+    both = served.ask(path, {"input": QUESTION, "contents": contents}, **key)
+    assert both.status == 400

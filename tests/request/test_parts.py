@@ -41,6 +41,7 @@ CONVERTED: Final[dict[str, tuple[type, ...]]] = {
     "video": (model.File,),
     "data": (model.Data,),
     "summary": (model.Summary,),
+    "content": (model.Text,),
 }
 
 DOCUMENTED: Final = {
@@ -161,6 +162,8 @@ def message_of(dialect: str, row: Json) -> Json:
         return {"role": "assistant", "content": None, "tool_calls": [part]}
     if dialect == "gemini":
         return {"role": "model" if is_said else "user", "parts": [part]}
+    if dialect == "gemini-interactions":
+        return {"type": "user_input", "content": [part]}
     if dialect == "vscode":
         return {"role": 2 if is_said else 1, "content": [part]}
     tool = "tool" if dialect == "ai-sdk" and row["kind"] == "result" else "user"

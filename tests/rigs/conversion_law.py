@@ -15,7 +15,14 @@ from tokenctx.convert import Conversion, ConversionOptions, convert_messages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DIALECTS: Final = ("openai-chat", "openai-responses", "anthropic", "gemini", "ai-sdk")
+DIALECTS: Final = (
+    "openai-chat",
+    "openai-responses",
+    "anthropic",
+    "gemini",
+    "gemini-interactions",
+    "ai-sdk",
+)
 UNVERIFIED: Final = ConversionOptions(verify=False)
 SPELLING: Final = frozenset(
     "form added merged split role option field name cache_control item_id signature prefill "
@@ -72,8 +79,8 @@ def said(body: Any) -> Counter[str]:
 
 
 _CONTENT: Final = frozenset(
-    "text content output refusal parts value response functionResponse functionCall function "
-    "arguments args input error tool_calls custom function_call function_response".split()
+    "text content output result refusal parts value response functionResponse functionCall "
+    "function arguments args input error tool_calls custom function_call function_response".split()
 )
 _VALUES: Final = frozenset({"arguments", "args", "input"})
 

@@ -184,7 +184,10 @@ def cell(conversation: m.Conversation, source: Any, target: Any) -> str:
 
 def table() -> str:
     """All rows: features by source, targets as columns."""
-    lines = ["| Feature | From | " + " | ".join(DIALECTS) + " |", "| --- | --- |" + " --- |" * 5]
+    lines = [
+        "| Feature | From | " + " | ".join(DIALECTS) + " |",
+        "| --- | --- |" + " --- |" * len(DIALECTS),
+    ]
     for name, conversation in witnesses().items():
         rows = {
             source: [cell(conversation, source, target) for target in DIALECTS]

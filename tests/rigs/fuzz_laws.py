@@ -28,7 +28,14 @@ Random = random.Random
 CANARY: Final = "canary7f3a"
 """Stands in every seed; no error may quote it."""
 DIALECTS: Final = (None, *get_args(Dialect))
-TARGETS: Final = ("openai-chat", "openai-responses", "anthropic", "gemini", "ai-sdk")
+TARGETS: Final = (
+    "openai-chat",
+    "openai-responses",
+    "anthropic",
+    "gemini",
+    "gemini-interactions",
+    "ai-sdk",
+)
 METHODS: Final[tuple[Any, ...]] = ("profile", "universal", "characters")
 PROVIDERS: Final = (None, "vertex", "bedrock", "groq", "\udc80")
 MODELS: Final = (

@@ -324,6 +324,81 @@ def gemini(random: Random) -> Json:
     return {"contents": contents, **options}
 
 
+def gemini_interactions(random: Random) -> Json:
+    media = (
+        {"type": "image", "mime_type": "image/png", "data": PNG, "resolution": "low"},
+        {"type": "document", "mime_type": "application/pdf", "uri": "https://example.com/a.pdf"},
+        {"type": "audio", "mime_type": "audio/wav", "data": PNG, "channels": 1},
+        {"type": "video", "uri": "files/x"},
+        {"type": "brand_new"},
+    )
+    thought = {"type": "thought", "signature": "c2ln"}
+    steps: list[Any] = []
+    for kind, value in turns(random):
+        said = [{"type": "text", "text": value}, *(it for it in media if random.random() < 0.2)]
+        if kind == "results":
+            for call_id, name in value:
+                result = random.choice(
+                    ("ok", "", {"a": [1]}, {}, [said_of("a"), media[0]], [], [1])
+                )
+                about = some(random, 0.5, name=name, is_error=random.random() < 0.5)
+                step = {"type": "function_result", "call_id": call_id, "result": result}
+                steps.append({**step, **about})
+        elif kind == "calls":
+            for call_id, name, arguments in value:
+                summary = some(random, 0.5, summary=[said_of("hm")])
+                steps += [{**thought, **summary}] if random.random() < 0.4 else []
+                call = {"type": "function_call", "id": call_id, "name": name}
+                steps.append({**call, "arguments": {"a": arguments}})
+        elif kind == "unknown":
+            steps.append({"type": "google_search_call", "id": "s", "arguments": {"queries": ["a"]}})
+        elif kind == "assistant":
+            steps += [thought] if random.random() < 0.3 else []
+            steps.append({"type": "model_output", "content": said, **some(random, 0.1, error={})})
+        elif random.random() < 0.2:
+            steps += said
+        else:
+            steps.append({"type": "user_input", "content": said})
+    config = some(
+        random,
+        0.3,
+        temperature=0.5,
+        max_output_tokens=10,
+        thinking_level="low",
+        thinking_summaries="auto",
+        stop_sequences=["x"],
+        tool_choice=random.choice(
+            ("any", "validated", {"allowed_tools": {"mode": "any", "tools": ["f"]}})
+        ),
+    )
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    tools = [
+        {
+            "type": "function",
+            "name": "f",
+            "parameters": schema,
+            **some(random, 0.3, description="d"),
+        },
+        {"type": "google_search"},
+    ]
+    options = some(
+        random,
+        0.3,
+        system_instruction="be kind",
+        tools=tools,
+        generation_config=config,
+        response_format={"type": "text", "mime_type": "application/json", "schema": schema},
+        store=False,
+        previous_interaction_id="v1_a",
+        labels={"a": "b"},
+    )
+    return {"input": steps or "hi", **options}
+
+
+def said_of(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
 def ai_sdk(random: Random) -> Json:
     media = (
         {"type": "image", "image": PNG},
@@ -400,5 +475,6 @@ MAKERS: Final = {
     "openai-responses": openai_responses,
     "anthropic": anthropic,
     "gemini": gemini,
+    "gemini-interactions": gemini_interactions,
     "ai-sdk": ai_sdk,
 }

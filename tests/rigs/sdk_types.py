@@ -21,6 +21,10 @@ DROPPED = {"temperature", "top_p", "top_k"}
 
 def faults(dialect: str, body: dict[str, Any]) -> list[str]:
     """What the SDK's types refuse in `body`; fields that they do not know included."""
+    if dialect == "gemini-interactions":
+        from google.genai._gaos.types.interactions import CreateModelInteraction
+
+        return model_faults(CreateModelInteraction, {"model": MODEL, **body})
     return gemini_faults(body) if dialect == "gemini" else typed_faults(dialect, body)
 
 

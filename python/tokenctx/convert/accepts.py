@@ -44,15 +44,17 @@ def _row(pattern: str, efforts: str, **more: object) -> tuple[re.Pattern[str], A
     return re.compile(pattern, re.IGNORECASE), Accepts(levels, **more)  # type: ignore[arg-type]
 
 
+_GEMINI: Final = (  # https://ai.google.dev/gemini-api/docs/thinking, 2026
+    _row(r"gemini-(1|2[.-]0)", "", has_media_results=False),
+    _row(r"gemini-2[.-]5-pro", "", budgets=_BUDGETS, has_media_results=False),
+    _row(r"gemini-2", "", budgets={**_BUDGETS, "none": 0}, has_media_results=False),
+    _row(r"gemini-3-pro", "low high"),
+    _row(r"gemini-\d[\d.-]*pro", "low medium high"),
+)
 ROWS: Final[Mapping[Dialect, tuple[tuple[re.Pattern[str], Accepts], ...]]] = MappingProxyType(
     {
-        "gemini": (  # https://ai.google.dev/gemini-api/docs/thinking, 2026
-            _row(r"gemini-(1|2[.-]0)", "", has_media_results=False),
-            _row(r"gemini-2[.-]5-pro", "", budgets=_BUDGETS, has_media_results=False),
-            _row(r"gemini-2", "", budgets={**_BUDGETS, "none": 0}, has_media_results=False),
-            _row(r"gemini-3-pro", "low high"),
-            _row(r"gemini-\d[\d.-]*pro", "low medium high"),
-        ),
+        "gemini": _GEMINI,
+        "gemini-interactions": tuple((it, replace(row, budgets={})) for it, row in _GEMINI),
         "anthropic": (  # https://platform.claude.com/docs/en/build-with-claude/effort, 2026
             _row(r"claude-([123]|haiku-[34]|instant)", ""),
             _row(r"claude-(opus|sonnet)-4(?!\d|[.-]\d\b|[.-]\d-)", ""),  # of 2025-05

@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses
+from tokenctx.convert import (
+    ai_sdk,
+    anthropic,
+    gemini,
+    gemini_interactions,
+    openai_chat,
+    openai_responses,
+)
 from tokenctx.convert.arrange import arranged
 from tokenctx.convert.model import Conversation, Json, Message, ToolCall
 from tokenctx.convert.rules import Writer
@@ -74,6 +81,12 @@ FINISH: Final[Mapping[Dialect, Mapping[str, str]]] = MappingProxyType(
             "BLOCKLIST": "content_filter",
             "PROHIBITED_CONTENT": "content_filter",
             "SPII": "content_filter",
+        },
+        "gemini-interactions": {
+            "completed": "stop",
+            "incomplete": "length",
+            "requires_action": "tool_calls",
+            "failed": "other",
         },
         "ai-sdk": {
             "stop": "stop",
@@ -159,6 +172,17 @@ USAGE: Final[Mapping[Dialect, UsageRow]] = MappingProxyType(
             ("totalTokenCount",),
             has_reasoning_inside=False,
         ),
+        "gemini-interactions": UsageRow(
+            "usage",
+            {
+                "input_tokens": "total_input_tokens",
+                "cache_read_tokens": "total_cached_tokens",
+                "output_tokens": "total_output_tokens",
+                "reasoning_tokens": "total_thought_tokens",
+            },
+            ("total_tokens",),
+            has_reasoning_inside=False,
+        ),
         "ai-sdk": UsageRow(
             "usage",
             {
@@ -242,6 +266,8 @@ def detect_answer(body: Json) -> Dialect | None:
         return "gemini"
     if isinstance(body.get("output"), list):
         return "openai-responses"
+    if isinstance(body.get("steps"), list) and "status" in body:
+        return "gemini-interactions"
     if not isinstance(body.get("content"), list):
         return None
     if body.get("type") == "message" and body.get("role") == "assistant":
@@ -322,6 +348,19 @@ def _read_gemini(body: Json, notes: Notes) -> Answer:
     )
 
 
+def _read_interactions(body: Json, notes: Notes) -> Answer:
+    messages = tuple(gemini_interactions.read_steps(body["steps"], "steps", notes))
+    parts = tuple(part for message in messages for part in message.parts)
+    known = "id model created updated object steps usage status output_text".split()
+    return Answer(
+        Message(("steps",), body["steps"], role="assistant", parts=parts),
+        _text(body.get("id")),
+        _text(body.get("model")),
+        str(body.get("status")),
+        extra=tuple(path for path in _unnamed(body, *known) if body[path[0]] not in ([], {})),  # type: ignore[index]
+    )
+
+
 def _read_ai_sdk(body: Json, notes: Notes) -> Answer:
     about = body.get("response")
     about = about if isinstance(about, dict) else {}
@@ -350,6 +389,7 @@ READERS: Final[Mapping[Dialect, Callable[[Json, Notes], Answer]]] = MappingProxy
         "openai-responses": _read_responses,
         "anthropic": _read_anthropic,
         "gemini": _read_gemini,
+        "gemini-interactions": _read_interactions,
         "ai-sdk": _read_ai_sdk,
     }
 )
@@ -409,6 +449,13 @@ def _write_gemini(answer: Answer, word: str, usage: Json | None, writer: Writer)
     }
 
 
+def _write_interactions(answer: Answer, word: str, usage: Json | None, writer: Writer) -> Json:
+    about = {"id": answer.id, "model": answer.model, "usage": usage}
+    steps = gemini_interactions.write_steps(replace(answer.message, raw=None), writer)
+    known = {name: value for name, value in about.items() if value is not None}
+    return {"status": word, "steps": steps, **known}
+
+
 def _write_ai_sdk(answer: Answer, word: str, usage: Json | None, writer: Writer) -> Json:
     about = {"id": answer.id, "modelId": answer.model}
     parts = writer.parts(answer.message.parts, "assistant")
@@ -427,6 +474,7 @@ WRITERS: Final[Mapping[Dialect, Callable[[Answer, str, Json | None, Writer], Jso
             "openai-responses": _write_responses,
             "anthropic": _write_anthropic,
             "gemini": _write_gemini,
+            "gemini-interactions": _write_interactions,
             "ai-sdk": _write_ai_sdk,
         }
     )

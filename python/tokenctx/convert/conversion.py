@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 from tokenctx._core import _convert_plain
 from tokenctx._results.errors import RequestError
 from tokenctx._results.front import advised
-from tokenctx.convert import ai_sdk, anthropic, gemini, openai_chat, openai_responses, vscode
+from tokenctx.convert import (
+    ai_sdk,
+    anthropic,
+    gemini,
+    gemini_interactions,
+    openai_chat,
+    openai_responses,
+    vscode,
+)
 from tokenctx.convert.accepts import accepted
 from tokenctx.convert.answer import convert_answer, detect_answer, is_answer
 from tokenctx.convert.arrange import SYSTEM_ROLES, arranged, with_few_markers
@@ -47,7 +55,7 @@ if TYPE_CHECKING:
 
 RULES: Final[Mapping[Dialect, Rules]] = {
     module.RULES.name: module.RULES
-    for module in (openai_chat, openai_responses, anthropic, gemini, ai_sdk)
+    for module in (openai_chat, openai_responses, anthropic, gemini, gemini_interactions, ai_sdk)
 }
 
 DEFAULT_OPTIONS: Final = ConversionOptions()

@@ -19,8 +19,18 @@ from tokenctx.convert import mime
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Dialect = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "ai-sdk"]
-Source = Literal["openai-chat", "openai-responses", "anthropic", "gemini", "ai-sdk", "vscode"]
+Dialect = Literal[
+    "openai-chat", "openai-responses", "anthropic", "gemini", "gemini-interactions", "ai-sdk"
+]
+Source = Literal[
+    "openai-chat",
+    "openai-responses",
+    "anthropic",
+    "gemini",
+    "gemini-interactions",
+    "ai-sdk",
+    "vscode",
+]
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 Maker = Literal["anthropic", "openai", "google"]
 Path = tuple["str | int", ...]

@@ -12,12 +12,13 @@ from tokenctx.gateway.server.call import Members, ServedRequest, estimate_header
 from tokenctx.gateway.server.refused import Refused
 
 if TYPE_CHECKING:
-    from tokenctx._results.estimates import Estimate
+    from tokenctx._results.estimates import Dialect, Estimate
 
 Answer = tuple[dict[str, Any], dict[str, str]]
 """The body of an answer and its headers."""
 
 MEDIA: Final = (b'"inlineData"', b'"inline_data"', b'"fileData"', b'"file_data"')
+MEDIA_OF_STEPS: Final = (b'"mime_type"', b'"uri"')
 
 
 async def anthropic(call: ServedRequest) -> Answer:
@@ -46,17 +47,21 @@ async def openai(call: ServedRequest) -> Answer:
 
 
 async def gemini(call: ServedRequest) -> Answer:
-    """`POST /v1beta/models/{model}:countTokens`, also as Vertex has it."""
+    """`POST /v1beta/models/{model}:countTokens`, also as Vertex has it; of an interaction, too."""
     members = await call.members()
     whole = members.raw("generateContentRequest", "generate_content_request")
-    if ("contents" in members) == (whole is not None):
-        raise Refused(400, "give either contents or generateContentRequest", param="contents")
+    given = ("contents" in members, "input" in members, whole is not None)
+    if sum(given) != 1:
+        why = "give one of contents, generateContentRequest and input, which an interaction has"
+        raise Refused(400, why, param="contents")
     body = call.body if whole is None else whole
     provider = "vertex" if call.named.get("project") else None
     model = call.named["model"]
-    estimate = await call.estimate(body, dialect="gemini", model=model, provider=provider)
+    is_interaction = "input" in members
+    dialect: Dialect = "gemini-interactions" if is_interaction else "gemini"
+    estimate = await call.estimate(body, dialect=dialect, model=model, provider=provider)
     answer: dict[str, Any] = {"totalTokens": estimate.tokens}
-    if not any(mark in body for mark in MEDIA):
+    if not any(mark in body for mark in (MEDIA_OF_STEPS if is_interaction else MEDIA)):
         answer["promptTokensDetails"] = [{"modality": "TEXT", "tokenCount": estimate.tokens}]
     return answer, estimate_headers(estimate)
 
