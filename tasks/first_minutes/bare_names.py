@@ -2,12 +2,26 @@
 
 import json
 import sys
+from decimal import Decimal
 from importlib.resources import files
 
 import tokenctx
 from tokenctx.context import model_limits
 from tokenctx.usage import Usage
 
+TENTH = Usage(uncached_input_tokens=100_000)  # of a million; long calls cost more
+ANNOUNCED = {
+    "gpt-4o": "2.5",
+    "gpt-4o-mini": "0.15",
+    "gpt-4.1": "2",
+    "gpt-5": "1.25",
+    "claude-opus-4-5": "5",
+    "claude-sonnet-4-5": "3",
+    "claude-haiku-4-5": "1",
+    "gemini-2.5-flash": "0.3",
+    "grok-4": "3",
+}
+"""Dollars for a million tokens of input, by the makers' own pages, 2025: not by any table."""
 TURN = Usage(uncached_input_tokens=500_000, cache_read_tokens=500_000, output_tokens=100_000)
 
 
@@ -27,8 +41,11 @@ def main() -> None:
             wrong.append(f"{bare} has no price, and {name} has one")
         elif cost.total != expected.total:
             wrong.append(f"{bare} costs {cost.total}, and {name} {expected.total}")
-    names = ("gpt-4o", "gpt-4o-mini", "gpt-5", "claude-opus-4-5", "gemini-2.5-pro", "grok-4")
-    wrong += [f"{it} has no window" for it in names if not model_limits(it).window_tokens]
+    for name, announced in ANNOUNCED.items():
+        cost = TENTH.cost(name)
+        if cost is None or cost.total * 10 != Decimal(announced):
+            wrong.append(f"{name} costs {cost and cost.total * 10}, and its maker asks {announced}")
+    wrong += [f"{it} has no window" for it in ANNOUNCED if not model_limits(it).window_tokens]
     print(f"bare names: {asked} have the price of their maker, but for {len(wrong)}")
     if wrong or asked < 100:
         sys.exit("\n".join(wrong[:20]) or f"only {asked} names were found")
