@@ -43,8 +43,9 @@ def main() -> None:
             wrong.append(f"{bare} costs {cost.total}, and {name} {expected.total}")
     for name, announced in ANNOUNCED.items():
         cost = TENTH.cost(name)
-        if cost is None or cost.total * 10 != Decimal(announced):
-            wrong.append(f"{name} costs {cost and cost.total * 10}, and its maker asks {announced}")
+        total = None if cost is None or cost.total is None else cost.total * 10
+        if total != Decimal(announced):
+            wrong.append(f"{name} costs {total}, and its maker asks {announced}")
     wrong += [f"{it} has no window" for it in ANNOUNCED if not model_limits(it).window_tokens]
     print(f"bare names: {asked} have the price of their maker, but for {len(wrong)}")
     if wrong or asked < 100:
