@@ -406,7 +406,7 @@ class Call:
             return {**arguments, "model": model, "provider": provider or arguments["provider"]}
         told = relay.reader.model
         is_alias = told == self._names.alias
-        if not told or is_alias or estimate is None or not is_another(estimate, told):
+        if not told or is_alias or estimate is None or not is_another(estimate.model, told):
             return arguments
         return {**arguments, "model": told, "provider": None}
 

@@ -220,7 +220,7 @@ def answered(call: LitellmCall, response: object) -> Json:
     told = getattr(response, "model", None)
     if not isinstance(told, str) or told in ("", call.group) or call.estimate is None:
         return call.names
-    return {**call.names, "model": told} if is_another(call.estimate, told) else call.names
+    return {**call.names, "model": told} if is_another(call.estimate.model, told) else call.names
 
 
 def keep(arguments: Json, call: LitellmCall) -> None:
