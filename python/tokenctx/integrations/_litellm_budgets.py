@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from litellm.exceptions import RateLimitError
 
 from tokenctx import normalize_usage
-from tokenctx.gateway.booking import LATE_STATUSES, errors_behind, may_be_served, status_of
+from tokenctx.gateway.booking import LATE_STATUSES, Booking, errors_behind, may_be_served, status_of
 from tokenctx.gateway.bounds import choices_of, unseen_tokens
 from tokenctx.integrations import _litellm_calls as calls
 from tokenctx.integrations._litellm_calls import Json, LitellmCall
 
 if TYPE_CHECKING:
+    from tokenctx.gateway.journal import Journal
     from tokenctx.money.budgets import BudgetRefusal, Budgets
 
 
@@ -32,7 +33,11 @@ class RefusalHeaders(dict[str, str]):
 
 
 async def reserve(
-    budgets: Budgets | None, call: LitellmCall, details: Json, before: LitellmCall | None = None
+    budgets: Budgets | None,
+    call: LitellmCall,
+    details: Json,
+    before: LitellmCall | None,
+    journal: Journal,
 ) -> None:
     """Reserve an attempt, by the tenant, and by `user` and `team` of the virtual key.
 
@@ -51,8 +56,10 @@ async def reserve(
         "team": metadata.get("user_api_key_team_id"),
     }
     taken = call.estimate if call.estimate is not None else call.bound()
-    call.reservation = await budgets.areserve(taken, keys, choices=choices_of(details))
-    if (refusal := call.reservation.refusal) is not None:
+    booking = Booking(budgets, keys, journal)
+    refusal = await booking.areserve(taken, None, choices_of(details))
+    call.reservation = booking.reservation
+    if refusal is not None:
         raise refused(refusal, call.names["model"])
 
 
