@@ -4,6 +4,7 @@ refused is 0."""
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from agent_fronts import FRONTS, TENANT, is_refusal
 from gateway_rig import served
 from tokenctx import HybridTokenEstimator
+from tokenctx.money.budgets import Budget, Budgets
 from way_round import MANY, Answer, Books, Provider
 
 if TYPE_CHECKING:
@@ -103,6 +105,20 @@ def test_attempts_of_a_framework_are_booked_each(kind: Any, url: str, provider: 
     assert kind(url, books, tries_again=True).ask() is None
     assert provider.calls == 3
     assert books.booked >= provider.served
+
+
+def test_a_bill_goes_to_the_model_that_answered(kind: Any, url: str, provider: Provider) -> None:
+    if kind in (FRONTS["openai-agents"], FRONTS["strands"]):
+        pytest.skip("it does not say who has answered")
+    books = Books()
+    row = Budget("money", money=1, per="day", by="tenant")
+    books.budgets = Budgets([row], store=books.store)
+    provider.answer = Answer(is_stream=False, model="gpt-4.1-mini", output=MANY)
+    assert kind(url, books).ask() is None
+    prompt = provider.served - MANY
+    price = prompt * Decimal("0.40") + MANY * Decimal("1.60")
+    taken = books.budgets.balance("money", {"tenant": TENANT}).taken
+    assert taken == pytest.approx(price / 10**6, rel=Decimal("0.001"))
 
 
 def test_a_refusal_is_not_tried_again(kind: Any, url: str, provider: Provider) -> None:
