@@ -355,7 +355,7 @@ class Call:
 
     def _has_come(self, relay: Relay) -> bool:
         """True if all has come though the answer may go on; of several answers one goes on."""
-        return self._choices == 1 and relay.missed is None and relay.reader.is_complete
+        return self._choices == 1 and relay.is_complete
 
     def _more(self) -> int | None:
         """The output to reserve of a stream that goes on; None of one that has ended.

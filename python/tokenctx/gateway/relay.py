@@ -85,6 +85,11 @@ class Relay:
         self.is_whole = self._body is not None
         self.is_rewritten = self.is_whole or not (self._drops is None and self._rewriter is None)
 
+    @property
+    def is_complete(self) -> bool:
+        """True if all that is recorded has come, though the answer may go on."""
+        return self.missed is None and self.reader.is_complete
+
     def push(self, chunk: Any) -> Any:
         """The bytes to send after `chunk` has come; the same object where nothing changes."""
         if isinstance(chunk, bytes):
