@@ -121,6 +121,7 @@ CLIENTS = {
                 "langchain",
                 "pydantic_ai",
                 "agent_frameworks",
+                "way_round_agents",
             ),
             *("documents", "migration"),
         ),

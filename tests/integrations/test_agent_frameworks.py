@@ -48,13 +48,13 @@ class Broken(HybridTokenEstimator):
     def estimate(self, body: object = None, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
-    def record(self, body: object, usage: object, **_: Any) -> bool:
+    def record_event(self, body: object, usage: object, **_: Any) -> Any:
         raise RuntimeError(PRIVATE, body, usage)
 
     async def aestimate(self, body: object, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
-    async def arecord(self, body: object, usage: object, **_: Any) -> bool:
+    async def arecord_event(self, body: object, usage: object, **_: Any) -> Any:
         raise RuntimeError(PRIVATE, body, usage)
 
 

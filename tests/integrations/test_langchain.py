@@ -164,7 +164,7 @@ class Broken(HybridTokenEstimator):
     def estimate(self, body: object = None, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
-    def record(self, body: object, usage: object, **_: Any) -> bool:
+    def record_event(self, body: object, usage: object, **_: Any) -> Any:
         raise RuntimeError(PRIVATE, body, usage)
 
 

@@ -303,3 +303,29 @@ def test_a_bill_is_that_of_the_model_that_answered(callbacks: list[Any], fallbac
     assert held(store) == 0
     prompt = provider.served - 20
     assert booked(store) == 3_000 * prompt + 15_000 * 20, "dollars of Sonnet, in billionths"
+
+
+def test_what_is_counted_is_in_the_metrics(provider: Upstream, callbacks: list[Any]) -> None:
+    from tokenctx import HybridTokenEstimator, Metrics
+    from tokenctx.integrations.litellm import TokenctxLogger
+
+    metrics = Metrics()
+    rows = Budgets([Budget("b", tokens=2_000, per="day")])
+    logger = TokenctxLogger(HybridTokenEstimator(metrics=metrics), budgets=rows)
+    callbacks.append(logger)
+
+    async def run() -> None:
+        asked = router(provider)
+        await asked.acompletion("m", messages=MESSAGES, max_tokens=5)
+        with pytest.raises(litellm.RateLimitError):
+            await asked.acompletion("m", messages=MESSAGES, max_tokens=5_000)
+        await logged()
+
+    asyncio.run(run())
+    logger.log_success_event({"call_type": "completion", "cache_hit": True}, None, 0, 0)
+    seen = metrics.snapshot()
+    assert seen["tokenctx.budget.requests"] == {("granted", ""): 1, ("refused", "b"): 1}
+    assert seen["tokenctx.calls.missed"] == {
+        ("litellm_unbudgeted",): 1,
+        ("litellm_cached",): 1,
+    }

@@ -160,7 +160,7 @@ class Broken(HybridTokenEstimator):
     async def aestimate(self, body: object, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
-    async def arecord(self, body: object, usage: object, **_: Any) -> bool:
+    async def arecord_event(self, body: object, usage: object, **_: Any) -> Any:
         raise RuntimeError(PRIVATE, body, usage)
 
 

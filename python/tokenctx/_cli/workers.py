@@ -8,6 +8,8 @@ import glob
 import json
 import logging
 import os
+import secrets
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -84,6 +86,8 @@ class Worker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._metrics = Metrics()
+        self._name = f"{os.getpid()}.{secrets.token_hex(8)}.json"  # numbers of processes come again
+        self._is_telling = threading.Lock()
         self._client: Any = None
         shared = None
         if settings.redis_url is not None:
@@ -137,25 +141,32 @@ class Worker:
                 _logger.error("what is known is lost: %s", error)  # noqa: TRY400  # no traceback
 
     def snapshot(self) -> Snapshot:
-        """The numbers of all workers: counts of all there were, states of those that live."""
-        whole = self._metrics.snapshot()
-        own = self._file().name
-        for path in self._settings.folder.glob("*.json") if self._settings.folder else ():
-            if path.name != own:
+        """The numbers of all workers: counts of all there were, states of those that live.
+
+        They are told before they are shown, so that no count is less in the next scrape, whichever
+        worker answers it.
+        """
+        folder = self._settings.folder
+        if folder is None:
+            return self._metrics.snapshot()
+        whole = self._tell()
+        for path in folder.glob("*.json"):
+            if path.name != self._name:
                 _add(whole, *_told(path))
         return whole
 
-    def _file(self) -> Path:
-        folder = self._settings.folder
-        return (folder or Path()) / f"{os.getpid()}.json"
-
-    def _tell(self) -> None:
-        values = {
-            name: [[list(labels), value] for labels, value in series.items()]
-            for name, series in self._metrics.snapshot().items()
-        }
-        with suppress(OSError):  # a full disk costs the numbers of this worker, and no request
-            _replace(self._file(), json.dumps(values).encode())
+    def _tell(self) -> Snapshot:
+        """Leave the numbers of this worker for the others; they are given back."""
+        with self._is_telling:  # a scrape is answered in a thread
+            own = self._metrics.snapshot()
+            values = {
+                name: [[list(labels), value] for labels, value in series.items()]
+                for name, series in own.items()
+            }
+            with suppress(OSError):  # a full disk costs the numbers of this worker, and no request
+                path = (self._settings.folder or Path()) / self._name
+                _replace(path, json.dumps(values).encode())
+        return own
 
     async def _tell_always(self) -> None:
         while True:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from tokenctx.context.limits import model_limits
 from tokenctx.money.prices import plain_model
 
-if TYPE_CHECKING:
-    from tokenctx._results.estimates import Estimate
 
-
-def is_another(estimate: Estimate, told: str) -> bool:
+@lru_cache(maxsize=1024)
+def is_another(asked: str, told: str) -> bool:
     """True if the model that an answer names is surely not the one that was asked for.
 
     A name that nobody knows, such as an alias, may stand for any, and so may a longer or shorter
     form of the same name.
     """
-    return _differ(estimate.model, told)
-
-
-@lru_cache(maxsize=1024)
-def _differ(asked: str, told: str) -> bool:
     one, other = plain_model(asked), plain_model(told)
     if one.startswith(other) or other.startswith(one):
         return False

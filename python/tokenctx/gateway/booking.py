@@ -61,6 +61,22 @@ def may_be_served(error: BaseException, *, with_context: bool = False) -> bool:
     return not any(base.__name__ in NEVER_SENT for one in behind for base in type(one).__mro__)
 
 
+def is_served(error: BaseException) -> bool:
+    """As `may_be_served`, of an error that may tell the status of an answer: a failure is free."""
+    for one in errors_behind(error):
+        status = status_of(one)
+        if status >= 400:
+            return status in LATE_STATUSES
+    return may_be_served(error)
+
+
+def status_of(error: object) -> int:
+    """The status of HTTP that an SDK's error has; 0 if it has none."""
+    of_answer = getattr(getattr(error, "response", None), "status_code", None)
+    status = getattr(error, "status_code", None) or of_answer
+    return status if isinstance(status, int) else 0
+
+
 def errors_behind(error: BaseException, *, with_context: bool = False) -> Iterator[BaseException]:
     """An error and those that it was made of: an SDK wraps what its client of HTTP has raised.
 

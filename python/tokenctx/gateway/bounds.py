@@ -14,6 +14,8 @@ from tokenctx.money.budgets.outputs import DEFAULT_TOKENS
 from tokenctx.money.budgets.uncounted import Uncounted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tokenctx._results.estimates import Dialect
     from tokenctx.gateway.relay import Relay
 
@@ -98,10 +100,20 @@ def _text_bytes(value: Any) -> int | None:
             waiting += [*one.keys(), *one.values()]
         elif isinstance(one, (list, tuple)):
             waiting += one
-        else:
-            total += 4 * len(one) if isinstance(one, (str, bytes)) else 32
+        elif isinstance(one, (str, bytes)):
+            total += 4 * len(one)
+        else:  # an object of a framework is what it holds
+            waiting += _held(one)
+            total += 32
         total += 4
     return total
+
+
+def _held(value: object) -> list[Any]:
+    """The attributes of an object, those without a dictionary too."""
+    slots = [it for kind in type(value).__mro__ for it in getattr(kind, "__slots__", ())]
+    own = [getattr(value, it, None) for it in slots if it not in ("__dict__", "__weakref__")]
+    return own + list(getattr(value, "__dict__", {}).values())
 
 
 def _said(value: Any) -> str:
@@ -119,8 +131,12 @@ def relayed_tokens(relay: Relay, model: str, most: int | None) -> int:
         return relay.passed_bytes if most is None else min(relay.passed_bytes, most)
     if texts is None:
         return unseen_tokens(most, relay.passed_bytes)
-    text = " ".join(texts)
-    return max(relay.passed_events, count_tokens(text, encoding=_encoding(model, relay)))
+    return max(relay.passed_events, text_tokens(texts, model, relay.reader.dialect))
+
+
+def text_tokens(texts: Iterable[str], model: str, dialect: str | None = None) -> int:
+    """The tokens of the text of an answer, as `model` counts; of one nobody knows as GPT-4 does."""
+    return count_tokens(" ".join(texts), encoding=_encoding(model, dialect))
 
 
 def unseen_tokens(most: int | None, passed_bytes: int = 0) -> int:
@@ -131,10 +147,10 @@ def unseen_tokens(most: int | None, passed_bytes: int = 0) -> int:
     return max(passed_bytes, DEFAULT_TOKENS) if most is None else most
 
 
-def _encoding(model: str, relay: Relay) -> Any:
-    if relay.reader.dialect == "anthropic" or "claude" in model:
+def _encoding(model: str, dialect: str | None) -> Any:
+    if dialect == "anthropic" or "claude" in model:
         return "claude_v4_8"
-    if relay.reader.dialect in ("gemini", "gemini-interactions"):
+    if dialect in ("gemini", "gemini-interactions"):
         return "gemma"
     try:
         return encoding_name_for_model(model)

@@ -63,6 +63,7 @@ class Call:
     def __init__(self, settings: Settings, body: Body, names: Names, *, is_counted: bool) -> None:
         self._settings = settings
         self._body = body
+        self._fields = BodyFields(body)
         self._names = names
         self._limits: ModelLimits | None = None
         self._drops_usage = False
@@ -90,7 +91,7 @@ class Call:
     def upstream_body(self) -> bytes:
         """The body to send to the provider."""
         if self._upstream_body is None:
-            self._upstream_body = BodyFields(self._body).changed({})
+            self._upstream_body = self._fields.changed({})
         return self._upstream_body
 
     @property
@@ -282,7 +283,8 @@ class Call:
         relay = self._relay
         if relay is None or self._is_settled:
             return False
-        return relay.is_over or self._has_come(relay) or self._is_long(relay)
+        is_long = self._grows_at is not None and relay.passed_bytes >= self._grows_at
+        return is_long or relay.is_over or self._has_come(relay)
 
     def settle(self) -> None:
         """Record the answer once it has come whole, or say why it is not recorded. Never raises.
@@ -348,32 +350,32 @@ class Call:
 
     def _unseen(self) -> int:
         """The output of an answer of which nothing has come; a stream had not begun."""
-        is_asked = self.is_booked and BodyFields(self._body).value("stream") is not True
+        is_asked = self.is_booked and self._fields.value("stream") is not True
         return unseen_tokens(self._asked) if is_asked else 0
 
     def _has_come(self, relay: Relay) -> bool:
         """True if all has come though the answer may go on; of several answers one goes on."""
         return self._choices == 1 and relay.is_complete
 
-    def _is_long(self, relay: Relay) -> bool:
-        return self._grows_at is not None and relay.passed_bytes >= self._grows_at
-
     def _more(self) -> int | None:
         """The output to reserve of a stream that goes on; None of one that has ended.
 
-        It is looked at each time that it is half as long again, so all looks take linear time.
+        It is looked at when it is half as long again, so all looks take linear time, and no sooner
+        than what is reserved can have been used up.
         """
         relay = self._relay
         if relay is None or relay.is_over or self._has_come(relay):
             return None
-        self._grows_at = relay.passed_bytes * 3 // 2
         try:
             estimate = self.estimate
             seen = relayed_tokens(relay, estimate.model if estimate else "", None)
         except Exception as error:
             self._settings.journal.failed("count_answer", error)
             seen = relay.passed_bytes // TOKEN_BYTES
-        return seen * 3 // 2
+        more, passed = seen * 3 // 2, relay.passed_bytes
+        left = max(more, self._booking.output_tokens or 0) - seen
+        self._grows_at = passed + max(passed // 2, left * TOKEN_BYTES)
+        return more
 
     def _due(self) -> Relay | None:
         """The answer that is to be recorded now; never the same twice."""
@@ -406,7 +408,7 @@ class Call:
             return {**arguments, "model": model, "provider": provider or arguments["provider"]}
         told = relay.reader.model
         is_alias = told == self._names.alias
-        if not told or is_alias or estimate is None or not is_another(estimate, told):
+        if not told or is_alias or estimate is None or not is_another(estimate.model, told):
             return arguments
         return {**arguments, "model": told, "provider": None}
 
@@ -455,7 +457,7 @@ class Call:
     def _change(self, estimate: Estimate, limits: ModelLimits) -> None:
         settings, dialect = self._settings, estimate.dialect
         is_chat = self._names.dialect == "openai-chat"  # a guess would not do: others refuse it
-        fields = BodyFields(self._body)
+        fields = self._fields
         usage = usage_wanted(fields) if settings.include_usage and is_chat else {}
         less: dict[str, Any] = {}
         if settings.clamp_output and (room := self._room(estimate, limits)) is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import _json_members
@@ -16,6 +15,7 @@ Json = dict[str, Any]
 
 MAX_VALUE_BYTES: Final = 1 << 16
 """No option that is looked at here is longer."""
+LITERALS: Final = {b"true": True, b"false": False, b"null": None}
 OUTPUT_MEMBERS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "openai-chat": (("max_completion_tokens",), ("max_tokens",)),
     "vscode": (("max_completion_tokens",), ("max_tokens",)),
@@ -36,13 +36,15 @@ class BodyFields:
 
     def __init__(self, body: bytes | Mapping[str, Any]) -> None:
         self._body = body
+        self._found: dict[str, tuple[int, int]] | None = None
 
-    @cached_property
+    @property
     def _places(self) -> dict[str, tuple[int, int]]:
         """Where the values of bytes begin and end; of equal keys the last counts."""
-        if not isinstance(self._body, bytes):
-            return {}
-        return {key: (start, end) for key, start, end in _json_members(self._body) or ()}
+        if self._found is None:
+            members = _json_members(self._body) if isinstance(self._body, bytes) else None
+            self._found = {key: (start, end) for key, start, end in members or ()}
+        return self._found
 
     @property
     def is_read(self) -> bool:
@@ -56,8 +58,11 @@ class BodyFields:
         start, end = self._places.get(name, (0, 0))
         if start == end or end - start > MAX_VALUE_BYTES:
             return None
+        text = self._body[start:end]
+        if text in LITERALS:
+            return LITERALS[text]
         try:
-            return json.loads(self._body[start:end])
+            return json.loads(text)
         except (ValueError, RecursionError):
             return None
 

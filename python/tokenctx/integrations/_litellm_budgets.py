@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from litellm.exceptions import RateLimitError
 
 from tokenctx import normalize_usage
-from tokenctx.gateway.booking import LATE_STATUSES, errors_behind, may_be_served
+from tokenctx.gateway.booking import LATE_STATUSES, Booking, errors_behind, may_be_served, status_of
 from tokenctx.gateway.bounds import choices_of, unseen_tokens
 from tokenctx.integrations import _litellm_calls as calls
 from tokenctx.integrations._litellm_calls import Json, LitellmCall
 
 if TYPE_CHECKING:
+    from tokenctx.gateway.journal import Journal
     from tokenctx.money.budgets import BudgetRefusal, Budgets
 
 
@@ -32,7 +33,11 @@ class RefusalHeaders(dict[str, str]):
 
 
 async def reserve(
-    budgets: Budgets | None, call: LitellmCall, details: Json, before: LitellmCall | None = None
+    budgets: Budgets | None,
+    call: LitellmCall,
+    details: Json,
+    before: LitellmCall | None,
+    journal: Journal,
 ) -> None:
     """Reserve an attempt, by the tenant, and by `user` and `team` of the virtual key.
 
@@ -51,8 +56,10 @@ async def reserve(
         "team": metadata.get("user_api_key_team_id"),
     }
     taken = call.estimate if call.estimate is not None else call.bound()
-    call.reservation = await budgets.areserve(taken, keys, choices=choices_of(details))
-    if (refusal := call.reservation.refusal) is not None:
+    booking = Booking(budgets, keys, journal)
+    refusal = await booking.areserve(taken, None, choices_of(details))
+    call.reservation = booking.reservation
+    if refusal is not None:
         raise refused(refusal, call.names["model"])
 
 
@@ -114,16 +121,9 @@ def _is_late(details: Json) -> bool:
         names = {base.__name__ for base in type(one).__mro__}
         is_own = type(one).__module__.startswith("litellm")
         if names & {"APIStatusError", "HTTPStatusError"} and not is_own:
-            return _status(one) in LATE_STATUSES
-    status = _status(error)
+            return status_of(one) in LATE_STATUSES
+    status = status_of(error)
     return status == 408 or (may_be_served(error, with_context=True) and not 400 <= status < 500)
-
-
-def _status(error: object) -> int:
-    status = getattr(error, "status_code", None) or getattr(
-        getattr(error, "response", None), "status_code", None
-    )
-    return status if isinstance(status, int) else 0
 
 
 def _was_late(details: Json) -> bool:

@@ -13,7 +13,6 @@ from tokenctx.gateway.bounds import uncounted
 from tokenctx.gateway.refusals import Refusal, refusal_of
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable
 
     from tokenctx._results.estimates import Dialect, Estimate
@@ -151,7 +150,7 @@ def logged_call(details: Json, tenant: str | None) -> LitellmCall | None:
     return read_call(arguments, call_type, model, tenant)
 
 
-def told_usage(details: Json, response: object, counts: Counter[str]) -> Any:
+def told_usage(details: Json, response: object, count: Callable[[str], None]) -> Any:
     """The usage that a provider sent, of an answer of litellm's; None, and counted, without any.
 
     litellm counts for itself, without tools, when a client hangs up or a stream has no usage, and
@@ -165,10 +164,11 @@ def told_usage(details: Json, response: object, counts: Counter[str]) -> Any:
     has_details = any(getattr(usage, name, None) is not None for name in PROVIDER_DETAILS)
     if _is_hung_up(details):
         told = normalize_usage(usage) if has_details else None
-        counts["counted_by_litellm"] += told is None
+        if told is None:
+            count("counted_by_litellm")
         return None if told is None else told.input_tokens
     if details.get("stream") is True and not has_details and _is_own_count(details, usage):
-        counts["counted_by_litellm"] += 1
+        count("counted_by_litellm")
         return None
     return response
 
@@ -191,11 +191,11 @@ def _is_own_count(details: Json, usage: Any) -> bool:
 
 
 def billed(
-    details: Json, tenant_of: Callable[[Json], str | None], counts: Counter[str]
+    details: Json, tenant_of: Callable[[Json], str | None], count: Callable[[str], None]
 ) -> LitellmCall | None:
     """The call of a success event; None, and counted, if it is not to be recorded."""
     if details.get("cache_hit") is True or is_redacted(details):
-        counts["cached" if details.get("cache_hit") is True else "redacted"] += 1
+        count("cached" if details.get("cache_hit") is True else "redacted")
         return None
     known = details.get(KEY)
     is_known = isinstance(known, LitellmCall)
@@ -220,7 +220,7 @@ def answered(call: LitellmCall, response: object) -> Json:
     told = getattr(response, "model", None)
     if not isinstance(told, str) or told in ("", call.group) or call.estimate is None:
         return call.names
-    return {**call.names, "model": told} if is_another(call.estimate, told) else call.names
+    return {**call.names, "model": told} if is_another(call.estimate.model, told) else call.names
 
 
 def keep(arguments: Json, call: LitellmCall) -> None:

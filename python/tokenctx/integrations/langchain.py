@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, convert_to_messages
 
 from tokenctx import HybridTokenEstimator
-from tokenctx.integrations._provenance import told
+from tokenctx.integrations._life import Calls
+from tokenctx.usage.replies import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from tokenctx import Estimate
+    from tokenctx.money.budgets import Budgets
 
 Json = dict[str, Any]
 
-LOG: Final = logging.getLogger("tokenctx")
+OUTPUT: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def token_counter(
@@ -55,6 +56,10 @@ class TokenMiddleware(AgentMiddleware):  # type: ignore[misc]  # where LangChain
     Put it last, so that it sees what is sent. `on_estimate` is called with the estimate before each
     call; `tenant` is whose calls these are, or says so of a request. What fails in here is logged
     once, by its class, counted in `failures`, and the agent goes on.
+
+    With `budgets` each call is reserved in them and booked; without room it raises BudgetError
+    and is not sent. Have the chat model retry nothing then (`max_retries=0`), or what a lost
+    attempt was billed is seen by nobody; middleware that retries stands before this one.
     """
 
     def __init__(
@@ -63,62 +68,64 @@ class TokenMiddleware(AgentMiddleware):  # type: ignore[misc]  # where LangChain
         *,
         tenant: str | Callable[[Any], str | None] | None = None,
         on_estimate: Callable[[Estimate], None] | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         super().__init__()
-        self.estimator = HybridTokenEstimator() if estimator is None else estimator
-        self.failures = 0
+        self._calls = Calls(
+            "middleware for LangChain", estimator, on_estimate, budgets, always_estimates=True
+        )
+        self.estimator = self._calls.estimator
         self._tenant = tenant
-        self._on_estimate = on_estimate
+
+    @property
+    def failures(self) -> int:
+        """How often something of ours has failed."""
+        return self._calls.failures
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Estimate, call, record."""
-        call: Json = {}
+        life = self._calls.begin(lambda: self._call(request), *_asked(request))
         try:
-            call = self._call(request)
-            self._tell(self.estimator.estimate(**call))
-        except Exception as error:  # nothing of ours fails a call
-            self._failed(error)
-        response = handler(request)
-        try:
-            if call:
-                self.estimator.record(**self._told(request, response, call), **call)
-        except Exception as error:
-            self._failed(error)
+            response = handler(request)
+        except BaseException as error:
+            life.failed(error)
+            raise
+        answer = answer_of(response)
+        life.answered(answer, request.model, **_about(answer))
         return response
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """The same in an event loop."""
-        call: Json = {}
+        life = await self._calls.abegin(lambda: self._call(request), *_asked(request))
         try:
-            call = self._call(request)
-            self._tell(await self.estimator.aestimate(**call))
-        except Exception as error:
-            self._failed(error)
-        response = await handler(request)
-        try:
-            if call:
-                await self.estimator.arecord(**self._told(request, response, call), **call)
-        except Exception as error:
-            self._failed(error)
+            response = await handler(request)
+        except BaseException as error:
+            life.failed(error)
+            raise
+        answer = answer_of(response)
+        await life.aanswered(answer, request.model, **_about(answer))
         return response
 
     def _call(self, request: Any) -> Json:
         tenant = self._tenant(request) if callable(self._tenant) else self._tenant
         return {"body": body_of(request), "model": model_name(request.model), "tenant": tenant}
 
-    def _told(self, request: Any, response: Any, call: Json) -> Json:
-        answer = answer_of(response)
-        own = told(answer, request.model, call, self.estimator)
-        return {"usage": answer if own is None else own}
 
-    def _tell(self, estimate: Estimate) -> None:
-        if self._on_estimate is not None:
-            self._on_estimate(estimate)
+def _asked(request: Any) -> tuple[int | None, int]:
+    """The most output that is asked for, and how many answers."""
+    given = request.model_settings or {}
+    most = [given.get(it, getattr(request.model, it, None)) for it in OUTPUT]
+    count = given.get("n", getattr(request.model, "n", None))
+    asked = max((it for it in most if isinstance(it, int)), default=None)
+    return asked, count if isinstance(count, int) else 1
 
-    def _failed(self, error: Exception) -> None:
-        self.failures += 1
-        if self.failures == 1:  # the class alone: what it says may hold text of a request
-            LOG.warning("tokenctx's middleware for LangChain raised %s", type(error).__name__)
+
+def _about(answer: Any) -> Json:
+    """Who has answered, and its text."""
+    told = getattr(answer, "response_metadata", None) or {}
+    name = told.get("model_name") or told.get("model")
+    said = [getattr(answer, it, None) for it in ("content", "tool_calls", "additional_kwargs")]
+    return {"answerer": name if isinstance(name, str) else None, "texts": texts_of(said)}
 
 
 def body_of(request: Any) -> Json:

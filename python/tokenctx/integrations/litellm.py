@@ -14,6 +14,7 @@ from litellm.exceptions import ContextWindowExceededError, RateLimitError
 from litellm.integrations.custom_logger import CustomLogger
 
 from tokenctx import HybridTokenEstimator
+from tokenctx.gateway.journal import Journal
 from tokenctx.integrations import _litellm_calls as calls
 from tokenctx.integrations._litellm_budgets import release, reserve, settle
 
@@ -61,6 +62,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
         self.clamp = clamp
         self.budgets = budgets
         self.counts: Counter[str] = Counter()
+        self._journal = Journal(self.estimator.metrics)
 
     def tenant_of(self, metadata: Json) -> str | None:
         """Whose call it is: the hash of its virtual key. Override it where teams are tenants."""
@@ -132,7 +134,7 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
             refusal = call.refusal(info, is_clamped=self.clamp)
             changed = call.clamped(kwargs, info) if self.clamp and not refusal else None
             if not (refusal and self.refuse):
-                await reserve(self.budgets, call, kwargs, before)
+                await reserve(self.budgets, call, kwargs, before, self._journal)
         except RateLimitError:
             self.counts["limited"] += 1
             raise
@@ -149,8 +151,8 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     ) -> None:
         """Record the bill, of a stream too."""
         try:
-            if call := calls.billed(kwargs, self.tenant_of, self.counts):
-                told = calls.told_usage(kwargs, response_obj, self.counts)
+            if call := calls.billed(kwargs, self.tenant_of, self._count):
+                told = calls.told_usage(kwargs, response_obj, self._count)
                 await settle(call, told, response_obj)
                 if told is None:
                     return
@@ -169,15 +171,15 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
     ) -> None:
         """The same of a synchronous call of the SDK, which no hook can refuse or reserve."""
         if self.budgets is not None:
-            self.counts["unbudgeted"] += 1
+            self._count("unbudgeted")
             if self.counts["unbudgeted"] == 1:
                 LOG.error(
                     "a synchronous call of litellm went past the budgets: it has no hook that can "
                     "refuse; use acompletion, or a client of tokenctx.gateway.httpx"
                 )
         try:
-            if call := calls.billed(kwargs, self.tenant_of, self.counts):
-                told = calls.told_usage(kwargs, response_obj, self.counts)
+            if call := calls.billed(kwargs, self.tenant_of, self._count):
+                told = calls.told_usage(kwargs, response_obj, self._count)
                 if told is None:
                     return
                 names = calls.answered(call, response_obj)
@@ -213,6 +215,12 @@ class TokenctxLogger(CustomLogger):  # type: ignore[misc]  # where litellm is mi
             except Exception as error:  # budgets take a bound of it
                 self._failed(error)
         return call
+
+    def _count(self, name: str) -> None:
+        """One more of `name` that was not recorded, or passed the budgets; in the metrics, too."""
+        self.counts[name] += 1
+        if self.estimator.metrics is not None:
+            self.estimator.metrics.count_call(f"litellm_{name}")
 
     def _refused(self, refusal: Refusal, model: str) -> ContextWindowExceededError:
         self.counts["refused"] += 1

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agents import Agent, AgentOutputSchema, AgentOutputSchemaBase, RunHooks, handoff
 from agents.models.default_models import get_default_model
+from agents.models.interface import Model
 from agents.models.openai_responses import Converter
 from agents.run import ModelInputData
 
-from tokenctx import ContextWindow, HybridTokenEstimator
-from tokenctx.integrations._provenance import told
+from tokenctx import ContextWindow, HybridTokenEstimator, UsageReader
+from tokenctx.integrations._life import Calls, Life
+from tokenctx.usage.replies import texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from tokenctx import Estimate
+    from tokenctx.money.budgets import Budgets
 
 Json = dict[str, Any]
 
@@ -44,46 +47,141 @@ class TokenHooks(RunHooks):  # type: ignore[misc]  # where openai-agents is miss
         tenant: str | Callable[[Any], str | None] | None = None,
         on_estimate: Callable[[Estimate], None] | None = None,
     ) -> None:
-        self.estimator = HybridTokenEstimator() if estimator is None else estimator
-        self.failures = 0
+        self._calls = Calls("hooks of openai-agents", estimator, on_estimate)
+        self.estimator = self._calls.estimator
         self._model = model
         self._tenant = tenant
-        self._on_estimate = on_estimate
-        self._open: OrderedDict[tuple[int, int], Json] = OrderedDict()
+        self._open: OrderedDict[tuple[int, int], Life] = OrderedDict()
+
+    @property
+    def failures(self) -> int:
+        """How often something of ours has failed."""
+        return self._calls.failures
 
     async def on_llm_start(
         self, context: Any, agent: Any, system_prompt: str | None, input_items: list[Any]
     ) -> None:
         """Estimate the call, and keep it until it ends."""
-        try:
+
+        def read() -> Json:
             body = body_of(agent, system_prompt, input_items)
             tenant = self._tenant(context) if callable(self._tenant) else self._tenant
-            call: Json = {"body": body, "model": self._model or model_name(agent), "tenant": tenant}
-            self._open[id(context), id(agent)] = call
-            while len(self._open) > MAX_OPEN_CALLS:
-                self._open.popitem(last=False)
-            if self._on_estimate is not None:
-                self._on_estimate(await self.estimator.aestimate(**call))
-        except Exception as error:  # nothing of ours fails a run
-            self._failed(error)
+            return {"body": body, "model": self._model or model_name(agent), "tenant": tenant}
+
+        self._open[id(context), id(agent)] = await self._calls.abegin(read)
+        while len(self._open) > MAX_OPEN_CALLS:
+            self._open.popitem(last=False)
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
         """Record the call."""
-        try:
-            call = self._open.pop((id(context), id(agent)), None)
-            if call is not None:
-                output = [item.model_dump(exclude_none=True) for item in response.output]
-                reply = {"object": "response", "output": output}
-                last = last_entry(response.usage)
-                usage = told(last, agent.model, call, self.estimator) or last
-                await self.estimator.arecord(usage=usage, reply=reply, **call)
-        except Exception as error:
-            self._failed(error)
+        life = self._open.pop((id(context), id(agent)), None)
+        if life is not None:
+            await _ended(self._calls, life, response, agent.model)
 
-    def _failed(self, error: Exception) -> None:
-        self.failures += 1
-        if self.failures == 1:  # the class alone: what it says may hold text of a request
-            LOG.warning("tokenctx's hooks of openai-agents raised %s", type(error).__name__)
+
+class BudgetedModel(Model):  # type: ignore[misc]
+    """A model of agents whose calls are reserved in `budgets`, recorded, and booked.
+
+    Without room a call raises BudgetError and is not sent. `Agent(model=BudgetedModel(...))`:
+    each attempt of the runner is one of its own; have the client of OpenAI retry nothing
+    (`max_retries=0`), or what a lost attempt was billed is seen by nobody. `model` is the name of
+    who answers, where the model inside does not say it; `on_estimate` is called with each
+    estimate. What fails in here is logged once, by its class, and counted in `failures`.
+    """
+
+    def __init__(
+        self,
+        wrapped: Any,
+        budgets: Budgets,
+        estimator: HybridTokenEstimator | None = None,
+        *,
+        model: str | None = None,
+        tenant: str | None = None,
+        on_estimate: Callable[[Estimate], None] | None = None,
+    ) -> None:
+        self.wrapped = wrapped
+        self.model = model or getattr(wrapped, "model", None) or get_default_model()
+        self.tenant = tenant
+        self._calls = Calls("model for openai-agents", estimator, on_estimate, budgets)
+        self.estimator = self._calls.estimator
+
+    @property
+    def failures(self) -> int:
+        """How often something of ours has failed."""
+        return self._calls.failures
+
+    async def get_response(self, *asked: Any, **options: Any) -> Any:
+        """The response of the model inside."""
+        life = await self._begun(*asked, **options)
+        try:
+            response = await self.wrapped.get_response(*asked, **options)
+        except BaseException as error:
+            life.failed(error)
+            raise
+        await _ended(self._calls, life, response, self.wrapped)
+        return response
+
+    async def stream_response(self, *asked: Any, **options: Any) -> AsyncIterator[Any]:
+        """The events of the model inside; of a stream that is left what had come is booked."""
+        life = await self._begun(*asked, **options)
+        reader, events = UsageReader("openai-responses"), 0
+        stream = self.wrapped.stream_response(*asked, **options)
+        try:
+            async for event in stream:
+                reader.feed(event)
+                events += 1
+                if reader.is_complete:
+                    model = reader.model or None
+                    await life.aanswered(reader, self.wrapped, answerer=model, texts=reader.texts)
+                yield event
+        except BaseException as error:
+            life.failed(error, reader.texts, events)
+            raise
+        finally:
+            life.failed(None, reader.texts, events)
+            if (close := getattr(stream, "aclose", None)) is not None:
+                await close()
+
+    async def close(self) -> None:
+        """Close the model inside."""
+        await self.wrapped.close()
+
+    def get_retry_advice(self, request: Any) -> Any:
+        """The advice of the model inside; a refusal is not tried again."""
+        return self.wrapped.get_retry_advice(request)
+
+    async def _begun(
+        self,
+        system_instructions: str | None,
+        input: Any,  # noqa: A002
+        model_settings: Any,
+        tools: Any,
+        output_schema: Any,
+        handoffs: Any,
+        *_: Any,
+        **__: Any,
+    ) -> Life:
+        def read() -> Json:
+            text = [{"role": "user", "content": input}]
+            items = text if isinstance(input, str) else input
+            body = request_of(system_instructions, items, tools, output_schema, handoffs)
+            return {"body": body, "model": self.model, "tenant": self.tenant}
+
+        more = getattr(model_settings, "extra_args", None) or {}
+        count = more.get("n", 1)
+        choices = count if isinstance(count, int) else 1
+        return await self._calls.abegin(read, model_settings.max_tokens, choices)
+
+
+async def _ended(calls: Calls, life: Life, response: Any, model: Any) -> None:
+    """End a call by the answer of a model."""
+    try:
+        output = [item.model_dump(exclude_none=True) for item in response.output]
+    except Exception as error:
+        calls.failed(error)
+        output = []
+    reply = {"object": "response", "output": output}
+    await life.aanswered(last_entry(response.usage), model, reply=reply, texts=texts_of(output))
 
 
 def trim_filter(
@@ -125,13 +223,19 @@ def last_entry(usage: Any) -> Any:
 def body_of(agent: Any, instructions: str | None, items: list[Any]) -> Json:
     """The request of Responses that a call of the agent will be."""
     handoffs = [handoff(it) if isinstance(it, Agent) else it for it in agent.handoffs]
+    return request_of(instructions, items, agent.tools, agent.output_type, handoffs)
+
+
+def request_of(
+    instructions: str | None, items: list[Any], tools: Any, output: Any, handoffs: list[Any]
+) -> Json:
+    """The request of Responses of what the runner gives a model."""
     body: Json = {
         "input": list(items),
-        "tools": list(Converter.convert_tools(agent.tools, handoffs).tools),
+        "tools": list(Converter.convert_tools(list(tools), handoffs).tools),
     }
     if instructions:
         body["instructions"] = instructions
-    output = agent.output_type
     if output is not None and output is not str:
         is_schema = isinstance(output, AgentOutputSchemaBase)
         schema = output if is_schema else AgentOutputSchema(output)

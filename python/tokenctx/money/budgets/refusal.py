@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._results.errors import Error
 from tokenctx._results.result import Result
 
 if TYPE_CHECKING:
@@ -46,6 +47,21 @@ class BudgetRefusal(Result):
     left: int | Decimal
     limit: int | Decimal
     retry_after_seconds: float | None
+
+
+class BudgetError(Error):
+    """A budget has no room for a call that a framework makes; the call was not sent.
+
+    Attributes:
+        refusal: Which budget, what is left of it, and when to ask again.
+    """
+
+    def __init__(self, refusal: BudgetRefusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+    def __reduce__(self) -> tuple[type[BudgetError], tuple[BudgetRefusal]]:
+        return type(self), (self.refusal,)
 
 
 SLOT_SECONDS: Final = 1.0
