@@ -67,6 +67,7 @@ API_DIALECTS: Final[dict[str, Dialect]] = {
 }
 STEP_FIELDS: Final = {"openai-responses": "input", "gemini": "contents"}
 """The field of a body that has its messages, where it is another than `messages`."""
+DOUBLE: Final = "a line that stands in the file before"
 UNBILLED_FIELDS: Final = frozenset({"cache_control", "tool_call_id", *ID_FIELDS})
 STAND_INS: Final = ("_image", "_file", "_media")
 BASE64_FIELDS: Final = frozenset({"data", "bytes"})
@@ -166,8 +167,36 @@ def recording_in(name: str, content: bytes) -> Recording:
             "`request` and `usage` or with `steps`, nor a transcript of an agent that is known"
         )
     numbered = enumerate(content.split(b"\n"), 1)
-    lines = [_line(number, line) for number, line in numbered if line.strip()]
-    return _steps_recording(lines) if "steps" in head else _calls_recording(lines)
+    doubles, lines, count = Doubles(), [], 0
+    for number, line in numbered:
+        if line.strip():
+            record = _line(number, line)
+            if doubles.hold(record.get("id"), line):
+                count += 1
+            else:
+                lines.append(record)
+    found = _steps_recording(lines) if "steps" in head else _calls_recording(lines)
+    found.skipped |= {DOUBLE: count} if count else {}
+    return found
+
+
+class Doubles:
+    """The lines of a file that tell who they are, by which those that stand there again are known.
+
+    Two equal lines without an id may be two calls.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+
+    def hold(self, own: object, line: bytes) -> bool:
+        """True if a line with an id stood before; it is kept in mind."""
+        if not own:
+            return False
+        name = hashlib.blake2b(line.strip(), digest_size=8).digest()
+        is_double = name in self._seen
+        self._seen.add(name)
+        return is_double
 
 
 def transcript_recording(transcript: Transcript) -> Recording:
