@@ -216,6 +216,8 @@ def _rows(path: Path) -> Iterator[Json]:
         value, fault = read_json(first)
         if fault or isinstance(value, list) or not first.endswith(b"\n"):
             value, fault = read_json(first + file.read())
+            if fault and not first.strip():
+                raise RecordingError(f"{path.name} is empty")
             if fault:
                 raise RecordingError(f"{path.name} is no log: neither JSON lines nor JSON: {fault}")
             yield from _listed(value)
@@ -238,7 +240,7 @@ def _listed(value: object) -> Iterator[Json]:
 
 
 def entries_in(row: Json, depth: int = 0) -> list[Json]:
-    """What a row has of calls: spans of an export, events of a batch, observations of a trace.
+    """The rows in a row: spans of an export, events of a batch, observations of a trace.
 
     The row itself if it is none of these. Observations may have others inside of them, as a tree is
     exported; what a trace says of its session and user holds for each.

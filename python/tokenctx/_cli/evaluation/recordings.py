@@ -152,6 +152,8 @@ def read_recording(path: Path) -> Recording:
 
 def recording_in(name: str, content: bytes) -> Recording:
     """The conversations in `content`, the file of this `name`; raises as `read_recording`."""
+    if not content.strip():
+        raise RecordingError("the file is empty")
     if (transcript := transcript_in(name, content)) is not None:
         return transcript_recording(transcript)
     head, fault = read_json(content.split(b"\n", 1)[0])
@@ -204,9 +206,8 @@ def transcript_recording(transcript: Transcript) -> Recording:
     reading = Reading()
     lines = list(transcript.lines(reading))
     if not lines:
-        left = "; ".join(f"{count:,} x {why}" for why, count in reading.skipped.items())
         raise RecordingError(
-            f"a transcript of {transcript.agent.name} without a billed call: {left}"
+            f"a transcript of {transcript.agent.name} without a billed call{_left_out(reading)}"
         )
     found = _steps_recording(lines)
     found.skipped, found.about = (
@@ -214,6 +215,12 @@ def transcript_recording(transcript: Transcript) -> Recording:
         f"A transcript of {transcript.agent.name}: {LACKS}.",
     )
     return found
+
+
+def _left_out(reading: Reading) -> str:
+    """The end of a sentence, with the reasons of all that was left out; empty if nothing was."""
+    left = "; ".join(f"{count:,} x {why}" for why, count in reading.skipped.items())
+    return f"; left out: {left}" if left else ""
 
 
 def is_transcript_at(path: Path) -> bool:
@@ -255,7 +262,9 @@ def _folder_recording(folder: Path) -> Recording:
     reading = Reading()
     lines = list(transcripts_in(folder, reading))
     if not lines:
-        raise RecordingError("no transcript of an agent with a billed call is in this folder")
+        raise RecordingError(
+            f"no transcript of an agent with a billed call is in this folder{_left_out(reading)}"
+        )
     found = _steps_recording(lines)
     found.skipped, found.about = reading.skipped, f"Transcripts of agents: {LACKS}."
     return found
