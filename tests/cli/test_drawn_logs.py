@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tokenctx._cli.commands import app
-from tokenctx._cli.evaluation.logs import NO_REQUEST, REPEATED, SUM, TRACE, LogReader
-from tokenctx._cli.evaluation.recordings import DOUBLE
+from tokenctx._cli.evaluation.logs import NO_REQUEST, REPEATED, SUM, TRACE, WAITING, LogReader
+from tokenctx._cli.evaluation.recordings import DOUBLE, RecordingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -382,6 +382,34 @@ def test_a_sum_is_left_out_however_far_from_its_parts(tmp_path: Path) -> None:
         found, left_out = totals(written("span_third", rows, tmp_path / "far.jsonl"))
         assert len(found) == len(between) + 1
         assert left_out == {SUM: 1}
+
+
+def test_sums_in_a_batch_of_events_are_left_out(tmp_path: Path) -> None:
+    def event(kind: str, **body: object) -> Json:
+        return {"id": kind, "type": f"generation-{kind}", "body": body}
+
+    calls = drawn(random.Random(5), 2)
+    asked = [{"role": "user", "content": calls[0]["text"]}]
+    told = {"model": MODEL, "input": asked}
+    batch = [
+        event("create", id="outer", **told),
+        event("create", id="inner", parentObservationId="outer", **told),
+        event("update", id="inner", usageDetails={"input": calls[0]["whole"], "output": 1}),
+        event("update", id="outer", usageDetails={"input": 2 * calls[0]["whole"], "output": 2}),
+    ]
+    found, left_out = totals(written("langfuse", [{"batch": batch}], tmp_path / "a.jsonl"))
+    assert (found, left_out) == ([(calls[0]["whole"], 1)], {SUM: 1})
+
+
+def test_what_stands_before_a_broken_line_is_read(tmp_path: Path) -> None:
+    calls = drawn(random.Random(4), 200)
+    path = written("span_third", list(map(span_third, calls)), tmp_path / "broken.jsonl")
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"traceId": "0')
+    found = []
+    with pytest.raises(RecordingError, match="line 201"):
+        found.extend(LogReader(path))
+    assert len(found) >= 200 - WAITING
 
 
 def test_a_trace_without_its_observations_is_no_call(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
 from collections import Counter, OrderedDict
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -266,16 +267,24 @@ OF_TRACE: Final = ("sessionId", "userId", "session_id", "user_id")
 def _sums(path: Path) -> Iterator[int]:
     """The names of all that has a billed call inside of it, wherever in the file the two are.
 
-    The rest of the reading keeps little of a file in mind, so this is a reading of its own.
+    The rest of the reading keeps little of a file in mind, so this is a reading of its own; it ends
+    where the file is broken, and the other one says that.
     """
-    for row in _rows(path):
-        for entry in entries_in(row):
-            if PARENTS.isdisjoint(entry):
-                continue
-            with suppress(Skipped, *DAMAGE):
-                found = logged_call(entry, _billed)
-                if found.get("parent"):
-                    yield _name(found.get("trace", ""), found["parent"])
+    log = LogReader(path)
+    with suppress(RecordingError, OSError, EOFError, zlib.error):
+        for entry in (it for row in _rows(path) for it in entries_in(row)):
+            yield from _above(log.joined(entry))
+    for half in log.halves():
+        yield from _above(half)
+
+
+def _above(row: Json | None) -> Iterator[int]:
+    """The name of what has the billed call of a row inside of it, if anything has."""
+    if row is not None and not PARENTS.isdisjoint(row):
+        with suppress(Skipped, *DAMAGE):
+            found = logged_call(row, _billed)
+            if found.get("parent"):
+                yield _name(found.get("trace", ""), found["parent"])
 
 
 PARENTS: Final = frozenset(
