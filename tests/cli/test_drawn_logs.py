@@ -406,7 +406,7 @@ def test_what_stands_before_a_broken_line_is_read(tmp_path: Path) -> None:
     path = written("span_third", list(map(span_third, calls)), tmp_path / "broken.jsonl")
     with path.open("a", encoding="utf-8") as file:
         file.write('{"traceId": "0')
-    found = []
+    found: list[Json] = []
     with pytest.raises(RecordingError, match="line 201"):
         found.extend(LogReader(path))
     assert len(found) >= 200 - WAITING
