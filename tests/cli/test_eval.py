@@ -364,7 +364,7 @@ def test_a_bad_line_is_skipped_counted_and_named_by_number(tmp_path: Path) -> No
         line(features=[PRIVATE], request={"messages": {PRIVATE: 3}}),
         "[" * 5000,
     )
-    path = saved(tmp_path, line(), "", *bad, line())
+    path = saved(tmp_path, line(), "", *bad, line(id="another"))
     found = report(path)
     skipped = {number for lines in found["skipped"].values() for number in lines}
     assert skipped == {3, 4, 5, 6, 7, 8, 10, 13}

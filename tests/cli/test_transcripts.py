@@ -215,3 +215,38 @@ def test_lines_of_batches_are_counted(wrapper: str, tmp_path: Path) -> None:
     assert [json.loads(line)["tokens"] for line in found.stdout.splitlines()] == [expected] * 2
     plain = CliRunner().invoke(app, ["count", str(path)])
     assert "2 requests" in plain.stdout
+
+
+CODEX_HEAD = {"type": "session_meta", "payload": {"id": "x", "originator": "codex_cli_rs"}}
+
+
+@pytest.mark.parametrize("command", ["count", "recordings", "replay", "eval", "context"])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "empty"),
+        ("\n \n", "empty"),
+        (json.dumps(CODEX_HEAD), "billed call"),
+        (json.dumps(CODEX_HEAD) + '\n{"timestamp": "20', "1 "),
+    ],
+)
+def test_a_file_without_a_call_says_why_in_a_whole_sentence(
+    command: str, content: str, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "rollout.jsonl"
+    path.write_text(content, "utf-8")
+    done = CliRunner().invoke(app, [command, str(path)])
+    assert done.exit_code == 1
+    said = " ".join(done.stderr.split())
+    if reason != "empty" or command not in {"eval", "count"}:  # they say it in other words
+        assert reason in said
+    assert not said.endswith(":")
+    assert ": ;" not in said
+
+
+@pytest.mark.parametrize("command", ["recordings", "replay", "eval"])
+def test_a_folder_without_a_call_says_what_it_has(command: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello", "utf-8")
+    done = CliRunner().invoke(app, [command, str(tmp_path)])
+    assert done.exit_code == 1
+    assert "a file that is no transcript" in " ".join(done.stderr.split())

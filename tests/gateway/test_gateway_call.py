@@ -234,6 +234,22 @@ def test_agents_are_told_in_the_measure_of_their_window_and_we_record_the_bill(p
     assert streamed.event.billed_tokens == bill
 
 
+def test_what_another_gateway_has_scaled_is_no_bill() -> None:
+    inner = gateway(assumed_window_tokens=4_000_000, limits={"gpt": 1_000_000})
+    outer, body = gateway(), raw(CHAT)
+    whole, _ = answer(CHAT, body)
+    for headers in ({**JSON}, list({**JSON}.items())):
+        first, second = inner.call(body, path=CHAT), outer.call(body, path=CHAT)
+        sent = first.response(whole)
+        assert first.headers["x-tokenctx-usage"] == "scaled"
+        pairs = [*dict(headers).items(), *first.headers.items()]
+        coded = [(name.title().encode(), value.encode()) for name, value in pairs]
+        assert second.response(sent, headers=coded) == sent
+        assert (second.event, second.reason) == (None, "scaled")
+    assert outer.stats() == {"estimated": 2, "not_recorded_scaled": 2}
+    assert "x-tokenctx-usage" not in outer.call(body, path=CHAT).headers
+
+
 def test_of_one_call_one_answer_is_recorded() -> None:
     made, body = gateway(), raw(CHAT)
     whole, _ = answer(CHAT, body)

@@ -56,3 +56,33 @@ def test_calls_that_were_added_up_are_no_bill() -> None:
     for requests, reason in ((2, "not_of_provider"), (1, None)):
         usage = SimpleNamespace(requests=requests, **numbers)
         assert refused(usage, model_of("agents.models.openai_responses")) == reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_tools", "recorded"),
+    [("litellm_llm", False, 0), ("litellm_llm", True, 1), ("openai_llm", False, 1)],
+)
+def test_what_litellm_counts_for_llama_index_is_its_own(
+    kind: str, recorded: int, *, has_tools: bool
+) -> None:
+    pytest.importorskip("llama_index.core", reason="the extra proxy: dev.py clients")
+    from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+    from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMChatStartEvent
+
+    from tokenctx.integrations.llama_index import TokenRecorder
+
+    recorder = TokenRecorder()
+    messages = [ChatMessage(role="user", content=BODY["messages"][0]["content"])]
+    told_of = {"class_name": kind, "model": "gpt-4o"}
+    more = {"tools": BODY["tools"]}
+    recorder.handle(
+        LLMChatStartEvent(
+            messages=messages, additional_kwargs=more, model_dict=told_of, span_id="1"
+        )
+    )
+    usage = {"prompt_tokens": counted(has_tools=has_tools), "completion_tokens": 3}
+    answer = ChatMessage(role="assistant", content="Yes.")
+    response = ChatResponse(message=answer, raw={"usage": usage})
+    recorder.handle(LLMChatEndEvent(messages=messages, response=response, span_id="1"))
+    assert recorder.failures == 0
+    assert recorder.estimator.stats()["recorded"] == recorded

@@ -62,6 +62,7 @@ def recordings_command(
     except UNREADABLE as error:
         complain("recordings", error)
     if not is_read:
+        complain(", ".join(path.name for path in logs), RecordingError("no billed call is in it"))
         raise typer.Exit(1)
 
 

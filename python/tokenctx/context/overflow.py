@@ -11,17 +11,13 @@ from typing import Any, Final
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.result import Result
-from tokenctx._results.tables import read_json, read_table
-from tokenctx.usage.normal import normalize_usage
+from tokenctx._results.tables import read_table
+from tokenctx.context.silent import ending
 from tokenctx.usage.reading import attribute
 
 MAX_CHARACTERS: Final = 20_000
 """No more of an error is read: messages are short, and what they quote is not."""
 MAX_DIGITS: Final = 13
-_REASONS: Final = ("finish_reason", "finishReason", "stop_reason", "stopReason", "done_reason")
-_FOR_LENGTH: Final = frozenset(
-    {"length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"}
-)
 _NUMBERS: Final = re.compile(r"(?<![\w.\-])\d{1,3}(?:,\d{3})+\b|(?<![\w.\-])\d{3,}\b(?!\.\d)")
 """Numbers of three digits and more; no parts of names, versions or fractions."""
 
@@ -35,7 +31,7 @@ class ContextOverflow(Result):
         limit_tokens: The longest context of the model, in its words; None if it does not say.
         provider: Whose wording it is; gateways pass them on. Empty if it is no known wording.
         is_guessed: True if the words are known of no provider, but speak of a context that is too
-            long and have two numbers.
+            long and have two numbers; and of an answer that has nothing in it.
     """
 
     actual_tokens: int | None
@@ -48,12 +44,13 @@ def parse_overflow(error: object) -> ContextOverflow | None:
     """The facts in `error` about a context that was too long; None if it is about something else.
 
     `error` is an exception of any SDK, the body of a response, or its text. A limit on tokens per
-    minute is something else. An answer that ended for its length with no output at all is one of a
-    server that does not say that the context was too long: a guess without numbers. Never raises;
-    nothing of the text is kept.
+    minute is something else. An answer may tell it, too, without numbers: by a reason such as
+    `model_context_window_exceeded`, or as a guess, if it ended for its length and nothing is in it,
+    as those of servers do that cut the input in silence. Never raises; nothing of the text is kept.
     """
-    if _is_silent(error):
-        return ContextOverflow(None, None, "", is_guessed=True)
+    end = ending(error)
+    if end is not None and (end.full or (end.is_for_length and end.is_empty)):
+        return ContextOverflow(None, None, end.full, is_guessed=not end.full)
     text = _text(error)[:MAX_CHARACTERS].replace("\\", "")  # JSON inside of JSON
     patterns, never, loose = _patterns()
     if never.search(text):
@@ -67,31 +64,6 @@ def parse_overflow(error: object) -> ContextOverflow | None:
                 actual += tools
             return ContextOverflow(actual, _number(found, "limit"), provider)
     return _guessed(text, loose)
-
-
-def _is_silent(error: object) -> bool:
-    """True for an answer that has used input, has no output and was ended for its length."""
-    if isinstance(error, str | bytes | bytearray):
-        if len(error) > MAX_CHARACTERS:
-            return False
-        text = error.encode("utf-8", "replace") if isinstance(error, str) else bytes(error)
-        error = read_json(text)[0]
-    try:
-        dumped = error.model_dump() if hasattr(error, "model_dump") else error
-        answer = dict(dumped) if isinstance(dumped, Mapping) else {}
-    except Exception:  # a caller's object may raise anything
-        return False
-    for name in ("choices", "candidates"):
-        answers = answer.get(name)
-        if isinstance(answers, list) and len(answers) == 1 and isinstance(answers[0], Mapping):
-            answer |= answers[0]
-    details = answer.get("incomplete_details")
-    reasons = [answer.get(name) for name in _REASONS]
-    reasons.append(details.get("reason") if isinstance(details, Mapping) else None)
-    if not any(isinstance(it, str) and it.lower() in _FOR_LENGTH for it in reasons):
-        return False
-    usage = normalize_usage(dumped)
-    return usage is not None and usage.input_tokens > 0 and usage.output_tokens == 0
 
 
 def _guessed(text: str, loose: Mapping[str, re.Pattern[str]]) -> ContextOverflow | None:

@@ -14,10 +14,11 @@ from tokenctx._results.result import Hinting, Result
 from tokenctx.context.compaction import Compaction, is_stalled
 from tokenctx.context.last_call import LastCall
 from tokenctx.context.limits import UNKNOWN_LIMITS, model_limits
-from tokenctx.context.overflow import parse_overflow
+from tokenctx.context.overflow import ContextOverflow, parse_overflow
 from tokenctx.context.parts import Names, all_categories, brief_categories
 from tokenctx.context.placeholders import PLACEHOLDER
 from tokenctx.context.plans import Measured, prune_plan, retention_plan, trim_plan
+from tokenctx.context.silent import ending
 from tokenctx.context.thresholds import (
     check_threshold,
     depends_on_tools,
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 
     from tokenctx._results.estimates import Dialect
     from tokenctx.context.limits import Overrides
-    from tokenctx.context.overflow import ContextOverflow
     from tokenctx.context.plans import PrunePlan, RetentionPlan, TrimPlan
     from tokenctx.context.thresholds import PresetName, Threshold
 
 DEFAULT_RESERVE: Final = 16_000
 """Kept free for the answer, of a model that may write so much and has four times the window."""
+WARMS_CACHE: Final = ("max_tokens", 0)
+"""In a request of Claude that asks for no answer, but for its prefix in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +241,11 @@ class ContextWindow(Hinting):
 
         The limit in it is the window of this model from now on; the actual tokens, if it says
         them, are known of `body`. Takes an exception, a response body or its text.
+
+        An answer with nothing in it counts as one, too, if its input fills the window or `body`
+        does; not if `body` asked for no more than that.
         """
-        found = parse_overflow(error)
+        found = self._guessed(error, body, parse_overflow(error))
         if found is None:
             return None
         if found.limit_tokens:
@@ -248,6 +253,25 @@ class ContextWindow(Hinting):
         if found.actual_tokens and body is not None:
             self.estimator.record(body, found.actual_tokens, **self._known_names())
         return found
+
+    def _guessed(
+        self, error: object, body: object | None, found: ContextOverflow | None
+    ) -> ContextOverflow | None:
+        """`found`, or what an answer with nothing in it tells beside the window and `body`."""
+        is_known = found is not None and not found.is_guessed
+        end = None if is_known else ending(error)
+        if end is None or not end.is_empty:
+            return found
+        window, tokens = self._limits_as(self._model or "").window_tokens, 0
+        if body is not None:
+            estimate = self.estimator.estimate(body, **self._known_names())
+            asked = estimate.requested_output_tokens
+            if asked in {0, 1} or WARMS_CACHE in fields_of(body).items():
+                return None
+            window = self._limits_as(self._name(body)).window_tokens
+            tokens = estimate.tokens
+        is_full = window is not None and max(end.input_tokens + end.output_tokens, tokens) >= window
+        return ContextOverflow(None, None, "", is_guessed=True) if is_full else found
 
     def compacted(self, before: ContextUsage | int, after: ContextUsage | int) -> Compaction:
         """The effect of a compaction; from now on the last call's numbers are unknown.

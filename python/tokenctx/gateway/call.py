@@ -11,7 +11,7 @@ from tokenctx.gateway.answerer import is_another
 from tokenctx.gateway.booking import LATE_STATUSES, Bill, Booking, may_be_served
 from tokenctx.gateway.bounds import choices_of, relayed_tokens, uncounted, unseen_tokens
 from tokenctx.gateway.edits import BodyFields, less_output, usage_wanted
-from tokenctx.gateway.headers import estimate_headers
+from tokenctx.gateway.headers import SCALED, USAGE, estimate_headers
 from tokenctx.gateway.refusals import Refusal, refusal_of
 from tokenctx.gateway.relay import Relay
 
@@ -106,6 +106,8 @@ class Call:
                 return {}
             return {"x-tokenctx-uncounted": self.failure.rpartition(" ")[2]}
         headers = estimate_headers(estimate, self._limits.window_tokens)
+        if self._settings.scaler_of(self._limits) is not None:
+            headers[USAGE] = SCALED
         return {**headers, **self._booking.headers}
 
     @property

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tokenctx._results.estimates import Estimate
+
+USAGE: Final = "x-tokenctx-usage"
+SCALED: Final = "scaled"
+"""The header of an answer whose usage is what an agent is told, and no bill; and its value."""
 
 
 def estimate_headers(estimate: Estimate, window_tokens: int | None) -> dict[str, str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tokenctx.gateway.headers import SCALED, USAGE
 from tokenctx.usage.reader import UsageReader
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 Headers = Mapping[str, str] | Mapping[bytes, bytes] | Iterable[tuple[Any, Any]]
 """Headers of an answer as any library has them: a mapping, or pairs of text or bytes."""
-Missed = Literal["uncounted", "upstream_error", "compressed", "cut", "failed_here"]
+Missed = Literal["uncounted", "upstream_error", "compressed", "scaled", "cut", "failed_here"]
 """Why an answer is not recorded that never came to `record`."""
 
 MAX_HELD_BYTES: Final = 1 << 16
@@ -56,7 +57,7 @@ class Relay:
         scaler: ContextWindowScaler | None = None,
         first_input_tokens: int | None = None,
     ) -> None:
-        content_type, encoding = _described(headers)
+        content_type, encoding, usage = _described(headers)
         self.missed: Missed | None = None
         self.is_over = False
         self.is_stream = content_type != "application/json"
@@ -68,6 +69,8 @@ class Relay:
             self.missed = "upstream_error"
         elif encoding not in READABLE:
             self.missed = "compressed"
+        elif usage == SCALED:
+            self.missed = "scaled"
         self.reader = UsageReader()
         self._reads = (reads or self.missed is None) and encoding in READABLE
         self._journal = journal
@@ -200,17 +203,17 @@ def _is_usage_alone(event: bytes) -> bool:
     return isinstance(data, dict) and data.get("choices") == [] and bool(data.get("usage"))
 
 
-def _described(headers: Headers | None) -> tuple[str, str]:
-    """Content type without its parameters, and content encoding; empty if it is not said."""
+def _described(headers: Headers | None) -> tuple[str, str, str]:
+    """Content type without its parameters, content encoding, what was done to the usage."""
     pairs: Iterable[tuple[Any, Any]] = (
         headers.items() if isinstance(headers, Mapping) else headers or ()
     )
-    found = {"content-type": "", "content-encoding": ""}
+    found = {"content-type": "", "content-encoding": "", USAGE: ""}
     for name, value in pairs:
         key = _text(name).lower()
         if key in found:
             found[key] = _text(value).partition(";")[0].strip().lower()
-    return found["content-type"], found["content-encoding"]
+    return found["content-type"], found["content-encoding"], found[USAGE]
 
 
 def _text(value: Any) -> str:

@@ -26,25 +26,29 @@ DETAILS: Final = (
 """What only a provider knows: where it stands, it has sent the usage."""
 
 
-def told(usage: object, model: object, call: dict[str, Any], estimator: Any) -> Usage | None:
+def told(
+    usage: object, model: object, call: dict[str, Any], estimator: Any, kind: str = ""
+) -> Usage | None:
     """`usage` marked as what no provider has sent, which `record` refuses; None if it is a bill.
 
-    `model` is the framework's object that answered; one that it wraps is looked into. `call` has
-    the body and the model's name, as for `record`. Where litellm answers, a usage without anything
+    `model` is the framework's object that answered; one that it wraps is looked into. `kind` is its
+    name, where there is no such object. `call` has the body and the model's name, as for `record`.
+    Where litellm answers, a usage without anything
     that only a provider knows is its own count if it is that of the request without its tools.
     """
     normal = normalize_usage(usage)
     if normal is None:
         return None
-    origin = _origin(usage, normal, model, call, estimator)
+    origin = _origin(usage, normal, (*_modules(model), kind), call, estimator)
     return replace(normal, origin=origin) if origin else None
 
 
-def _origin(usage: object, normal: Usage, model: object, call: Any, estimator: Any) -> Origin:
+def _origin(
+    usage: object, normal: Usage, modules: tuple[str, ...], call: Any, estimator: Any
+) -> Origin:
     calls = getattr(usage, "requests", 1)
     if isinstance(calls, int) and calls > 1:  # retries, or the calls of a run, added up
         return "sum"
-    modules = tuple(_modules(model))
     if any(module.startswith(COUNTING) for module in modules):
         return "framework"
     is_untold = not any(getattr(normal, it) for it in DETAILS)

@@ -11,6 +11,7 @@ from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMChat
 from pydantic import PrivateAttr
 
 from tokenctx import HybridTokenEstimator, encoding_for_model
+from tokenctx.integrations._provenance import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ class TokenRecorder(BaseEventHandler):  # type: ignore[misc]  # where llama-inde
     tenant: str | None = None
     on_estimate: Any = None
     failures: int = 0
-    _open: OrderedDict[str, Json] = PrivateAttr(default_factory=OrderedDict)
+    _open: OrderedDict[str, tuple[Json, str]] = PrivateAttr(default_factory=OrderedDict)
 
     def __init__(
         self,
@@ -81,15 +82,17 @@ class TokenRecorder(BaseEventHandler):  # type: ignore[misc]  # where llama-inde
         body["messages"] = list(event.messages)
         model = event.model_dict.get("model_name") or event.model_dict.get("model")
         call = {"body": body, "model": model, "tenant": self.tenant}
-        self._open[event.span_id or ""] = call
+        kind = str(event.model_dict.get("class_name") or "")
+        self._open[event.span_id or ""] = call, kind
         while len(self._open) > MAX_OPEN_CALLS:
             self._open.popitem(last=False)
         if self.on_estimate is not None:
             self.on_estimate(self.estimator.estimate(**call))
 
     def _end(self, event: Any) -> None:
-        call = self._open.pop(event.span_id or "", None)
+        call, kind = self._open.pop(event.span_id or "", (None, ""))
         response = event.response
         if call is not None and response is not None:
             usage = getattr(response.raw, "usage", None) or response.raw
+            usage = told(usage, response.raw, call, self.estimator, kind) or usage
             self.estimator.record(usage=usage, reply=response.message, **call)

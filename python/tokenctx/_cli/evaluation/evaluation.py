@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tokenctx._cli.evaluation.chat_form import chat_form
 from tokenctx._cli.evaluation.recordings import (
     API_DIALECTS,
+    DOUBLE,
+    Doubles,
     is_transcript_at,
     message_list,
     read_recording,
@@ -385,10 +387,13 @@ def evaluate(
         _evaluate_turns(path, which, evaluation)
         evaluation.seconds = time.perf_counter() - start
         return
+    doubles = Doubles()
     for number, line, position in numbered_lines(path):
         try:
             call = read_call(number, line)
-            if which.holds(call):
+            if doubles.hold(call.id, line):
+                evaluation.skipped.setdefault(DOUBLE, []).append(number)
+            elif which.holds(call):
                 is_long = call.known is not None and call.known[1] >= DELTA_TOKENS
                 delta = scorer.delta(call) if is_long else None
                 evaluation.add(call, scorer.estimate(call), delta)

@@ -3,9 +3,11 @@
 Read are JSON lines, a JSON array, or an object with a list in `data`, of
 
 - **litellm**: rows of its spend logs (with prompts stored) and payloads of its logging callbacks;
-- **langfuse**: exported observations that are generations, and batches of its ingestion;
+- **langfuse**: exported observations that are generations, alone or in their traces, and batches of
+  its ingestion;
 - **OpenTelemetry**: spans as OTLP JSON or one object each, with the content attributes of the GenAI
-  conventions (`gen_ai.input.messages`) or those before them (`gen_ai.prompt.0.role`);
+  conventions (`gen_ai.input.messages`), those before them (`gen_ai.prompt.0.role`), or those of
+  OpenInference (`llm.input_messages.0.message.role`);
 - **providers**: logs of invocations in Bedrock, and any object that holds a request with its
   response or usage (`request` or `body`, `response` or `usage`);
 - recorded calls as `tokenctx eval` reads them, unchanged.
@@ -20,7 +22,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
 from collections import Counter, OrderedDict
+from contextlib import suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +53,8 @@ CONVERSATIONS: Final = 1000
 WAITING: Final = 64
 """Calls that are kept back, since a later line of theirs may come; halves that wait for the other.
 """
+NESTED: Final = 8
+"""Levels of observations inside of observations that are read."""
 CHATS: Final = ("completion", "responses", "anthropic_messages", "generate_content")
 """In the names of litellm's kinds of calls that are chats; others are embeddings, images, speech.
 """
@@ -58,11 +64,15 @@ OBSERVATIONS: Final = frozenset(
 """Kinds of langfuse's observations that are no call of a model; they may have the sum of some."""
 REQUEST: Final = ("request", "request_body", "requestBody", "body")
 ANSWER: Final = ("response", "response_body", "responseBody", "usage")
-MARKS: Final = frozenset({"call_type", "attributes", "schemaType", "input_tokens", "usageDetails"})
+MARKS: Final = frozenset(
+    {"call_type", "attributes", "schemaType", "input_tokens", "usageDetails", "observations"}
+)
 """Members of rows that have a whole call, or none."""
 NO_LOG: Final = "no log that is known here"
+NO_INPUT: Final = "no input tokens"
 NO_REQUEST: Final = "an answer whose request is not in this log"
 SUM: Final = "the sum of other calls in this log"
+TRACE: Final = "a trace, which adds up its calls"
 REPEATED: Final = "an earlier line of a call that a later one has"
 TRUNCATED: Final = ("litellm_truncated", "[TRUNCATED]", "...truncated")
 """The marks that loggers leave in the place of text that was too long for them."""
@@ -96,15 +106,16 @@ class LogReader:
         self.path = path
         self.skipped: Counter[str] = Counter()
         self._seen: set[int] = set() if seen is None else seen
-        self._waiting: OrderedDict[int, tuple[int, Json]] = OrderedDict()
+        self._waiting: OrderedDict[int, Json] = OrderedDict()
         self._halves: OrderedDict[int, Json] = OrderedDict()
         self._last: OrderedDict[str, Json] = OrderedDict()
         self._sums: set[int] = set()
 
     def __iter__(self) -> Iterator[Json]:
         """Raises RecordingError for a file that is no JSON, OSError for one that cannot be read."""
+        self._sums = set(_sums(self.path))
         for number, row in enumerate(_rows(self.path), 1):
-            for entry in spans_in(row) or _ingested(row) or [row]:
+            for entry in entries_in(row):
                 whole = self.joined(entry)
                 if whole is not None and (call := self._read(whole)) is not None:
                     call.setdefault("group", self.path.name)
@@ -123,13 +134,21 @@ class LogReader:
         return found
 
     def joined(self, entry: Json) -> Json | None:
-        """`entry`, or the call that it and others are parts of; None while more may come."""
+        """`entry`, or the call that it and others are parts of; None while more may come.
+
+        Two halves with the same side of a call are of two calls, or the same half again: the
+        earlier one is handed out as it is.
+        """
         if (found := _part(entry)) is None:
             return entry
         name, part = found
         before = self._halves.pop(name, {})
-        whole = {**before, **{key: it for key, it in part.items() if it not in (None, "", {}, [])}}
-        if _is_answered(whole):
+        part = {key: it for key, it in part.items() if it not in (None, "", {}, [])}
+        if "type" not in part and _sides(before) & _sides(part):
+            self._halves[name] = part
+            return before
+        whole = {**before, **part}
+        if "type" not in whole and len(_sides(whole)) == SIDES:
             return whole
         self._halves[name] = whole
         return None if len(self._halves) <= WAITING else self._halves.popitem(last=False)[1]
@@ -140,16 +159,11 @@ class LogReader:
         A line is of the same call if it has its id and its request: some logs have one id for all
         calls of a session.
         """
-        trace, own, parent = call.pop("trace", ""), call.get("id"), call.pop("parent", None)
+        trace, own = call.pop("trace", ""), call.get("id")
+        call.pop("parent", None)
         call.setdefault("id", str(number))
         place = _name(trace, own) if own else 0
         name = _name(place or number, json.dumps(call["request"]))
-        if parent:
-            above = _name(trace, parent)
-            self._sums.add(above)
-            for other in [it for it, (where, _) in self._waiting.items() if where == above]:
-                del self._waiting[other]
-                self.skipped[SUM] += 1
         if place in self._sums:
             self.skipped[SUM] += 1
             return
@@ -158,12 +172,12 @@ class LogReader:
             if name not in self._waiting:
                 return
         self._seen.add(name)
-        self._waiting[name] = (place, call)
+        self._waiting[name] = call
         if len(self._waiting) > WAITING:
             yield from self._told()
 
     def _told(self) -> Iterator[Json]:
-        _, (_, call) = self._waiting.popitem(last=False)
+        _, call = self._waiting.popitem(last=False)
         self._continue(call)
         yield call
 
@@ -172,7 +186,7 @@ class LogReader:
             return logged_call(entry, recorded)
         except Skipped as reason:
             self.skipped[str(reason)] += 1
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except DAMAGE as error:
             self.skipped[f"a field of the wrong type ({type(error).__name__})"] += 1
         return None
 
@@ -203,6 +217,8 @@ def _rows(path: Path) -> Iterator[Json]:
         value, fault = read_json(first)
         if fault or isinstance(value, list) or not first.endswith(b"\n"):
             value, fault = read_json(first + file.read())
+            if fault and not first.strip():
+                raise RecordingError(f"{path.name} is empty")
             if fault:
                 raise RecordingError(f"{path.name} is no log: neither JSON lines nor JSON: {fault}")
             yield from _listed(value)
@@ -224,26 +240,87 @@ def _listed(value: object) -> Iterator[Json]:
         yield row if isinstance(row, dict) else {}
 
 
-def _ingested(row: Json) -> list[Json]:
-    """The events of a batch of langfuse's ingestion; none if it is no such thing."""
-    batch = row.get("batch")
-    return [it for it in batch if isinstance(it, dict)] if isinstance(batch, list) else []
+def entries_in(row: Json, depth: int = 0) -> list[Json]:
+    """The rows in a row: spans of an export, events of a batch, observations of a trace.
+
+    The row itself if it is none of these. Observations may have others inside of them, as a tree is
+    exported; what a trace says of its session and user holds for each.
+    """
+    if spans := spans_in(row):
+        return spans
+    if isinstance(row.get("batch"), list):
+        return [it for it in row["batch"] if isinstance(it, dict)] or [row]
+    inside = row.get("observations")
+    inside = [it for it in inside if isinstance(it, dict)] if isinstance(inside, list) else []
+    if not inside or depth == NESTED:
+        return [row]
+    told = {name: row[name] for name in OF_TRACE if row.get(name)}
+    if "type" in row:
+        told["parentObservationId"] = row.get("id")
+    found = [it for one in inside for it in entries_in({**told, **one}, depth + 1)]
+    return [{**row, "observations": None}, *found] if "type" in row else found
+
+
+OF_TRACE: Final = ("sessionId", "userId", "session_id", "user_id")
+
+
+def _sums(path: Path) -> Iterator[int]:
+    """The names of all that has a billed call inside of it, wherever in the file the two are.
+
+    The rest of the reading keeps little of a file in mind, so this is a reading of its own; it ends
+    where the file is broken, and the other one says that.
+    """
+    log = LogReader(path)
+    with suppress(RecordingError, OSError, EOFError, zlib.error):
+        for entry in (it for row in _rows(path) for it in entries_in(row)):
+            yield from _above(log.joined(entry))
+    for half in log.halves():
+        yield from _above(half)
+
+
+def _above(row: Json | None) -> Iterator[int]:
+    """The name of what has the billed call of a row inside of it, if anything has."""
+    if row is not None and not PARENTS.isdisjoint(row):
+        with suppress(Skipped, *DAMAGE):
+            found = logged_call(row, _billed)
+            if found.get("parent"):
+                yield _name(found.get("trace", ""), found["parent"])
+
+
+PARENTS: Final = frozenset(
+    {"parentSpanId", "parent_span_id", "parent_id", "parentObservationId", "parent_observation_id"}
+)
+DAMAGE: Final = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
+"""Raised for a row with fields of other types than its writer gives them."""
+
+
+def _billed(body: Json, bill: ToldBill | None, *, is_chat: bool = True, **more: Any) -> Json:
+    """Nothing but that it is a billed call. Raises Skipped for what is none."""
+    del body, more
+    if bill is None or bill.input_tokens <= 0 or not is_chat:
+        raise Skipped(NO_INPUT)
+    return {}
 
 
 def _part(row: Json) -> tuple[int, Json] | None:
     """The id of a call and what a row has of it, if the rest is in another row."""
-    body = row.get("body")
-    if isinstance(row.get("type"), str) and "-" in row["type"] and isinstance(body, dict):
-        kind = {"type": "GENERATION"} if row["type"].startswith("generation-") else {}
-        return _name("event", body.get("id")), {**body, **kind}
+    body, kind = row.get("body"), row.get("type")
+    if isinstance(kind, str) and "-" in kind and isinstance(body, dict):
+        told = {"type": "GENERATION"} if kind.startswith("generation-") else {}
+        return _name("event", body.get("id")), {**body, **told}
+    if kind == "GENERATION" or kind in OBSERVATIONS:
+        return None
     own = _first(row, "custom_id", "request_id", "id")
-    has_request, has_answer = (_first(row, *names) is not None for names in (REQUEST, ANSWER))
-    is_half = isinstance(own, str) and has_request != has_answer and MARKS.isdisjoint(row)
+    is_half = isinstance(own, str) and len(_sides(row)) == 1 and MARKS.isdisjoint(row)
     return (_name("half", own), row) if is_half else None
 
 
-def _is_answered(row: Json) -> bool:
-    return "type" not in row and all(_first(row, *it) is not None for it in (REQUEST, ANSWER))
+SIDES: Final = 2
+
+
+def _sides(row: Json) -> set[str]:
+    """Of a call, what is in a row: its request, its answer."""
+    return {names[0] for names in (REQUEST, ANSWER) if _first(row, *names) is not None}
 
 
 def _name(*parts: object) -> int:
@@ -284,7 +361,7 @@ def recorded(
     if not (message_list(body) or body.get("input") or body.get("prompt")):
         raise Skipped("no messages: the log was kept without content")
     if bill is None or bill.input_tokens <= 0:
-        raise Skipped("no input tokens")
+        raise Skipped(NO_INPUT)
     if any(mark in json.dumps(body, ensure_ascii=False) for mark in TRUNCATED):
         raise Skipped("text that the logger has truncated")
     count = HybridTokenEstimator().count_request(body, model=more.get("model") or None)
@@ -400,6 +477,8 @@ def _litellm_bill(row: Json, details: Json) -> ToldBill | None:
 
 def _langfuse(row: Json, made: Maker) -> Json | None:
     kind = row.get("type")
+    if isinstance(row.get("observations"), list):
+        raise Skipped(TRACE)
     if kind in OBSERVATIONS or (isinstance(kind, str) and kind.endswith("-create")):
         raise Skipped("an observation that is no generation")
     if kind != "GENERATION":
@@ -464,16 +543,28 @@ def _exchange(row: Json, made: Maker) -> Json | None:
     if not isinstance(body, dict):
         return None
     answered = answer.get("model") if isinstance(answer, dict) else None
+    at = created(_first(row, "created", "created_at", "timestamp"))
     return made(
         body,
         normal_bill(billed),
         tenant=_first(row, *TENANT),
-        id=_first(row, "id", "request_id", "custom_id"),
+        id=_first(row, "id", "request_id", "custom_id") or _own_name(row, answer, at),
         model=_first(row, "model") or body.get("model") or answered,
         provider=_first(row, "provider"),
-        created=created(_first(row, "created", "created_at", "timestamp")),
+        created=at,
         conversation_id=_first(row, "conversation_id", "session_id"),
     )
+
+
+def _own_name(row: Json, answer: object, at: float | None) -> str | None:
+    """The name of a call whose row has no id: that of its answer, or the whole row with its time.
+
+    None without either: two rows that are equal may be two calls.
+    """
+    own = answer.get("id") if isinstance(answer, dict) else None
+    if isinstance(own, str) and own:
+        return own
+    return None if at is None else f"{_name(json.dumps(row, sort_keys=True)):016x}"
 
 
 def _span(row: Json, made: Maker) -> Json | None:

@@ -67,6 +67,7 @@ API_DIALECTS: Final[dict[str, Dialect]] = {
 }
 STEP_FIELDS: Final = {"openai-responses": "input", "gemini": "contents"}
 """The field of a body that has its messages, where it is another than `messages`."""
+DOUBLE: Final = "a line that stands in the file before"
 UNBILLED_FIELDS: Final = frozenset({"cache_control", "tool_call_id", *ID_FIELDS})
 STAND_INS: Final = ("_image", "_file", "_media")
 BASE64_FIELDS: Final = frozenset({"data", "bytes"})
@@ -151,6 +152,8 @@ def read_recording(path: Path) -> Recording:
 
 def recording_in(name: str, content: bytes) -> Recording:
     """The conversations in `content`, the file of this `name`; raises as `read_recording`."""
+    if not content.strip():
+        raise RecordingError("the file is empty")
     if (transcript := transcript_in(name, content)) is not None:
         return transcript_recording(transcript)
     head, fault = read_json(content.split(b"\n", 1)[0])
@@ -166,8 +169,36 @@ def recording_in(name: str, content: bytes) -> Recording:
             "`request` and `usage` or with `steps`, nor a transcript of an agent that is known"
         )
     numbered = enumerate(content.split(b"\n"), 1)
-    lines = [_line(number, line) for number, line in numbered if line.strip()]
-    return _steps_recording(lines) if "steps" in head else _calls_recording(lines)
+    doubles, lines, count = Doubles(), [], 0
+    for number, line in numbered:
+        if line.strip():
+            record = _line(number, line)
+            if doubles.hold(record.get("id"), line):
+                count += 1
+            else:
+                lines.append(record)
+    found = _steps_recording(lines) if "steps" in head else _calls_recording(lines)
+    found.skipped |= {DOUBLE: count} if count else {}
+    return found
+
+
+class Doubles:
+    """The lines of a file that tell who they are, by which those that stand there again are known.
+
+    Two equal lines without an id may be two calls.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+
+    def hold(self, own: object, line: bytes) -> bool:
+        """True if a line with an id stood before; it is kept in mind."""
+        if not own:
+            return False
+        name = hashlib.blake2b(line.strip(), digest_size=8).digest()
+        is_double = name in self._seen
+        self._seen.add(name)
+        return is_double
 
 
 def transcript_recording(transcript: Transcript) -> Recording:
@@ -175,9 +206,8 @@ def transcript_recording(transcript: Transcript) -> Recording:
     reading = Reading()
     lines = list(transcript.lines(reading))
     if not lines:
-        left = "; ".join(f"{count:,} x {why}" for why, count in reading.skipped.items())
         raise RecordingError(
-            f"a transcript of {transcript.agent.name} without a billed call: {left}"
+            f"a transcript of {transcript.agent.name} without a billed call{_left_out(reading)}"
         )
     found = _steps_recording(lines)
     found.skipped, found.about = (
@@ -185,6 +215,12 @@ def transcript_recording(transcript: Transcript) -> Recording:
         f"A transcript of {transcript.agent.name}: {LACKS}.",
     )
     return found
+
+
+def _left_out(reading: Reading) -> str:
+    """The end of a sentence, with the reasons of all that was left out; empty if nothing was."""
+    left = "; ".join(f"{count:,} x {why}" for why, count in reading.skipped.items())
+    return f"; left out: {left}" if left else ""
 
 
 def is_transcript_at(path: Path) -> bool:
@@ -226,7 +262,9 @@ def _folder_recording(folder: Path) -> Recording:
     reading = Reading()
     lines = list(transcripts_in(folder, reading))
     if not lines:
-        raise RecordingError("no transcript of an agent with a billed call is in this folder")
+        raise RecordingError(
+            f"no transcript of an agent with a billed call is in this folder{_left_out(reading)}"
+        )
     found = _steps_recording(lines)
     found.skipped, found.about = reading.skipped, f"Transcripts of agents: {LACKS}."
     return found

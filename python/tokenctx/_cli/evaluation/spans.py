@@ -46,8 +46,14 @@ USAGE: Final = {
     "total": ("gen_ai.usage.total_tokens", "llm.usage.total_tokens", "llm.token_count.total"),
 }
 """Where a number of the bill stands: the conventions of today, then those before them."""
-NUMBERED: Final = re.compile(r"(?:gen_ai\.prompt|llm\.prompts)\.(\d{1,6})\.(.+)")
-"""The attributes that instrumentations wrote before the conventions had messages."""
+NUMBERED: Final = re.compile(
+    r"(?:gen_ai\.prompt|llm\.prompts|llm\.input_messages)\.(\d{1,6})\.(?:message\.)?(.+)"
+)
+"""The attributes that instrumentations wrote before the conventions had messages; OpenInference."""
+CALL_FIELDS: Final = re.compile(r"(tool_calls\.\d{1,6})\.tool_call\.(?:function\.)?(\w+)")
+"""OpenInference's names of the parts of a call, as others have them without `tool_call`."""
+CONTENTS: Final = re.compile(r"contents\.(\d{1,6})\.message_content\.text")
+"""The texts of a message in several parts, as OpenInference has them."""
 EVENT: Final = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 """The events that a message was in between."""
 VALUES: Final = ("stringValue", "intValue", "doubleValue", "boolValue")
@@ -247,9 +253,11 @@ def _numbered(attributes: Json) -> Iterator[Json]:
     by_number: dict[int, Json] = {}
     for name, value in attributes.items():
         if match := NUMBERED.fullmatch(name):
-            by_number.setdefault(int(match[1]), {})[match[2]] = value
+            field = CALL_FIELDS.sub(r"\1.\2", match[2])
+            by_number.setdefault(int(match[1]), {})[field] = value
     for _, fields in sorted(by_number.items()):
-        found: Json = {"role": fields.get("role") or "user", "content": fields.get("content") or ""}
+        content = fields.get("content") or "".join(_contents(fields))
+        found: Json = {"role": fields.get("role") or "user", "content": content}
         if "tool_call_id" in fields:
             found["tool_call_id"] = fields["tool_call_id"]
         calls = [
@@ -265,6 +273,14 @@ def _numbered(attributes: Json) -> Iterator[Json]:
             if f"tool_calls.{nth}.name" in fields
         ]
         yield {**found, "tool_calls": calls} if calls else found
+
+
+def _contents(fields: Json) -> Iterator[str]:
+    """The texts of a message in several parts, in their order."""
+    parts = {
+        int(match[1]): it for name, it in fields.items() if (match := CONTENTS.fullmatch(name))
+    }
+    yield from (str(text) for _, text in sorted(parts.items()))
 
 
 def _tools(attributes: Json) -> list[Json]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._cli.evaluation.logs import (
     ANSWER,
+    DAMAGE,
     MARKS,
     NO_LOG,
     NO_REQUEST,
@@ -17,11 +18,11 @@ from tokenctx._cli.evaluation.logs import (
     LogReader,
     Skipped,
     created,
+    entries_in,
     loaded,
     logged_call,
 )
 from tokenctx._cli.evaluation.recordings import Json, billed_part, message_list
-from tokenctx._cli.evaluation.spans import spans_in
 from tokenctx._cli.evaluation.transcripts.thread import member, objects
 from tokenctx._core import _WRAPPERS
 from tokenctx.usage.normal import Usage, normalize_usage
@@ -107,8 +108,8 @@ def name(*parts: object) -> int:
 
 def calls_in_row(row: Json, log: LogReader, left_out: Counter[str]) -> Iterator[Call]:
     """The calls in one row of a file; what is none is counted in `left_out`, by its reason."""
-    entries = spans_in(row) or _events(row) or [row]
-    for entry in entries:
+    for entry in entries_in(row):
+        whole: Json | None = entry
         try:
             for read in (_steps, _turns, _batched, _recorded, _asked):
                 found = read(entry)
@@ -120,35 +121,31 @@ def calls_in_row(row: Json, log: LogReader, left_out: Counter[str]) -> Iterator[
                 if whole is not None:
                     yield from _logged(whole)
         except Skipped as reason:
-            alone = _answered(entry) if str(reason) in {NO_LOG, NO_REQUEST} else None
+            alone = _answered(whole) if whole and str(reason) in {NO_LOG, NO_REQUEST} else None
             if alone is None:
                 left_out[str(reason)] += 1
             else:
                 yield alone
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except DAMAGE as error:
             left_out[f"a field of the wrong type ({type(error).__name__})"] += 1
 
 
 def calls_of_halves(log: LogReader, left_out: Counter[str]) -> Iterator[Call]:
     """The calls of which rows that were read might have had more: an answer, or a request alone."""
     for half in log.halves():
-        answer, body = (loaded(_first(half, *names)) for names in (ANSWER, REQUEST))
-        model = _member(answer, "model") or _member(body, "model") or half.get("model")
+        body = loaded(_first(half, *REQUEST))
         at = created(_first(half, "created", "created_at", "timestamp", "startTime"))
-        usage = normalize_usage(answer)
-        if usage is None and not isinstance(body, dict):
+        if (alone := _answered(half)) is not None:
+            yield alone
+        elif isinstance(body, dict):
+            model = str(body.get("model") or half.get("model") or "")
+            yield Call(None, model, body=body, at=at)
+        else:
             left_out[NO_USAGE] += 1
-            continue
-        yield Call(usage, str(model or ""), body=body if isinstance(body, dict) else None, at=at)
 
 
 def _member(value: object, field: str) -> object:
     return value.get(field) if isinstance(value, dict) else None
-
-
-def _events(row: Json) -> list[Json]:
-    batch = row.get("batch")
-    return [it for it in batch if isinstance(it, dict)] if isinstance(batch, list) else []
 
 
 # ------------------------------------------------------------------------------------- recordings
