@@ -314,7 +314,7 @@ class _Lines:
         return line or None
 
 
-def _first_line(file: BinaryIO) -> bytes:
+def _first_line(file: BinaryIO | gzip.GzipFile) -> bytes:
     """The first line that is not empty, with the empty ones before it."""
     found = bytearray()
     while len(found) <= MOST_LINE_BYTES:
