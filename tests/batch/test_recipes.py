@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ def recipe(engine: str) -> dict[str, Any]:
     pytest.importorskip(engine, reason="python3 dev.py clients has it")
     page = (ROOT / "docs/recipes.md").read_text("utf-8")
     blocks = page.split("```python\n")[1:]
-    [source] = [it.partition("```")[0] for it in blocks if it.startswith(f"import {engine}")]
+    [source] = [
+        it.partition("```")[0] for it in blocks if re.search(rf"^import {engine}\b", it, re.M)
+    ]
     names: dict[str, Any] = {}
     exec(compile(source, engine, "exec"), names)  # noqa: S102  # of this repository
     return names
@@ -79,3 +82,16 @@ def test_datasets() -> None:
     names = recipe("datasets")
     log = names["datasets"].Dataset.from_dict({"body": BODIES})
     assert log.map(names["counted"], batched=True)["tokens"][:] == loop()
+
+
+def test_ray() -> None:
+    pytest.importorskip("ray", reason="python3 dev.py clients has it").init(
+        num_cpus=1, include_dashboard=False, log_to_driver=False
+    )
+    names = recipe("ray")
+    log = names["ray"].data.from_items(
+        [{"nth": it, "body": body} for it, body in enumerate(BODIES)]
+    )
+    counted = log.map_batches(names["with_tokens"], batch_format="pyarrow").take_all()
+    names["ray"].shutdown()
+    assert [it["tokens"] for it in sorted(counted, key=lambda it: it["nth"])] == loop()

@@ -56,3 +56,33 @@ def test_nothing_to_sum_by_is_refused_with_what_there_is(tmp_path: Path) -> None
     done = CliRunner().invoke(app, ["cost", str(tmp_path), "--by", "moon"])
     assert done.exit_code == 2
     assert "conversation" in done.output
+
+
+@pytest.mark.parametrize(
+    "word", ["missing.jsonl", "logs/*.gz", "march-*", "no/such", "log.parquet"]
+)
+def test_a_file_that_is_not_there_is_named_and_no_text(word: str, tmp_path: Path) -> None:
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(REQUEST), "utf-8")
+    for words in ([word], [str(path), word]):
+        done = CliRunner().invoke(app, ["cost", *words, "--model", "gpt-4o"])
+        assert done.exit_code == 1
+        assert f"{word}: No such file" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "words", [["Why?"], ["read/write or *all*"], ["x" * 5000], ["two", "words"]]
+)
+def test_a_text_is_priced_as_a_text(words: list[str]) -> None:
+    done = CliRunner().invoke(app, ["cost", *words, "--model", "gpt-4o"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "USD input" in done.output
+
+
+def test_lines_of_requests_have_the_sum_of_their_prices(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    unknown = {**REQUEST, "model": "no-such-model"}
+    path.write_text("".join(f"{json.dumps(it)}\n" for it in [REQUEST] * 100 + [unknown]), "utf-8")
+    done = CliRunner().invoke(app, ["cost", str(path)], catch_exceptions=False)
+    told = " ".join(done.output.split())
+    assert "0.002 USD input, output unknown; no price is known for 1 of them" in told

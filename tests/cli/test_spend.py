@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tokenctx._cli.commands import app
+from tokenctx._cli.spend import files
 from tokenctx.money import Prices
 from tokenctx.usage import normalize_usage
 
@@ -283,18 +284,18 @@ def test_bad_rows_are_counted_and_the_rest_is_summed(tmp_path: Path) -> None:
     assert told["left_out"]["no log that is known here"] == 1
 
 
-def test_a_line_that_is_too_long_is_left_out_and_said(
+def test_a_line_that_is_too_long_is_left_out_and_ends_with_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tokenctx._cli.spend import files
-
     monkeypatch.setattr(files, "MOST_LINE_BYTES", 4_000)
     calls = rows()
     long = {**calls[0], "id": "long", "request": {"messages": [{"content": "x" * 100_000}]}}
     (tmp_path / "log.jsonl").write_bytes(lines([*calls[:9], long, *calls[9:]]))
-    told = asked(tmp_path / "log.jsonl", "--by", "day")
-    assert sums(told) == loop(calls)
-    assert told["left_out"] == {files.TOO_LONG: 1}
+    for _ in ("read", "in the ledger"):
+        told = asked(tmp_path / "log.jsonl", "--state", tmp_path / "state", code=1)
+        assert sums(told) == loop(calls)
+        assert told["left_out"] == {files.TOO_LONG: 1}
+        assert told["failed_files"] == [str(tmp_path / "log.jsonl")]
 
 
 def test_a_broken_file_is_named_and_the_others_are_summed(tmp_path: Path) -> None:
@@ -311,9 +312,57 @@ def test_a_broken_file_is_named_and_the_others_are_summed(tmp_path: Path) -> Non
 def test_a_packed_file_that_is_cut_says_so(tmp_path: Path) -> None:
     packed = gzip.compress(lines(rows()), mtime=0)
     (tmp_path / "log.jsonl.gz").write_bytes(packed[: len(packed) - 40])
-    told = asked(tmp_path / "log.jsonl.gz", "--by", "day", code=1)
-    assert any("ends in the middle" in it for it in told["left_out"])
-    assert 30 < told["total"]["calls"] < 40, "what stands before the cut is kept"
+    for _ in ("read", "in the ledger"):
+        told = asked(tmp_path / "log.jsonl.gz", "--state", tmp_path / "state", code=1)
+        assert any("ends in the middle" in it for it in told["left_out"])
+        assert 30 < told["total"]["calls"] < 40, "what stands before the cut is kept"
+        assert told["failed_files"] == [str(tmp_path / "log.jsonl.gz")]
+
+
+def test_a_table_of_this_command_beside_its_logs_does_not_count_again(tmp_path: Path) -> None:
+    saved(tmp_path / "log.jsonl", "lines")
+    asked(tmp_path, "--parquet", tmp_path / "calls.parquet")
+    told = asked(tmp_path)
+    assert sums(told) == loop(rows())
+    assert told["total"]["calls"] == told["left_out"][files.OWN] == 40
+
+
+def test_a_ledger_of_other_prices_is_priced_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = {"model": "own", "usage": {"prompt_tokens": 10**6, "completion_tokens": 0}}
+    (tmp_path / "log.jsonl").write_bytes(lines([call]))
+    for dollars in ("1", "2"):
+        own = {"input": dollars, "output": "0"}
+        priced = Prices({"updated": "2026-01-01", "models": {"own": own}})
+        monkeypatch.setattr("tokenctx.money.prices._INSTALLED", [priced])
+        told = asked(tmp_path / "log.jsonl", "--state", tmp_path / "state")
+        assert float(told["total"]["dollars"]) == float(dollars)
+
+
+def test_empty_lines_before_a_log_are_no_requests(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_bytes(b"\n \r\n\n" + lines(rows()))
+    assert sums(asked(tmp_path / "log.jsonl")) == loop(rows())
+
+
+def test_a_log_in_utf_16_says_how_to_read_it(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_bytes(lines(rows()).decode().encode("utf-16"))
+    done = CliRunner().invoke(app, ["cost", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "iconv" in " ".join(done.stderr.split())
+
+
+def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "readme.md").write_text("x", "utf-8")
+    done = CliRunner().invoke(app, ["cost", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "no file of calls is in this folder" in " ".join(done.stderr.split())
+
+
+def test_a_model_without_a_price_costs_not_nothing(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_bytes(lines(rows()))
+    done = CliRunner().invoke(app, ["cost", str(tmp_path), "--model", "gtp-4o"])
+    assert "gtp-4o: no price is known there for 32 calls" in " ".join(done.stdout.split())
 
 
 KILLED = """

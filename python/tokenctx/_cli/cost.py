@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -42,6 +43,7 @@ from tokenctx._cli.spend.report import (
     elsewhere,
     groups,
     left_out,
+    lost,
     total,
     undated,
     unpriced,
@@ -62,6 +64,9 @@ MOST_USED: Final = 3
 MOST_REASONS: Final = 10
 """Models without a price that are named on a screen."""
 MEGABYTE: Final = 10**6
+DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".gz", ".zst", ".zstd", ".parquet")
+PATH_MARKS: Final = frozenset({"/", os.sep, "*"})
+"""A word with one of them is a path; a text that has them has spaces, too."""
 
 
 def cost_command(
@@ -104,8 +109,8 @@ def cost_command(
     if is_spent or _are_logs(words):
         _spent(words, state, asks)
         return
-    files = [word for word in words if word == "-" or Path(word).exists()]
-    given = None if files else " ".join(words)
+    is_text = not any(_names_a_file(it) for it in words)
+    files, given = ([], " ".join(words)) if is_text else (words, None)
     count_command(files, given=given, model=model, provider=provider, cost=True, as_json=as_json)
 
 
@@ -152,19 +157,33 @@ def _names(by: str) -> tuple[str, ...]:
     return names
 
 
+def _names_a_file(word: str) -> bool:
+    """True for a path, there or not, a glob and `-`; False for a text to be priced."""
+    if word == "-" or _exists(word):
+        return True
+    has_space = any(it.isspace() for it in word)
+    return word.endswith(DATA_SUFFIXES) or not (has_space or PATH_MARKS.isdisjoint(word))
+
+
+def _exists(word: str) -> bool:
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):  # a text that is too long for a name, or has a NUL
+        return False
+
+
 def _are_logs(words: list[str]) -> bool:
     """True if a word is a file of calls, or means some; a text is none."""
-    for word in words:
-        path = Path(word)
-        try:
-            if path.exists():
-                if is_log(path):
-                    return True
-            elif glob.has_magic(word) and glob.glob(word, recursive=True):  # noqa: PTH207
-                return True
-        except (OSError, ValueError):
-            continue
-    return False
+    return any(_is_log(it) for it in words)
+
+
+def _is_log(word: str) -> bool:
+    try:
+        if _exists(word):
+            return is_log(Path(word))
+        return glob.has_magic(word) and bool(glob.glob(word, recursive=True))  # noqa: PTH207
+    except (OSError, ValueError):  # who reads it says so
+        return False
 
 
 def _spent(words: list[str], state: Path | None, asked: Asked) -> None:
@@ -182,6 +201,7 @@ def _spent(words: list[str], state: Path | None, asked: Asked) -> None:
         failed = [name for name, _ in faults]
         failed += _read(ledger, found)
         ledger.settle(found)
+        failed += _lost(ledger, failed)
         causes = find_causes(ledger)
         told = _told(ledger, prices, asked, causes, failed)
         _write(ledger, asked, told)
@@ -224,6 +244,16 @@ def _read(ledger: Ledger, found: list[Source]) -> list[str]:
                 failed.append(str(source.path))
             before += source.byte_count
     return failed
+
+
+def _lost(ledger: Ledger, failed: list[str]) -> list[str]:
+    """The files of which a part could not be read, in this run or before, and is told here."""
+    found = []
+    for path, reason, count in lost(ledger):
+        if path not in failed:
+            remark(f"{path}: left out: {count:,} x {reason}")
+            found.append(path)
+    return found
 
 
 def _about(rows: int, done: int, whole: int) -> str:
@@ -365,6 +395,10 @@ def _lines(asked: Asked, told: Told) -> Iterator[str]:
     if len(told.groups) == MOST_ROWS and not asked.as_json:
         yield f"the {MOST_ROWS} dearest are shown; --json has all"
     for it in told.elsewhere:
+        if not it.nano and it.unpriced_calls:
+            lacking = count_of(it.unpriced_calls, "call")
+            yield f"the same tokens with {it.name}: no price is known there for {lacking}"
+            continue
         here = f"instead of {money_of(it.here_nano)}"
         lacking = f"; {count_of(it.unpriced_calls, 'call')} without a price there"
         yield (

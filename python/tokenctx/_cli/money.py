@@ -10,7 +10,7 @@ from tokenctx._cli.evaluation.replay import quantile
 from tokenctx._estimate.estimator import HybridTokenEstimator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tokenctx._cli.evaluation.forecasts import ForecastFigures, Forecasts
     from tokenctx._cli.evaluation.recordings import Turn
@@ -52,6 +52,16 @@ def cost_lines(cost: Cost | None) -> Iterator[str]:
     if cost.tokens_to_next_tier is not None and cost.next_tier_factor is not None:
         factor = f"{cost.next_tier_factor:f}".rstrip("0").rstrip(".")
         yield f"{cost.tokens_to_next_tier:,} tokens more, and the price is {factor} times as high"
+
+
+def lines_cost(costs: Sequence[Cost | None]) -> str:
+    """What the input of many calls costs, in a line, with the calls whose price is unknown."""
+    known = [it.input for it in costs if it is not None and it.input is not None]
+    lacking = len(costs) - len(known)
+    if not known:
+        return "unknown: no price is known for any of them"
+    unknown = f"; no price is known for {lacking:,} of them" if lacking else ""
+    return f"{_money(sum(known, Decimal(0)))} USD input, output unknown{unknown}"
 
 
 def cache_line(cache: CacheForecast | None) -> str:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tokenctx._cli.evaluation.replay import REASONS, quantile
 from tokenctx._cli.evaluation.steps import WAYS
-from tokenctx._cli.money import cache_line, cost_lines
+from tokenctx._cli.money import cache_line, cost_lines, lines_cost
 from tokenctx._cli.screen import count_of, paragraph, share_of, text
 from tokenctx._core import list_encodings
 from tokenctx._results.tables import read_table
@@ -97,6 +97,8 @@ def show_lines(screen: Console, name: str, counts: Sequence[Count]) -> None:
     if tokens:
         median = quantile(tokens, 0.5)
         rows.append(("each", f"{min(tokens):,} .. {max(tokens):,}, median {median:,}"))
+    if any(count.cache is not None for count in counts):
+        rows.append(("cost", lines_cost([count.cost for count in counts])))
     for assumption in sorted({name for count in counts for name in count.assumptions}):
         number = sum(assumption in count.assumptions for count in counts)
         rows.append(("assumed", f"in {number:,}: {words(assumption)}"))

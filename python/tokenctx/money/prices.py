@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -243,6 +244,7 @@ class PriceTable:
         if not isinstance(models, Mapping):
             raise ValueError("prices have no `models`, names with their prices")  # noqa: TRY004
         self._source = source
+        self._content = content
         self.makers = makers = content.get("makers")
         self._rows: dict[str, Any] = {}
         self._by_own_name: dict[str, str] = {}
@@ -271,6 +273,11 @@ class PriceTable:
         exact.sort(key=lambda it: it[:2])
         for plain, key in [*(it[2:] for it in exact), *derived]:
             self._by_own_name.setdefault(plain, key)
+
+    def digest(self) -> str:
+        """A short name of all that is in the table."""
+        content = json.dumps(self._content, sort_keys=True, default=str)
+        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
     def _of_host(self, name: str, hosts: tuple[str, ...]) -> str | None:
         """The row of a host that has the model's own name, however the host writes it."""
@@ -461,6 +468,13 @@ def default_prices() -> Prices:
     if not _INSTALLED:
         _INSTALLED.append(Prices())
     return _INSTALLED[0]
+
+
+def fingerprint(prices: Prices) -> str:
+    """A short name of all prices and discounts in `prices`: other prices have another."""
+    tables = (prices._own, prices._package)  # noqa: SLF001  # of this module
+    parts = [it.digest() for it in tables if it is not None]
+    return f"{'-'.join(parts)}-{prices._discounts!r}"  # noqa: SLF001
 
 
 @cache

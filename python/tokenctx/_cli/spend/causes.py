@@ -41,7 +41,8 @@ with called as (
     select * exclude (place, above, batch_key, call_key),
         lag(input_tokens) over w as had, lag(model) over w as had_model,
         lag(moment) over w as had_moment, lag(chain) over w as had_chain,
-        lag(written_1h_tokens) over w as had_hour, lag(output_tokens) over w as had_output,
+        max(written_1h_tokens) over (w rows between unbounded preceding and 1 preceding)
+            as had_hour, lag(output_tokens) over w as had_output,
         sum(read_tokens + written_tokens) over (partition by conversation) as cached,
         count(*) over w as turn
     from kept where {COUNTS} and is_billed and conversation <> ''

@@ -6,6 +6,7 @@ for it. A part ends between two rows, so that whoever was interrupted goes on be
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
 import zlib
@@ -49,6 +50,10 @@ PIECE_BYTES: Final = 1 << 20
 TOO_LONG: Final = f"a line of more than {MOST_LINE_BYTES >> 20} MiB"
 NOT_JSON: Final = "a line that is no JSON object in UTF-8"
 CUT: Final = "the rest of a file that ends in the middle: it is cut or damaged"
+OWN: Final = "a row of a table that this command wrote of other files"
+OWN_KEY: Final = "tokenctx_cost"
+"""In the metadata of such a table: its calls would count twice in a folder of logs."""
+UTF_16: Final = "this is UTF-16; write it as UTF-8, as `iconv -f UTF-16 -t UTF-8` does"
 PARQUET_ROWS: Final = 2_048
 MAGIC: Final = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 SKIPPED_SUFFIXES: Final = (".md", ".txt", ".csv", ".html", ".py", ".duckdb", ".wal", ".tmp")
@@ -108,6 +113,8 @@ class Source:
     def _kind(self) -> tuple[Kind, str]:
         with self.path.open("rb") as file:
             head = file.read(4)
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise SpendError(UTF_16)
         found = next((kind for mark, kind in MAGIC.items() if head.startswith(mark)), "")
         if found == "parquet" or self.path.suffix == ".parquet":
             return "parquet", ""
@@ -120,9 +127,7 @@ class Source:
 
     def _texts(self, file: BinaryIO, place: Callable[[], int], start: int) -> Iterator[Part]:
         if start == 0:
-            first = file.readline(MOST_LINE_BYTES + 1)
-            if not first.strip():
-                first += file.readline(MOST_LINE_BYTES + 1)
+            first = _first_line(file)
             head = first if len(first) >= HEAD_BYTES else first + _some_lines(file)
             if has_marks(head[:HEAD_BYTES]) and self._is_transcript(head):
                 yield self._transcript(head + file.read(MOST_WHOLE_BYTES + 1))
@@ -225,6 +230,11 @@ class Source:
         try:
             with pq.ParquetFile(self.path) as file:
                 count = file.num_row_groups
+                if OWN_KEY.encode() in (file.metadata.metadata or {}):
+                    rows = file.metadata.num_rows
+                    left_out = Counter({OWN: rows})
+                    yield Part(count, self.byte_count, [], left_out, rows, is_last=True)
+                    return
                 for group in range(start, count):
                     yield self._group(file, group, count)
                 if start >= count:
@@ -304,6 +314,17 @@ class _Lines:
         return line or None
 
 
+def _first_line(file: BinaryIO | gzip.GzipFile) -> bytes:
+    """The first line that is not empty, with the empty ones before it."""
+    found = bytearray()
+    while len(found) <= MOST_LINE_BYTES:
+        line = file.readline(MOST_LINE_BYTES + 1)
+        found += line
+        if line.strip() or not line:
+            break
+    return bytes(found)
+
+
 def _some_lines(file: BinaryIO) -> bytes:
     """Lines behind the first, by which a transcript is known."""
     found = b""
@@ -365,7 +386,10 @@ def sources(words: list[str], seen: Reading) -> tuple[list[Source], list[tuple[s
             paths = [Path(it) for it in sorted(glob.glob(word, recursive=True))]  # noqa: PTH207
             if not paths:
                 faults.append((word, "no file is called so"))
-        for file in (it for one in paths for it in _files(one)):
+        files = [it for one in paths for it in _files(one)]
+        if paths and not files:
+            faults.append((word, "no file of calls is in this folder"))
+        for file in files:
             try:
                 found.setdefault(file.resolve(), Source.at(file, seen))
             except OSError as error:  # noqa: PERF203  # of one file
@@ -396,7 +420,7 @@ def is_log(path: Path) -> bool:
         packed = file.read(2) == b"\x1f\x8b"
     try:
         with gzip.open(path) if packed else path.open("rb") as file:
-            first = file.readline(MOST_LINE_BYTES)
+            first = _first_line(file)
             head = first + file.read(HEAD_BYTES)
     except UNREADABLE:
         return False

@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._cli.spend.files import SpendError
+from tokenctx._cli.spend.files import OWN_KEY, SpendError
 from tokenctx._cli.spend.prices import COUNTED, MONEY, Pricer
+from tokenctx.money.prices import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -91,7 +92,7 @@ class Ledger:
             first = str(error).partition("\n")[0]
             raise SpendError(f"the ledger cannot be opened: {first}") from None
         self._pricer = Pricer(prices, self.started, model)
-        self._model = model
+        self._priced_by = f"{model} {fingerprint(prices)}"
         [(last,)] = self.rows("select coalesce(max(seq), 0) from calls")
         self._seq = last
 
@@ -133,7 +134,10 @@ class Ledger:
         part = path.with_name(f"{path.name}.tmp")
         try:
             name = str(part).replace("'", "''")
-            self._base.execute(f"copy ({query}) to '{name}' (format parquet, compression zstd)")
+            self._base.execute(
+                f"copy ({query}) to '{name}' "
+                f"(format parquet, compression zstd, kv_metadata {{{OWN_KEY}: 'calls'}})"
+            )
             part.replace(path)
         except self._faults as error:
             part.unlink(missing_ok=True)
@@ -141,7 +145,10 @@ class Ledger:
             raise SpendError(f"{path} cannot be written: {first}") from None
 
     def start_of(self, source: Source) -> int | None:
-        """Where a file is to be read from; None if it is read. A file that changed begins anew."""
+        """Where a file is to be read from; None if it is read.
+
+        A file that changed, or was priced by other prices, begins anew.
+        """
         path = str(source.path)
         found = self.rows(
             "select bytes, modified, upto, is_done, priced_by from files where path = ?", path
@@ -149,7 +156,7 @@ class Ledger:
         if not found:
             return 0
         byte_count, modified, upto, is_done, priced_by = found[0]
-        same = (source.byte_count, source.modified_ns, self._model)
+        same = (source.byte_count, source.modified_ns, self._priced_by)
         if (byte_count, modified, priced_by) != same:
             self._base.execute("begin")
             for table in ("files", "left_out", "calls"):
@@ -181,7 +188,7 @@ class Ledger:
                     part.end,
                     part.is_last,
                     part.rows,
-                    self._model,
+                    self._priced_by,
                 ],
             )
             self._base.execute("commit")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._cli.spend.files import CUT, TOO_LONG
 from tokenctx._cli.spend.prices import COUNTED, MONEY, plain_money
 from tokenctx.money.prices import STANDARD, words_of
 
@@ -114,6 +115,19 @@ def left_out(ledger: Ledger) -> dict[str, int]:
         "order by rows desc, reason"
     )
     return dict(found)
+
+
+def lost(ledger: Ledger) -> list[tuple[str, str, int]]:
+    """Rows that may be calls and could not be read: their file, why, and how many."""
+    return [
+        (path, reason, count)
+        for path, reason, count in ledger.rows(
+            "select path, reason, sum(row_count)::bigint from left_out "
+            "where path in (select path from named) and reason in (?, ?) group by all order by all",
+            TOO_LONG,
+            CUT,
+        )
+    ]
 
 
 def unpriced(ledger: Ledger) -> list[tuple[str, str, int]]:
