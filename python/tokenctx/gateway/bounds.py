@@ -91,6 +91,7 @@ def _bytes(body: bytes) -> int | None:
 def _text_bytes(value: Any) -> int | None:
     """A bound of the bytes that a value has as JSON; None for what has none."""
     total, waiting, seen = 0, [value], 0
+    opened: set[int] = set()
     while waiting:
         one = waiting.pop()
         seen += 1
@@ -102,11 +103,16 @@ def _text_bytes(value: Any) -> int | None:
             waiting += one
         elif isinstance(one, (str, bytes)):
             total += 4 * len(one)
-        else:  # an object of a framework is what it holds
-            waiting += _held(one)
+        else:  # an object of a framework is what it holds, once
             total += 32
+            if id(one) not in opened and not isinstance(one, _PLAIN) and not callable(one):
+                opened.add(id(one))
+                waiting += _held(one)
         total += 4
     return total
+
+
+_PLAIN: Final = (int, float, complex, type(None))
 
 
 def _held(value: object) -> list[Any]:
