@@ -152,8 +152,6 @@ def read_recording(path: Path) -> Recording:
 
 def recording_in(name: str, content: bytes) -> Recording:
     """The conversations in `content`, the file of this `name`; raises as `read_recording`."""
-    if not content.strip():
-        raise RecordingError("the file is empty")
     if (transcript := transcript_in(name, content)) is not None:
         return transcript_recording(transcript)
     head, fault = read_json(content.split(b"\n", 1)[0])
