@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from cli.test_month import call, changed, told
 
 if TYPE_CHECKING:
