@@ -44,6 +44,25 @@ def test_lines_of_requests_and_a_text_need_no_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_engine")
+@pytest.mark.parametrize("count", [1, 3])
+def test_requests_on_the_standard_input_are_priced(count: int) -> None:
+    given = f"{json.dumps(REQUEST)}\n" * count
+    done = CliRunner().invoke(app, ["cost", "-", "--json"], input=given, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert [json.loads(it)["tokens"] for it in done.stdout.splitlines()] == [8] * count
+
+
+@pytest.mark.usefixtures("without_engine")
+def test_a_log_on_the_standard_input_is_no_request() -> None:
+    given = f"{json.dumps(CALL)}\n" * 3
+    done = CliRunner().invoke(app, ["cost", "-"], input=given, catch_exceptions=False)
+    assert done.exit_code == 1
+    assert "pip install 'tokenctx[batch]'" in done.stderr
+    done = CliRunner().invoke(app, ["cost", "-", "--state", "there"], input=given)
+    assert done.exit_code == 2
+
+
+@pytest.mark.usefixtures("without_engine")
 def test_a_log_without_the_engine_says_what_to_install(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(f"{json.dumps(CALL)}\n", "utf-8")

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -64,6 +64,8 @@ MOST_USED: Final = 3
 MOST_REASONS: Final = 10
 """Models without a price that are named on a screen."""
 MEGABYTE: Final = 10**6
+INPUT: Final = "-"
+"""The standard input, among the words of a command."""
 DATA_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".gz", ".zst", ".zstd", ".parquet")
 PATH_MARKS: Final = frozenset({"/", os.sep, "*"})
 """A word with one of them is a path; a text that has them has spaces, too."""
@@ -106,12 +108,39 @@ def cost_command(
     """Show what calls cost: of one request or text before it is made, of logs what they did."""
     asks = Asked(_names(by), model, unnamed or "", parquet, html, bill, as_json)
     is_spent = by != "model" or bool(unnamed or state or parquet or html or bill)
-    if is_spent or _are_logs(words):
-        _spent(words, state, asks)
+    if state and INPUT in words:
+        raise typer.BadParameter("it goes on with files; save the input as one", param_hint=INPUT)
+    with _with_input(words, is_log=is_spent) as named:
+        if is_spent or _are_logs(named):
+            _spent(named, state, asks)
+            return
+        is_text = not any(_names_a_file(it) for it in named)
+        files, given = ([], " ".join(named)) if is_text else (named, None)
+        count_command(
+            files, given=given, model=model, provider=provider, cost=True, as_json=as_json
+        )
+
+
+@contextmanager
+def _with_input(words: list[str], *, is_log: bool) -> Iterator[list[str]]:
+    """`words`, with a file in place of `-` if a log comes there; all else is read from there."""
+    if INPUT not in words or sys.stdin is None:
+        yield words
         return
-    is_text = not any(_names_a_file(it) for it in words)
-    files, given = ([], " ".join(words)) if is_text else (words, None)
-    count_command(files, given=given, model=model, provider=provider, cost=True, as_json=as_json)
+    with tempfile.TemporaryDirectory(prefix="tokenctx-input-") as folder:
+        path = Path(folder, "standard-input.jsonl")
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        if is_log or _is_log(str(path)):
+            yield [str(path) if it == INPUT else it for it in words]
+            return
+        before, again = sys.stdin, path.open(encoding="utf-8")
+        with again:
+            sys.stdin = again
+            try:
+                yield words
+            finally:
+                sys.stdin = before
 
 
 @dataclass(slots=True)
@@ -159,7 +188,7 @@ def _names(by: str) -> tuple[str, ...]:
 
 def _names_a_file(word: str) -> bool:
     """True for a path, there or not, a glob and `-`; False for a text to be priced."""
-    if word == "-" or _exists(word):
+    if word == INPUT or _exists(word):
         return True
     has_space = any(it.isspace() for it in word)
     return word.endswith(DATA_SUFFIXES) or not (has_space or PATH_MARKS.isdisjoint(word))
