@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -60,6 +61,21 @@ def test_a_log_on_the_standard_input_is_no_request() -> None:
     assert "pip install 'tokenctx[batch]'" in done.stderr
     done = CliRunner().invoke(app, ["cost", "-", "--state", "there"], input=given)
     assert done.exit_code == 2
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_log_on_the_standard_input_is_summed(pack: Any, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="python3 dev.py clients has it")
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(f"{json.dumps(CALL)}\n{json.dumps({**CALL, 'id': 'b'})}\n".encode())
+    given = pack(path.read_bytes())
+    told = [
+        CliRunner().invoke(app, ["cost", word, "--json"], input=given, catch_exceptions=False)
+        for word in ("-", str(path))
+    ]
+    totals = [json.loads(it.stdout)["total"] for it in told]
+    assert totals[0] == totals[1]
+    assert totals[0]["input_tokens"] == 18
 
 
 @pytest.mark.usefixtures("without_engine")

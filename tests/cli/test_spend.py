@@ -345,16 +345,6 @@ def test_empty_lines_before_a_log_are_no_requests(tmp_path: Path) -> None:
     assert sums(asked(tmp_path / "log.jsonl")) == loop(rows())
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-def test_a_log_on_the_standard_input_is_summed(pack: Any, tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_bytes(lines(rows()))
-    given = pack(path.read_bytes())
-    done = CliRunner().invoke(app, ["cost", "-", "--json"], input=given, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    assert sums(json.loads(done.stdout)) == sums(asked(path))
-
-
 def test_a_log_in_utf_16_says_how_to_read_it(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_bytes(lines(rows()).decode().encode("utf-16"))
     done = CliRunner().invoke(app, ["cost", str(tmp_path)])
