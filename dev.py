@@ -107,7 +107,10 @@ CLIENTS = {
             "pyspark==4.3.0",
         ),  # and Java 17
         ("cli", "test"),
-        ("batch", "causes", "engines", "month", "recipes", "spend"),
+        (
+            *("batch", "causes", "cost_command", "drawn_logs"),
+            *("engines", "month", "recipes", "spend"),
+        ),
     ),
     "frames": (  # their pyarrow is older
         ("daft==0.7.26", "datasets==5.2.0", "ray[data]==2.60.0"),
