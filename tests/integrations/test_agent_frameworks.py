@@ -51,6 +51,9 @@ class Broken(HybridTokenEstimator):
     def record_event(self, body: object, usage: object, **_: Any) -> Any:
         raise RuntimeError(PRIVATE, body, usage)
 
+    def record(self, body: object, usage: object, **_: Any) -> Any:
+        raise RuntimeError(PRIVATE, body, usage)
+
     async def aestimate(self, body: object, *_: Any, **__: Any) -> Any:
         raise RuntimeError(PRIVATE, body)
 
