@@ -19,13 +19,14 @@ import json
 import re
 import sys
 from decimal import Decimal
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._results.cost import KINDS, STANDARD_KIND
-from tokenctx.money.prices import PriceTable, decimal_text, genai_row
-from tokenctx.money.rates import BY_USE, Words
+from tokenctx.money.prices import ROUTE, PriceTable, decimal_text, genai_row
+from tokenctx.money.rates import BY_USE, Words, host_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,46 +59,13 @@ LITELLM_TIERS: Final = {
     "batch": "_batches",
     "ultrafast": "_ultrafast",
 }
-LITELLM_HOSTS: Final = {
-    "openai": "openai",
-    "anthropic": "anthropic",
-    "gemini": "google",
-    "vertex_ai-language-models": "google",
-    "vertex_ai-anthropic_models": "google",
-    "xai": "x-ai",
-    "deepseek": "deepseek",
-    "mistral": "mistral",
-    "moonshot": "moonshotai",
-    "cohere": "cohere",
-    "cohere_chat": "cohere",
-    "perplexity": "perplexity",
-    "minimax": "minimax",
-    "zai": "zai",
-    "dashscope": "alibaba",
-    "azure": "azure",
-    "bedrock": "aws",
-    "bedrock_converse": "aws",
-    "bedrock_mantle": "aws",
-    "groq": "groq",
-    "cerebras": "cerebras",
-    "fireworks_ai": "fireworks",
-    "together_ai": "together",
-    "databricks": "databricks",
-}
-MODELS_DEV_HOSTS: Final = {
-    **{name: name for name in ("openai", "anthropic", "google", "deepseek", "mistral", "cohere")},
-    **{name: name for name in ("perplexity", "minimax", "zai", "groq", "cerebras", "azure")},
-    "xai": "x-ai",
-    "moonshotai": "moonshotai",
-    "amazon-bedrock": "aws",
-}
 MODELS_DEV_KINDS: Final = ("input", "output", "cache_read", "cache_write")
 SEARCH_SIZES: Final = ("low", "medium", "high")
 CHAT_MODES: Final = frozenset({"chat", "responses", "completion"})
 LENGTH: Final = re.compile(r"_above_(\d+)k_tokens")
 MAKERS: Final = (
     *("openai", "anthropic", "google", "deepseek", "x-ai", "mistral", "moonshotai", "cohere"),
-    *("perplexity", "minimax", "zai", "meta", "voyageai", "alibaba"),
+    *("perplexity", "minimax", "zai", "meta", "voyageai", "alibaba", "ai21"),
 )
 DOCUMENTS: Final[dict[str, dict[str, Any]]] = {
     # OpenAI's price page of 2026-03, the last that had these models.
@@ -135,23 +103,38 @@ ABOUT: Final = (
 Row = dict[str, Any]
 
 
-def genai_rows() -> Iterator[tuple[str, Any]]:
+@cache
+def genai_hosts() -> dict[str, Any]:
+    """The providers of genai-prices by their names."""
     from genai_prices import data
 
-    for provider in data.providers:
-        for model in provider.models:
-            if row := genai_row(model.prices):
-                yield f"{provider.id}/{model.id}".lower(), row
+    return {provider.id: provider for provider in data.providers}
+
+
+def genai_rows() -> dict[str, Any]:
+    """Rows of genai-prices, by host and model."""
+    return {
+        f"{host}/{model.id}".lower(): row
+        for host, provider in genai_hosts().items()
+        for model in provider.models
+        if (row := genai_row(model.prices))
+    }
+
+
+def genai_by_rule(name: str, genai: dict[str, Any]) -> Any:
+    """The row that genai-prices' own rules find for a row's name; None without one."""
+    host, _, tail = name.partition("/")
+    provider = genai_hosts().get(host)
+    model = None if provider is None else provider.find_model(tail)
+    return None if model is None else genai.get(f"{host}/{model.id}".lower())
 
 
 def other_names(models: dict[str, Any], updated: str) -> dict[str, str]:
     """Names that genai-prices knows its rows by and our rules would not find, with their rows."""
-    from genai_prices import data
-
     table = PriceTable({"updated": updated, "makers": MAKERS, "models": models}, "table")
     moment = dt.datetime.combine(dt.date.fromisoformat(updated), dt.time())
     found = dict(OTHER_NAMES)
-    for provider in data.providers:
+    for provider in genai_hosts().values():
         for model in provider.models:
             key = f"{provider.id}/{model.id}".lower()
             for name in _names(model.match) if key in models else ():
@@ -174,22 +157,31 @@ def _names(clause: Any) -> Iterator[str]:
         yield from _names(one)
 
 
-def litellm_rows() -> Iterator[tuple[str, Row]]:
-    """Rows of litellm's map with their tiers, for hosts that are known here."""
+def table_host(name: str) -> str:
+    """Who answers, by a package's name for it, as the table calls it."""
+    name = name.lower()
+    if name.startswith("vertex_ai"):
+        return "google"
+    return name if name in genai_hosts() else host_of(name)
+
+
+def litellm_rows(differences: Row) -> dict[str, Row]:
+    """Rows of litellm's map with their tiers, of all hosts and regions."""
     folder = metadata.distribution("litellm").locate_file("litellm")
     path = Path(str(folder)) / "model_prices_and_context_window_backup.json"
+    found: dict[str, Row] = {}
     for name, about in json.loads(path.read_bytes(), parse_float=Decimal).items():
-        host = LITELLM_HOSTS.get(str(about.get("litellm_provider")))
-        if (
-            host is None
-            or about.get("mode") not in CHAT_MODES
-            or LITELLM_KINDS["input"] not in about
-        ):
+        if about.get("mode") not in CHAT_MODES or not about.get(LITELLM_KINDS["input"]):
             continue
-        head, _, tail = name.rpartition("/")
-        if head.count("/") > 0 or (head and host == "azure" and head != "azure"):
-            continue  # of one region
-        yield f"{host}/{tail or name}".lower(), litellm_row(host, about)
+        host = table_host(str(about["litellm_provider"]))
+        head, slash, tail = ROUTE.sub(r"\1", name).partition("/")
+        is_its_own = slash and table_host(head) == host
+        key = f"{host}/{tail if is_its_own else name}".lower()
+        row = litellm_row(host, about)
+        first = found.setdefault(key, row)
+        if twice := _apart(first, row, has_lengths=True):
+            differences.setdefault(key, {})["litellm twice"] = twice
+    return found
 
 
 def litellm_row(host: str, about: Row) -> Row:
@@ -282,52 +274,61 @@ def _without_repeats(row: Row) -> Row:
 def models_dev_prices() -> dict[str, Row]:
     """Standard prices of models-dev, by host and model."""
     path = Path(str(metadata.distribution("models-dev").locate_file("models_dev/data.json.gz")))
-    found = {}
+    found: dict[str, Row] = {}
     for host, about in json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal).items():
         for name, model in about["models"].items():
             cost = model.get("cost") or {}
-            if host in MODELS_DEV_HOSTS and cost.get("input"):
-                prices = {
-                    it: decimal_text(Decimal(cost[it])) for it in MODELS_DEV_KINDS if cost.get(it)
-                }
-                found[f"{MODELS_DEV_HOSTS[host]}/{name}".lower()] = prices
+            if cost.get("input"):
+                prices = {kind: it for kind in MODELS_DEV_KINDS if (it := _dev_price(cost, kind))}
+                found.setdefault(f"{table_host(host)}/{name}".lower(), prices)
     return found
+
+
+def _dev_price(cost: Any, kind: str) -> Any:
+    base = cost.get(kind)
+    tiers = [
+        [it["tier"]["size"], decimal_text(Decimal(it[kind]))]
+        for it in cost.get("tiers", ())
+        if it["tier"].get("type") == "context" and it.get(kind) not in (None, base)
+    ]
+    if not base:
+        return None
+    return [decimal_text(Decimal(base)), *sorted(tiers)] if tiers else decimal_text(Decimal(base))
 
 
 def rows() -> tuple[dict[str, Any], dict[str, Any]]:
     """The rows of the table, and where its sources contradict each other."""
-    told: dict[str, Row] = {}
-    for name, row in litellm_rows():
-        told.setdefault(name, row)
-    dev = models_dev_prices()
-    made: dict[str, Any] = {}
     differences: dict[str, Any] = {}
-    for name, row in genai_rows():
-        made[name] = _merged(name, row, told.pop(name, None), dev.get(name), differences)
-    for name, row in told.items():
-        made[name] = _merged(name, None, row, dev.get(name), differences)
+    genai, told, dev = genai_rows(), litellm_rows(differences), models_dev_prices()
+    made = {
+        name: _merged(name, genai, told.get(name), dev.get(name), differences)
+        for name in {**genai, **told, **dev}
+    }
     for name, row in json.loads(NEW.read_text("utf-8")).items():  # until a package has it
         prices = {kind: row[kind] for kind in KINDS if kind in row}
         made.setdefault(name, {**prices, "sources": "d"})
     return made, differences
 
 
-def _merged(name: str, genai: Any, litellm: Row | None, dev: Row | None, different: Row) -> Any:
-    base: Any = litellm if genai is None else genai
+def _merged(name: str, rows: Row, litellm: Row | None, dev: Row | None, differences: Row) -> Any:
+    genai = rows.get(name)
+    has_place = name.startswith("aws/") or name.count("/") > 1
+    by_rule = None if genai is not None or has_place else genai_by_rule(name, rows)
+    if by_rule is not None and not _apart(
+        _newest(by_rule), litellm or dev or {}, has_lengths=False
+    ):
+        genai, by_rule = by_rule, None
+    base: Any = next(it for it in (genai, litellm, dev) if it is not None)
     periods: list[Row] = base if isinstance(base, list) else [base]
-    letters = ("" if genai is None else "g") + ("" if litellm is None else "l")
-    letters += "m" if dev else ""
-    newest = next((it for it in reversed(periods) if "between" not in it), periods[-1])
+    letters = "".join(it for it, row in zip("glm", (genai, litellm, dev), strict=True) if row)
+    others = {"genai-prices": by_rule, "litellm": litellm, "models-dev": dev}
     apart = {
         source: prices
-        for source, row in (
-            ("litellm", litellm if genai is not None else None),
-            ("models-dev", dev),
-        )
-        if row and (prices := _apart(newest, row, has_lengths=source == "litellm"))
+        for source, row in others.items()
+        if row and (prices := _apart(_newest(base), _newest(row), has_lengths=source == "litellm"))
     }
     if apart:
-        different[name] = apart
+        differences[name] = {**differences.get(name, {}), **apart}
     begun = (more for start, more in BY_BEGINNING.items() if name.startswith(start))
     by_hand = {**next(begun, {}), **DOCUMENTS.get(name, {})}
     made = []
@@ -345,10 +346,30 @@ def _merged(name: str, genai: Any, litellm: Row | None, dev: Row | None, differe
         made.append({kind: one[kind] for kind in (*KINDS, *one) if kind in one})
     if by_hand:
         letters += "d"
-    made[-1]["sources"] = letters + ("?" if apart else "")
+    is_doubtful = name in differences and not is_settled(name, differences[name])
+    made[-1]["sources"] = letters + ("?" if is_doubtful else "")
     for one in made[:-1]:
         one["sources"] = made[-1]["sources"]
     return made if isinstance(base, list) else made[0]
+
+
+@cache
+def decided() -> dict[str, Any]:
+    """What was decided about rows that the sources contradict each other about."""
+    found: dict[str, Any] = json.loads(DECIDED.read_bytes())["differences"]
+    return found
+
+
+def is_settled(name: str, said: Row) -> bool:
+    """True if a price list says who is right about this very difference: no doubt is left."""
+    about = decided().get(name, {})
+    return about.get("said") == said and "settled" in about
+
+
+def _newest(row: Any) -> Row:
+    """The last period that holds at all times of the day."""
+    periods = row if isinstance(row, list) else [row]
+    return next((it for it in reversed(periods) if "between" not in it), periods[-1])
 
 
 def _differ(here: Decimal, there: Decimal) -> bool:
@@ -358,6 +379,8 @@ def _differ(here: Decimal, there: Decimal) -> bool:
 def _apart(ours: Row, theirs: Row, *, has_lengths: bool) -> Row:
     """Kinds of which two rows say different prices, ours and theirs; of long calls if told."""
     found = {}
+    if _is_free(ours) != _is_free(theirs):
+        found["input"] = [decimal_text(_flat(it["input"])[0]) for it in (ours, theirs)]
     for kind in KINDS:
         if kind not in ours or kind not in theirs or kind in BY_USE:
             continue
@@ -367,6 +390,10 @@ def _apart(ours: Row, theirs: Row, *, has_lengths: bool) -> Row:
         elif has_lengths and _differ(here[-1], there[-1]):
             found[f"{kind} of long calls"] = [decimal_text(here[-1]), decimal_text(there[-1])]
     return found
+
+
+def _is_free(row: Row) -> bool:
+    return not any(price for kind in ("input", "output") for price in _flat(row.get(kind)))
 
 
 def _rank(name: str) -> int:
@@ -406,9 +433,10 @@ def main() -> None:
     if options.differences:
         print(json.dumps(differences, indent=1))
     if options.check:
-        decided = json.loads(DECIDED.read_bytes())["differences"]
         new = {
-            name: it for name, it in differences.items() if decided.get(name, {}).get("said") != it
+            name: it
+            for name, it in differences.items()
+            if decided().get(name, {}).get("said") != it
         }
         for name, said in new.items():
             print(f"{name}: not decided yet: {json.dumps(said)}")

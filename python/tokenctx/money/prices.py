@@ -29,7 +29,6 @@ from tokenctx.money.rates import (
     Words,
     check_rows,
     host_of,
-    is_host,
     period_at,
     rates_of,
     read_periods,
@@ -64,15 +63,30 @@ _SAME_TIERS: Final = {
 }
 """Other words for a service tier: who asks OpenAI for `fast` is served `priority`."""
 DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)(?:-v\d+)?$|-v\d+$")
-_LEVEL: Final = re.compile(r"\s*(?:\[[^\[\]]*\]|\([^()]*\))$")
+_LEVEL: Final = re.compile(r"(?:\[[^\[\]]*\]|\([^()]*\))$")
 """A window or a level of effort behind a name: `[1m]`, `(high)`."""
 _BEDROCK: Final = re.compile(
     r"(?:[a-z]{2}(?:-[a-z]+)?\.|global\.|apac\.|us-gov\.)?"
-    r"(?:amazon|anthropic|openai|meta|mistral|cohere|ai21|deepseek|qwen|minimax|moonshotai?|zai"
+    r"(?:amazon|anthropic|openai|meta|mistral|cohere|ai21|deepseek|qwen|minimax|moonshotai?|zai|xai"
     r"|nvidia|google|writer|stability|twelvelabs)\.[a-z]"
 )
 """A model's id of Bedrock: perhaps a region, a maker, a dot."""
-_REGION: Final = re.compile(r"^(?:[a-z]{2}|global|apac|us-gov|regional|[a-z]{2}-[a-z]+-\d)\.")
+_ARN: Final = re.compile(
+    r"(?:.*/)?arn:aws[a-z-]*:bedrock:([a-z0-9-]*):\d*:(foundation-model|inference-profile)/(.+)"
+)
+ROUTE: Final = re.compile(r"^([^/]+/)(?:converse|converse_like|invoke|async_invoke|responses)/")
+"""Which interface of a host is called, as litellm writes it behind the host."""
+_PLACE: Final = re.compile(
+    r"(?:^|(?<=/))"
+    r"(?:(?:us|eu|ca|sa|ap|me|af|il|mx)(?:-gov)?-[a-z]+-\d|us-gov|us|eu|au|jp|uk|ca|in|kr|apac"
+    r"|global|global-standard|regional)[./](?=.)"
+)
+"""Where a call is answered, in a name: `eu.` of Bedrock, `eu/` or `eu-west-1/` behind the host."""
+_ANYWHERE: Final = frozenset({"global", "global-standard"})
+_VARIANT: Final = re.compile(r":[a-z][^/:]*$")
+"""A service of its own behind a name, `:free`, `:batch`, or who is chosen to answer, `:nitro`."""
+_CHOICES: Final = frozenset({"nitro", "floor", "exacto"})
+"""Variants that choose among hosts, and have no price of their own."""
 _FIELDS: Final = (
     *("$schema", "about", "updated", "models", "names", "discounts", "makers", "sources"),
 )
@@ -215,7 +229,7 @@ class Prices:
 
     def _discounted(self, found: Priced, model: str, host: str, day: dt.date) -> Priced:
         """The prices with what was agreed on for this model of this host on this day."""
-        name = _LEVEL.sub("", model.strip().lower())
+        name = _spelled(model)
         head, slash, _ = name.partition("/")
         host = host_of(host or (head if slash else found.provider))
         names = {spelled(it) for it in (name, name.rpartition("/")[2], *_plain_names(name))}
@@ -248,7 +262,7 @@ class PriceTable:
         self.makers = makers = content.get("makers")
         self._rows: dict[str, Any] = {}
         self._by_own_name: dict[str, str] = {}
-        self._by_host: dict[tuple[str, str], str] = {}
+        self._by_host: dict[tuple[str, str, str], str] = {}
         places = {maker: place for place, maker in enumerate(makers or ())}
         is_checked = source != "caller"
         exact: list[tuple[int, int, str, str]] = []
@@ -257,7 +271,7 @@ class PriceTable:
             key = name.lower()
             self._rows[key] = row if is_checked else check_rows(name, row)
             host, _, tail = key.partition("/")
-            if makers is None or host in makers:
+            if (makers is None or host in makers) and _variant(key) is None:
                 own = tail or host
                 plain = own if own.startswith(FINE_TUNED) else _own(own)
                 if own.translate(DASHES) == plain.translate(DASHES):
@@ -282,46 +296,61 @@ class PriceTable:
     def _of_host(self, name: str, hosts: tuple[str, ...]) -> str | None:
         """The row of a host that has the model's own name, however the host writes it."""
         if not self._by_host:
-            places = [key.partition("/")[::2] for key in self._rows if "/" in key]
+            places = [
+                key.partition("/")[::2]
+                for key in self._rows
+                if "/" in key and _variant(key) is None
+            ]
             # The newest of several dates; a region of its own has prices of its own.
             places.sort(reverse=True)
-            places.sort(key=lambda it: it[1] != _REGION.sub("", it[1]))
+            places.sort(key=lambda it: (bool(_place(it[1])), it[1].count("/")))
             for plain in (_own, lambda tail: _undated(_own(tail))):
                 for host, tail in places:
-                    self._by_host.setdefault((host, plain(tail)), f"{host}/{tail}")
-        wanted = ((host, plain) for host in hosts for plain in _plain_names(name))
+                    for place in dict.fromkeys((_place(tail), "")):
+                        self._by_host.setdefault((host, place, plain(tail)), f"{host}/{tail}")
+        place, names = _place(name), _plain_names(name)
+        wanted = ((host, it, own) for host in hosts for it in (place, "") for own in names)
         return next((self._by_host[it] for it in wanted if it in self._by_host), None)
 
     def find(self, model: str, provider: str, at: dt.datetime, words: Words) -> Priced | None:
         """The prices of `model`; None if it is not in the table."""
-        name = _LEVEL.sub("", model.strip().lower())
+        name = _spelled(model)
         hosts = _hosts(name, provider)
-        key = next((key for key in _keys(name, provider, hosts) if key in self._rows), None)
+        key = next((it for it in _keys(name, hosts) if it in self._rows), None)
+        variant = _variant(name)
+        if key is None and variant == "free":
+            return None  # what is priced is another service
+        plain = name if variant is None or key is not None else _VARIANT.sub("", name)
+        if plain != name:
+            key = next((it for it in _keys(plain, hosts) if it in self._rows), None)
         if key is None or (hosts and key.partition("/")[0] not in hosts):
-            key = self._of_host(name, hosts) or key
+            key = self._of_host(plain, hosts) or key
         if key is None and not provider:  # as its maker writes it, before what is spelled alike
-            by_makers = (f"{maker}/{name}" for maker in self.makers or ())
+            by_makers = (f"{maker}/{plain}" for maker in self.makers or ())
             key = next((it for it in by_makers if it in self._rows), None)
-        if key is None and not name.endswith(":free"):
-            names = _plain_names(name)
+        if key is None:
+            names = _plain_names(plain)
             key = next((self._by_own_name[it] for it in names if it in self._by_own_name), None)
         if key is None:
             return None
         row = self._rows[key]
         periods = row if isinstance(row, tuple) else read_periods(key, row)
         period = period_at(periods, at)
-        host, slash, name = key.partition("/")
-        host, name = (host, name) if slash else ("", key)
-        is_asked = bool(provider) or is_host(model.partition("/")[0].strip())
-        is_elsewhere = is_asked and bool(host) and host not in hosts
+        host, slash, own = key.partition("/")
+        host, own = (host, own) if slash else ("", key)
+        is_of_another = (
+            (bool(hosts and host) and host not in hosts)
+            or (slash and _place(name) != _place(own))
+            or (plain != name and variant not in _CHOICES)
+        )
         age = at.date() - dt.date.fromisoformat(self.date)
         return Priced(
             rates_of(key, period.row, words),
-            name,
+            own,
             host,
             self._source,
             self.date,
-            str(period.row.get("sources", "")).endswith("?") or is_elsewhere,
+            str(period.row.get("sources", "")).endswith("?") or bool(is_of_another),
             any(it.between for it in periods),
             age.days > STALE_DAYS,
         )
@@ -337,31 +366,52 @@ def _other_names(names: Any, rows: Mapping[str, Any]) -> Iterator[tuple[str, str
         yield name.lower(), of.lower()
 
 
+def _spelled(model: str) -> str:
+    """The name in lower case, without a level behind it, and the id in an ARN of Bedrock."""
+    name = _LEVEL.sub("", model.strip().lower()).rstrip()
+    if "arn:" in name and (arn := _ARN.fullmatch(name)):
+        region, kind, own = arn.groups()
+        return f"bedrock/{region}/{own}" if kind == "foundation-model" and region else own
+    return ROUTE.sub(r"\1", name) if "/" in name else name
+
+
+def _variant(name: str) -> str | None:
+    """The service behind the last colon, if it is one; a size (`:8b`) and `ft:` are none."""
+    found = _VARIANT.search(name) if ":" in name else None
+    return None if found is None or FINE_TUNED in name else found[0][1:]
+
+
+def _place(name: str) -> str:
+    """Where a call is answered, if the name says it; empty for anywhere."""
+    found = _PLACE.search(name)
+    place = "" if found is None else found[0][:-1]
+    return "" if place in _ANYWHERE else place
+
+
 def _hosts(name: str, provider: str) -> tuple[str, ...]:
     """Who answers, as it is written and as the table calls it: named by the caller or the name."""
     head, slash, _ = name.partition("/")
-    written = [it for it in (provider, head if slash else "") if it]
-    hosts = [host for it in written for host in (it, host_of(it))]
-    if not hosts and _BEDROCK.match(name):
-        hosts = [host_of("bedrock")]
-    return tuple(dict.fromkeys(hosts))
+    written = provider or (head if slash else "")
+    if written:
+        return tuple(dict.fromkeys((written, host_of(written))))
+    return (host_of("bedrock"),) if _BEDROCK.match(name) else ()
 
 
-def _keys(name: str, provider: str, hosts: tuple[str, ...]) -> Iterator[str]:
+def _keys(name: str, hosts: tuple[str, ...]) -> Iterator[str]:
     """The names that rows of a model may have, those of who answers before others."""
-    _, _, tail = name.partition("/")
-    if name.endswith(":free"):
-        yield from (f"{provider}/{name}", name)
-        return
-    if tail and not provider:
-        yield name
-    variant = name.partition(":")[0]  # of OpenRouter, as `:nitro`: another choice of who answers
-    for text in (name, variant, tail or name, *_plain_names(name)):
+    head, slash, tail = name.partition("/")
+    is_of_host = slash and host_of(head) in hosts
+    names = (tail, name) if is_of_host else (name, tail) if slash else (name,)
+    plain = () if _variant(name) else _plain_names(name)
+    for text in (*names, *plain):
         for host in hosts:
             yield f"{host}/{text}"
-            if host == host_of("bedrock") and "." in text:
-                yield f"{host}/{_REGION.sub('', text)}"
         yield text
+    for text in names:
+        anywhere = _PLACE.sub("", text)
+        if anywhere != text:
+            for host in hosts:
+                yield f"{host}/{anywhere}"
 
 
 def plain_model(name: str) -> str:

@@ -22,25 +22,37 @@ BY_USE: Final = frozenset({"web_search", "storage_search", "request"})
 MODIFIERS: Final = ("service_tier", "speed", "inference_geo", "search_context_size")
 """What of a call changes its prices; in the words of those who bill it."""
 _HOSTS: Final = {
+    "azure-cognitive-services": "azure",
+    "deepseek-ai": "deepseek",
     "bedrock": "aws",
     "copilot": "github-copilot",
+    "friendliai": "friendli",
+    "gmi": "gmicloud",
+    "google-vertex-anthropic": "google",
+    "meta-llama": "meta",
+    "minimaxai": "minimax",
+    "mistralai": "mistral",
     "moonshot": "moonshotai",
+    "novita-ai": "novita",
+    "qwen": "alibaba",
+    "text-completion-codestral": "mistral",
+    "text-completion-inception": "inception",
+    "togetherai": "together",
     "vertex": "google",
     "xai": "x-ai",
+    "xiaomi-mimo": "xiaomi",
+    "z-ai": "zai",
+    "zai-org": "zai",
 }
-"""Who answers, in the words of the table of prices."""
+"""Who answers, in the words of the table of prices; organisations that make models, too."""
 _ABOUT: Final = ("from", "between", "sources")
 
 
 def host_of(name: str) -> str:
     """Who answers, as the table of prices calls it: one name for all that gateways write."""
-    provider = _provider_words().get(name.lower().replace("-", "_"), name.lower())
+    word = name.lower().replace("_", "-")
+    provider = _provider_words().get(word.replace("-", "_"), word)
     return _HOSTS.get(provider, provider)
-
-
-def is_host(name: str) -> bool:
-    """True if a name that stands before a model is who answers, and not who made it."""
-    return name.lower().replace("-", "_") in _provider_words() or name.lower() in _HOSTS.values()
 
 
 @cache
