@@ -63,16 +63,19 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
     "adversarial": (),
     "arm_instructions": ("bench", "test"),  # whose packages have the text
     "bounds": ("cli", "test"),
+    "budget_storm": ("redis",),
     "budgets": ("redis",),
     "busy_loop": ("test",),
     "data_bundle": ("limits",),
     "drift": ("cli",),
     "edits": ("cli",),
     "first_screen": (),
+    "first_use": ("test",),
     "forecast_cost": (),
     "gateway_load": ("cli",),
     "gateway_speed": ("cli", "test", "bench", "peers"),
     "gateway_overhead": ("test",),
+    "known_once": ("cli", "test", "bench", "peers"),
     "leave_one_out": ("cli",),
     "metrics": (),
     "model_limits": ("limits",),
@@ -85,6 +88,7 @@ STUDIES = {  # what benches/studies holds, and the extras and groups that each n
     "soak": (),
     "store": (),  # the only one in Rust
     "tenants": (),
+    "told_costs": (),
 }
 OPTIONS = {  # what gives a target its options, where that is not `main`
     add_model: model_options,
