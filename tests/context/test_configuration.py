@@ -111,6 +111,25 @@ def test_vocabularies_of_a_file_of_settings_count(tmp_path: Path) -> None:
     assert int(own) > int(plain) + 20  # cl100k_base has fewer words of Russian
 
 
+def test_a_file_has_the_names_that_gateways_use(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    own = {"aliases": {"fast": "gpt-4", "big": "gpt-4.1"}, "fallbacks": {"fast": ["big"]}}
+    path.write_text(json.dumps(own), "utf-8")
+    body = {"model": "fast", "messages": [{"role": "user", "content": "word " * 9000}]}
+    code = f"""
+import tokenctx
+from tokenctx.gateway import Gateway
+tokenctx.configure({str(path)!r})
+for given in ({{}}, {{"aliases": {{}}, "fallbacks": {{}}}}):
+    call = Gateway(tokenctx.HybridTokenEstimator(), **given).call({body})
+    print(call.fallback, call.estimate.model, call.refusal)
+"""
+    assert python(tmp_path, "-c", code).stdout.split("\n")[:2] == [
+        "big gpt-4.1 None",
+        "None fast None",
+    ]
+
+
 def test_too_late_says_so(tmp_path: Path) -> None:
     code = f"""
 import tokenctx
@@ -130,6 +149,8 @@ tokenctx.configure(limits={LIMITS})
         ('{"limits": {"x": "much"}}', "window_tokens is 'much'"),
         ('{"vocabularies": {"x": {"ranks": 1}}}', "it must be the path of a tokenizer.json"),
         ('{"vocabularies": []}', "vocabularies is a list"),
+        ('{"aliases": {"fast": ""}}', "aliases has 'fast': ''; it must have names of models"),
+        ('{"fallbacks": {"a": "b"}}', "fallbacks has 'a': 'b'; it must have lists of other models"),
         ('{"prices": {"models": {}}}', "updated"),
     ],
 )

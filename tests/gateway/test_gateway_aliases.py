@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -15,10 +16,10 @@ PATH = "/v1/chat/completions"
 BODY = {"model": "fast", "messages": [{"role": "user", "content": "How long is a day?"}]}
 
 
-def _answer(model: str) -> bytes:
+def _answer(model: str, tokens: int = 13) -> bytes:
     message = {"role": "assistant", "content": "24 hours."}
     choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-    usage = {"prompt_tokens": 13, "completion_tokens": 7}
+    usage = {"prompt_tokens": tokens, "completion_tokens": 7}
     return json.dumps({"model": model, "choices": choices, "usage": usage}).encode()
 
 
@@ -54,7 +55,78 @@ def test_what_is_no_alias_is_asked_for_as_it_is() -> None:
     assert front.call(b"{", path=PATH).failure is not None
 
 
-@pytest.mark.parametrize("aliases", [{"": "a"}, {"a": ""}, {"a": 1}])
+@pytest.mark.parametrize("aliases", [{"": "a"}, {"a": ""}, {"a": 1}, ["a"]])
 def test_what_are_no_aliases(aliases: Any) -> None:
-    with pytest.raises(ValueError, match="aliases has"):
+    with pytest.raises(ValueError, match="aliases"):
         Gateway(HybridTokenEstimator(), aliases=aliases)
+
+
+FALLBACKS = {"fast": ["gpt-4", "big"], "gpt-4": ["gpt-4-32k"]}
+NAMES = {"fast": "gpt-4", "big": "gpt-4.1"}
+
+
+def _long(model: str, words: int) -> bytes:
+    messages = [{"role": "user", "content": "word " * words}]
+    return json.dumps({"model": model, "messages": messages}).encode()
+
+
+async def _called(front: Gateway, body: bytes, *, is_async: bool) -> Any:
+    return await front.acall(body, path=PATH) if is_async else front.call(body, path=PATH)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("model", "words", "sent", "meant"),
+    [
+        ("fast", 10, None, "gpt-4"),
+        ("fast", 9_000, "big", "gpt-4.1"),
+        ("gpt-4", 9_000, "gpt-4-32k", "gpt-4-32k"),
+    ],
+)
+def test_what_is_too_long_goes_to_the_first_that_holds_it(
+    model: str, words: int, sent: str | None, meant: str, *, is_async: bool
+) -> None:
+    budgets = Budgets([Budget("day", money=10), Budget("each", tokens=10**6, by="model")])
+    front = Gateway(HybridTokenEstimator(), aliases=NAMES, fallbacks=FALLBACKS, budgets=budgets)
+    call = asyncio.run(_called(front, _long(model, words), is_async=is_async))
+    assert (call.refusal, call.fallback, call.estimate.model) == (None, sent, meant)
+    assert json.loads(call.upstream_body)["model"] == (sent or model)
+    assert call.headers.get("x-tokenctx-fallback") == sent
+    assert budgets.balance("each", {"model": meant}).taken >= call.estimate.high
+    call.response(_answer(sent or model, call.estimate.tokens))
+    again = front.call(_long(model, words), path=PATH)
+    assert again.estimate is not None
+    assert (again.estimate.source, again.estimate.model) == ("exact", meant)
+    assert budgets.balance("each", {"model": meant}).taken >= call.estimate.tokens + 7
+    counts = front.stats()
+    assert counts["estimated"] == 2
+    assert counts.get("fallbacks", 0) == (2 if sent else 0)
+    assert "refused" not in counts
+
+
+def test_what_no_fallback_holds_is_refused_once() -> None:
+    front = Gateway(HybridTokenEstimator(), fallbacks=FALLBACKS)
+    call = front.call(_long("gpt-4", 40_000), path=PATH)
+    assert call.refusal is not None
+    assert (call.fallback, call.estimate and call.estimate.model) == (None, "gpt-4")
+    assert not call.is_changed
+    assert front.stats() == {"estimated": 1, "refused": 1}
+
+
+def test_a_fallback_of_another_provider_is_counted_as_its_own() -> None:
+    front = Gateway(HybridTokenEstimator(), fallbacks={"gpt-4": ["claude-sonnet-4-5"]})
+    call = front.call(_long("gpt-4", 9_000), path=PATH, provider="azure")
+    assert call.estimate is not None
+    own = HybridTokenEstimator().estimate(_long("claude-sonnet-4-5", 9_000), dialect="openai-chat")
+    assert (call.estimate.tokens, call.estimate.profile) == (own.tokens, own.profile)
+
+
+def test_who_refuses_nothing_needs_no_fallback() -> None:
+    front = Gateway(HybridTokenEstimator(), fallbacks=FALLBACKS, refuse_by=None)
+    assert front.call(_long("gpt-4", 9_000), path=PATH).fallback is None
+
+
+@pytest.mark.parametrize("fallbacks", [{"": ["a"]}, {"a": "b"}, {"a": [1]}, {"a": ["a"]}, ["a"]])
+def test_what_are_no_fallbacks(fallbacks: Any) -> None:
+    with pytest.raises(ValueError, match="fallbacks"):
+        Gateway(HybridTokenEstimator(), fallbacks=fallbacks)

@@ -21,17 +21,19 @@ from tokenctx._estimate.data import (
     use_tables,
 )
 from tokenctx._estimate.profiles import Profiles, profile_rows
-from tokenctx._results.defaults import DEFAULTS
+from tokenctx._results.defaults import DEFAULTS, checked_aliases, checked_fallbacks
 from tokenctx._results.tables import read_table
 from tokenctx.context.limits import Overrides, limits_table, read_overrides
 from tokenctx.encodings.vocabularies import named_vocabularies
 from tokenctx.money.prices import Prices
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tokenctx._results.estimates import TextCounter
 
 PathName = str | os.PathLike[str]
-KEYS: Final = ("data", "profiles", "prices", "limits", "vocabularies")
+KEYS: Final = (*("data", "profiles", "prices", "limits", "vocabularies", "aliases", "fallbacks"),)
 """What a file of settings has, beside `$schema` and `about`."""
 VARIABLE: Final = "TOKENCTX_SETTINGS"
 """The variable of the environment that names the file of settings."""
@@ -48,6 +50,8 @@ def configure(
     prices: Prices | Mapping[str, Any] | PathName | None = None,
     limits: Overrides | None = None,
     vocabularies: Mapping[str, TextCounter | PathName | Mapping[str, str]] | None = None,
+    aliases: Mapping[str, str] | None = None,
+    fallbacks: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[TableInfo, ...]:
     """Choose what this process uses where a call names nothing else.
 
@@ -55,9 +59,9 @@ def configure(
     path (`.gz` too), or the name of an installed package that has one as `tokenctx-data.json`.
     `profiles` are as of `HybridTokenEstimator`, `prices` as of `Prices` or one, `limits` as of
     `model_limits`; `vocabularies` are as of `HybridTokenEstimator`, or the path of a
-    `tokenizer.json`, or `{"file": "llama.tiktoken", "split": "llama3"}`. An argument of a call
-    still comes first. `settings` is a JSON file, or a mapping, with these five as keys, whose paths
-    are relative to the file.
+    `tokenizer.json`, or `{"file": "llama.tiktoken", "split": "llama3"}`. `aliases` and
+    `fallbacks` are as of `Gateway`. An argument of a call still comes first. `settings` is a JSON
+    file, or a mapping, with all of these as keys, whose paths are relative to the file.
 
     With no argument it does what the command `tokenctx` does: the file that `TOKENCTX_SETTINGS`
     names, if it is set, and the bundle that `tokenctx data --from` has installed, if there is one.
@@ -67,7 +71,7 @@ def configure(
     is wrong in it, or comes too late.
     """
     given = {"data": data, "profiles": profiles, "prices": prices, "limits": limits}
-    given |= {"vocabularies": vocabularies}
+    given |= {"vocabularies": vocabularies, "aliases": aliases, "fallbacks": fallbacks}
     is_default = settings is None and all(value is None for value in given.values())
     if is_default and _DONE:
         return data_tables()
@@ -83,8 +87,17 @@ def configure(
 
 
 def _use(
-    *, data: Any = None, profiles: Any = None, prices: Any = None, limits: Any, vocabularies: Any
+    *,
+    data: Any = None,
+    profiles: Any = None,
+    prices: Any = None,
+    limits: Any,
+    vocabularies: Any,
+    aliases: Any,
+    fallbacks: Any,
 ) -> None:
+    names = None if aliases is None else checked_aliases(aliases)
+    others = None if fallbacks is None else checked_fallbacks(fallbacks)
     named = named_vocabularies(_counters({} if vocabularies is None else vocabularies), "profile")
     tables: dict[str, Any] = {} if data is None else dict(read_bundle(data)["tables"])
     if limits is not None:
@@ -98,10 +111,14 @@ def _use(
         (prices if isinstance(prices, Prices) else Prices(prices)).install()
     if named:
         DEFAULTS.vocabularies = dict(named)
+    if names is not None:
+        DEFAULTS.aliases = names
+    if others is not None:
+        DEFAULTS.fallbacks = others
 
 
 def _settings(settings: Mapping[str, Any] | PathName) -> dict[str, Any]:
-    """The five keys of a file of settings; its paths are relative to it."""
+    """The keys of a file of settings and their values; its paths are relative to it."""
     if isinstance(settings, Mapping):
         return _checked(settings, "settings", None)
     path = Path(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from tokenctx._estimate.accuracy import NotRecorded
 from tokenctx._results.errors import RequestError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         Callable,
         Generator,
         Iterable,
+        Iterator,
     )
 
     from tokenctx._estimate.accuracy import AccuracyEvent
@@ -52,6 +54,8 @@ class Call:
         failure: The stage that failed and the class of what it raised, `estimate: RequestError`;
             or why nothing was counted. None if all went well.
         refusal: What to answer in place of the provider; None if the call should go on.
+        fallback: The model that it goes to, as the settings name it, where the one that was asked
+            for is too small; `estimate` is that model's, and `upstream_body` names it. None else.
         upstream_body: What to send: the bytes that were given, unless something is to be changed.
         is_changed: Whether it was.
         input_bytes: Of a body that was not kept, what has been passed on.
@@ -79,6 +83,7 @@ class Call:
         self.estimate: Estimate | None = None
         self.failure: str | None = None
         self.refusal: Refusal | BudgetRefusal | None = None
+        self.fallback: str | None = None
         self._booking = Booking(settings.budgets, names.budget_keys, settings.journal)
         self.event: AccuracyEvent | None = None
         self.reason: str | None = None
@@ -106,6 +111,8 @@ class Call:
                 return {}
             return {"x-tokenctx-uncounted": self.failure.rpartition(" ")[2]}
         headers = estimate_headers(estimate, self._limits.window_tokens)
+        if self.fallback is not None:
+            headers["x-tokenctx-fallback"] = quote(self.fallback, safe="/:@[]()")
         if self._settings.scaler_of(self._limits) is not None:
             headers[USAGE] = SCALED
         return {**headers, **self._booking.headers}
@@ -128,20 +135,26 @@ class Call:
 
     def estimate_now(self) -> None:
         """Estimate; `Gateway.call` has done it."""
+        estimate, arguments = self._settings.estimator.estimate, self._names.as_arguments()
         try:
-            arguments = self._names.as_arguments()
-            self._decide(self._settings.estimator.estimate(self._body, **arguments))
+            self._decide(estimate(self._body, **arguments))
+            for name, model in self._larger():
+                self._go_to(name, estimate(self._body, **{**arguments, **_named(model)}))
         except Exception as error:
             self._failed("estimate", error)
+        self._count()
         self.reserve()
 
     async def aestimate_now(self) -> None:
         """As `estimate_now`, without holding the loop."""
+        estimate, arguments = self._settings.estimator.aestimate, self._names.as_arguments()
         try:
-            arguments = self._names.as_arguments()
-            self._decide(await self._settings.estimator.aestimate(self._body, **arguments))
+            self._decide(await estimate(self._body, **arguments))
+            for name, model in self._larger():
+                self._go_to(name, await estimate(self._body, **{**arguments, **_named(model)}))
         except Exception as error:
             self._failed("estimate", error)
+        self._count()
         await self.areserve()
 
     def reserve(self, length: int | None = 0) -> None:
@@ -450,7 +463,6 @@ class Call:
         """Decides what to send and what to refuse, now that the estimate is known."""
         self.estimate = estimate
         self._limits = self._settings.limits_of(estimate)
-        self._settings.journal.count("estimated")
         try:
             self._change(estimate, self._limits)
         except Exception as error:
@@ -474,11 +486,38 @@ class Call:
                 is_stream=dialect == "openai-responses" and fields.value("stream") is True,
             )
             if self.refusal is not None:
-                settings.journal.refused(dialect)
                 return
-        if usage or less:
-            self._upstream_body = fields.changed({**usage, **less})
+        named = (
+            {} if self.fallback is None or not fields.value("model") else {"model": self.fallback}
+        )
+        if usage or less or named:
+            self._upstream_body = fields.changed({**usage, **less, **named})
             self.is_changed, self._drops_usage = True, bool(usage)
+
+    def _larger(self) -> Iterator[tuple[str, str]]:
+        """The fallbacks, as long as the call would be refused: names to send, and models."""
+        for name, model in self._names.fallbacks:
+            if self.refusal is None:
+                return
+            yield name, model
+
+    def _go_to(self, name: str, estimate: Estimate) -> None:
+        """Make it the call of another model, if that has room for it."""
+        before = self.estimate, self._limits, self.refusal
+        self.fallback = name
+        self._decide(estimate)
+        if self.refusal is None:
+            self._names = replace(self._names, model=estimate.model, provider=None, alias=name)
+            self._settings.journal.count("fallbacks")
+        else:
+            self.estimate, self._limits, self.refusal = before
+            self.fallback = None
+
+    def _count(self) -> None:
+        if self.estimate is not None:
+            self._settings.journal.count("estimated")
+            if self.refusal is not None:
+                self._settings.journal.refused(self.estimate.dialect)
 
     def _room(self, estimate: Estimate, limits: ModelLimits) -> int | None:
         """The most output that there is room for; None if no limit is known or no room is left."""
@@ -494,3 +533,8 @@ class Call:
             self._settings.journal.count("uncounted_unreadable_body")
         else:
             self.failure = self._settings.journal.failed(stage, error)
+
+
+def _named(model: str) -> dict[str, str | None]:
+    """Arguments of a fallback, which the provider that was asked for may not have."""
+    return {"model": model, "provider": None}

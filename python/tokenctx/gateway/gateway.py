@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args
 
 from tokenctx._estimate.arguments import require_names
+from tokenctx._results.defaults import DEFAULTS, checked_aliases, checked_fallbacks
 from tokenctx._results.front import advised
 from tokenctx.gateway.call import Call
 from tokenctx.gateway.edits import BodyFields
@@ -15,7 +16,7 @@ from tokenctx.gateway.paths import endpoint_of, looks_like_chat, may_be_chat
 from tokenctx.gateway.settings import Names, RefuseBy, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._results.estimates import Dialect, Estimate, ModelLimits
@@ -35,7 +36,10 @@ class Gateway:
     the window that the agents behind it assume: usage is rescaled to it. `limits` are yours,
     as `model_limits` takes them: by the beginning of a model's name, in place of the table's.
     `aliases` say which model a name of yours stands for, as `{"fast": "gpt-4o-mini"}`: it is
-    counted, priced and budgeted as that one, and sent as it came.
+    counted, priced and budgeted as that one, and sent as it came. `fallbacks` are models that stand
+    in for one, in their order, as `{"gpt-4": ["gpt-4.1"]}`: a request that is too long for it goes
+    to the first that holds it, which `Call.fallback` names, and is refused if none does. Without
+    these two, those of `tokenctx.configure` hold.
     `budgets` are what calls are reserved in and settled with; a call for which one has no room is
     refused with status 429.
 
@@ -55,6 +59,7 @@ class Gateway:
         limits: Overrides | None = None,
         budgets: Budgets | None = None,
         aliases: Mapping[str, str] | None = None,
+        fallbacks: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         if not hasattr(estimator, "record_event"):
             raise TypeError(
@@ -68,13 +73,8 @@ class Gateway:
         if assumed_window_tokens is not None:
             self._scaler(assumed_window_tokens)  # which checks it
         self._limits = _LimitsByModel(limits) if limits is not None else None
-        self._aliases = dict(aliases or {})
-        for alias, model in self._aliases.items():
-            if not (isinstance(alias, str) and isinstance(model, str) and alias and model):
-                raise ValueError(
-                    f"aliases has {alias!r}: {model!r}; both must be names of models, as "
-                    '{"fast": "gpt-4o-mini"}'
-                )
+        self._aliases = DEFAULTS.aliases if aliases is None else checked_aliases(aliases)
+        self._fallbacks = DEFAULTS.fallbacks if fallbacks is None else checked_fallbacks(fallbacks)
         self._journal = Journal(estimator.metrics)
         self._settings = Settings(
             estimator,
@@ -230,19 +230,23 @@ class Gateway:
             names = Names(model, dialect, names.provider, names.tenant, names.keys)
         if not is_counted:
             self._journal.count("other_paths")
-        elif self._aliases:
+        elif self._aliases or self._fallbacks:
             names = self._meant(given, names)
         return Call(self._settings, given, names, is_counted=is_counted)
 
     def _meant(self, body: Body, names: Names) -> Names:
-        """The names of a call, with the model that an alias stands for."""
+        """The names of a call, with the model that an alias stands for, and those after it."""
         try:
             model = names.model or BodyFields(body).value("model")
         except Exception as error:  # the estimate says so, too
             self._journal.failed("alias", error)
             return names
-        meant = self._aliases.get(model) if isinstance(model, str) else None
-        return names if meant is None else replace(names, model=meant, alias=model)
+        if not isinstance(model, str):
+            return names
+        meant = self._aliases.get(model, model)
+        others = self._fallbacks.get(model) or self._fallbacks.get(meant, ())
+        names = replace(names, fallbacks=[(it, self._aliases.get(it, it)) for it in others])
+        return names if meant == model else replace(names, model=meant, alias=model)
 
     def _limits_of(self, estimate: Estimate) -> ModelLimits:
         own = self._limits.own(estimate.model) if self._limits is not None else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tokenctx._estimate.estimator import HybridTokenEstimator
     from tokenctx._results.estimates import Dialect, Estimate, ModelLimits
@@ -37,7 +37,8 @@ class Settings:
 class Names:
     """The arguments that `estimate` and `record` share.
 
-    `alias` is the name that the client has used for the model, where that is an alias.
+    `alias` is the name that the client has used for the model, where that is an alias. `fallbacks`
+    are names to send and the models that they stand for.
     """
 
     model: str | None
@@ -46,6 +47,7 @@ class Names:
     tenant: str | bytes | None
     keys: Mapping[str, str | None] | None = None
     alias: str = ""
+    fallbacks: Sequence[tuple[str, str]] = ()
 
     @property
     def budget_keys(self) -> dict[str, str | None]:
