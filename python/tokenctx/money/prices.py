@@ -262,7 +262,7 @@ class PriceTable:
         self.makers = makers = content.get("makers")
         self._rows: dict[str, Any] = {}
         self._by_own_name: dict[str, str] = {}
-        self._by_host: dict[tuple[str, str, str], str] = {}
+        self._by_host: dict[str, dict[tuple[str, str], str]] = {}
         places = {maker: place for place, maker in enumerate(makers or ())}
         is_checked = source != "caller"
         exact: list[tuple[int, int, str, str]] = []
@@ -271,6 +271,7 @@ class PriceTable:
             key = name.lower()
             self._rows[key] = row if is_checked else check_rows(name, row)
             host, _, tail = key.partition("/")
+            self._by_host.setdefault(host, {})
             if (makers is None or host in makers) and _variant(key) is None:
                 own = tail or host
                 plain = own if own.startswith(FINE_TUNED) else _own(own)
@@ -295,22 +296,31 @@ class PriceTable:
 
     def _of_host(self, name: str, hosts: tuple[str, ...]) -> str | None:
         """The row of a host that has the model's own name, however the host writes it."""
-        if not self._by_host:
-            places = [
-                key.partition("/")[::2]
-                for key in self._rows
-                if "/" in key and _variant(key) is None
-            ]
-            # The newest of several dates; a region of its own has prices of its own.
-            places.sort(reverse=True)
-            places.sort(key=lambda it: (bool(_place(it[1])), it[1].count("/")))
-            for plain in (_own, lambda tail: _undated(_own(tail))):
-                for host, tail in places:
-                    for place in dict.fromkeys((_place(tail), "")):
-                        self._by_host.setdefault((host, place, plain(tail)), f"{host}/{tail}")
-        place, names = _place(name), _plain_names(name)
-        wanted = ((host, it, own) for host in hosts for it in (place, "") for own in names)
-        return next((self._by_host[it] for it in wanted if it in self._by_host), None)
+        names, places = _plain_names(name), dict.fromkeys((_place(name), ""))
+        for host in hosts:
+            if host in self._by_host and not self._by_host[host]:
+                self._by_host[host] = self._names_at(host)
+            known = self._by_host.get(host, {})
+            wanted = ((place, own) for place in places for own in names)
+            if (key := next((known[it] for it in wanted if it in known), None)) is not None:
+                return key
+        return None
+
+    def _names_at(self, host: str) -> dict[tuple[str, str], str]:
+        """The rows of a host by region and by the model's own name, with its date and without."""
+        head = f"{host}/"
+        tails = [
+            key[len(head) :] for key in self._rows if key.startswith(head) and _variant(key) is None
+        ]
+        # The newest of several dates; a region of its own has prices of its own.
+        tails.sort(reverse=True)
+        tails.sort(key=lambda it: (bool(_place(it)), it.count("/")))
+        found: dict[tuple[str, str], str] = {}
+        for plain in (_own, lambda tail: _undated(_own(tail))):
+            for tail in tails:
+                for place in dict.fromkeys((_place(tail), "")):
+                    found.setdefault((place, plain(tail)), head + tail)
+        return found
 
     def find(self, model: str, provider: str, at: dt.datetime, words: Words) -> Priced | None:
         """The prices of `model`; None if it is not in the table."""
@@ -323,7 +333,7 @@ class PriceTable:
         plain = name if variant is None or key is not None else _VARIANT.sub("", name)
         if plain != name:
             key = next((it for it in _keys(plain, hosts) if it in self._rows), None)
-        if key is None or (hosts and key.partition("/")[0] not in hosts):
+        if hosts and (key is None or key.partition("/")[0] not in hosts):
             key = self._of_host(plain, hosts) or key
         if key is None and not provider:  # as its maker writes it, before what is spelled alike
             by_makers = (f"{maker}/{plain}" for maker in self.makers or ())
