@@ -138,6 +138,11 @@ CLIENTS = {
             *("documents", "migration"),
         ),
     ),
+    "llama": (  # its client of OpenAI is older
+        ("llama-index-llms-openai==0.8.3",),
+        ("cli", "test"),
+        ("way_round_agents",),
+    ),
     "proxy": (
         (
             *("litellm[proxy]==1.106.2", "openai==2.54.0"),

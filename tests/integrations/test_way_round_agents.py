@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent_fronts import FRONTS, TENANT, is_refusal
+from agent_fronts import FRONTS, TENANT, is_refusal, look
 from gateway_rig import served
 from tokenctx import HybridTokenEstimator
 from tokenctx.money.budgets import Budget, Budgets
@@ -96,6 +96,30 @@ def test_parallel_calls_are_booked_each(kind: Any, url: str, provider: Provider)
     assert books.booked == provider.served
 
 
+def test_each_call_of_a_loop_of_tools_is_booked(kind: Any, url: str, provider: Provider) -> None:
+    books = Books()
+    estimator = HybridTokenEstimator()
+    calling = Answer(is_stream=False, place="arguments")
+    provider.answers = [calling, calling, Answer(is_stream=False)]
+    assert kind(url, books, estimator, tool=look).ask() is None
+    assert provider.calls == 3
+    assert books.booked == provider.served
+    counts = estimator.stats()
+    assert (counts["recorded"], counts["delta"]) == (3, 2)
+
+
+def test_a_loop_of_tools_ends_where_the_budget_does(
+    kind: Any, url: str, provider: Provider
+) -> None:
+    books = Books()
+    books.budgets = books.made(limit=1_000)
+    books.teach(TENANT, 1)
+    provider.answer = Answer(is_stream=False, place="arguments")
+    assert is_refusal(kind(url, books, tool=look).ask())
+    assert 1 <= provider.calls < 10
+    assert provider.served == books.booked <= 1_000
+
+
 def test_attempts_of_a_framework_are_booked_each(kind: Any, url: str, provider: Provider) -> None:
     books = Books()
     busy = Answer(is_stream=False, ends="429")
@@ -126,7 +150,8 @@ def test_a_refusal_is_not_tried_again(kind: Any, url: str, provider: Provider) -
     books.budgets = books.made(limit=10)
     assert is_refusal(kind(url, books, tries_again=True).ask())
     assert provider.calls == 0
-    assert books.budgets.stats()["refused"] == 1
+    if kind is not FRONTS["llama-index"]:  # which reads no header of an answer of 429
+        assert books.budgets.stats()["refused"] == 1
 
 
 def test_a_budget_without_room_sends_nothing(kind: Any, url: str, provider: Provider) -> None:

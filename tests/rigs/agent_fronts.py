@@ -1,7 +1,8 @@
 """Agents of frameworks under a budget, in front of the provider of `way_round`.
 
-A front makes one request of a model; `leaves` is after how many parts of a stream its reader goes.
-The clients below retry nothing; each front says what is raised by its framework, and nothing else.
+A front makes one request of a model, or, with `tool`, as many as the model asks for by calling it;
+`leaves` is after how many parts of a stream its reader goes. The clients below retry nothing; each
+front says what is raised by its framework, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tokenctx import HybridTokenEstimator
 from tokenctx.money.budgets import BudgetError
 from way_round import MANY, PATIENCE, SECONDS, TEXT
 
@@ -24,14 +26,26 @@ TENANT = "acme"
 PROMPT = TEXT * 20
 
 
+def look(at: str) -> str:
+    """Look at something."""
+    return f"{len(at)} letters of {TEXT * 10}"
+
+
 class Front:
     """One model of a framework, asked again and again; each request has a loop of its own."""
 
     def __init__(
-        self, url: str, books: Books, estimator: Any = None, *, tries_again: bool = False
+        self,
+        url: str,
+        books: Books,
+        estimator: Any = None,
+        *,
+        tries_again: bool = False,
+        tool: Any = None,
     ) -> None:
         self.url, self.books, self.estimator = f"{url}/v1", books, estimator
         self.tries_again = tries_again
+        self.tool = tool
 
     def ask(
         self, *, is_stream: bool = False, leaves: int | None = None, choices: int = 1
@@ -86,7 +100,8 @@ class OpenaiAgents(Front):
                     max_retries=3, policy=again, backoff=backoff
                 )
             settings = agents.ModelSettings(max_tokens=MANY, include_usage=True, **more)
-            agent = agents.Agent(name="A", model=model, model_settings=settings)
+            tools = [agents.function_tool(self.tool)] if self.tool else []
+            agent = agents.Agent(name="A", model=model, model_settings=settings, tools=tools)
             if not is_stream:
                 await agents.Runner.run(agent, PROMPT)
                 return
@@ -118,7 +133,8 @@ class PydanticAi(Front):
                 from pydantic_ai.models.fallback import FallbackModel
 
                 model = FallbackModel(model, *[model] * 3)
-            agent = pydantic_ai.Agent(model, model_settings=settings, retries=0)
+            tools = [self.tool] if self.tool else []
+            agent = pydantic_ai.Agent(model, model_settings=settings, retries=0, tools=tools)
             if not is_stream:
                 await agent.run(PROMPT)
                 return
@@ -153,7 +169,9 @@ class LangChain(Front):
             tries: Any = {"retry_on": lambda it: not is_refusal(it), "on_failure": "error"}
             before = [ModelRetryMiddleware(max_retries=3, initial_delay=0.0, **tries)]
             agent = agents.create_agent(
-                model, middleware=[*(before if self.tries_again else ()), own]
+                model,
+                tools=[self.tool] if self.tool else [],
+                middleware=[*(before if self.tries_again else ()), own],
             )
             asked = {"messages": [{"role": "user", "content": PROMPT}]}
             if not is_stream:
@@ -186,7 +204,10 @@ class Strands(Front):
             model.token_estimator = self.estimator
         again = strands.ModelRetryStrategy(max_attempts=4, initial_delay=0.01)
         agent = strands.Agent(
-            model=model, callback_handler=None, retry_strategy=again if self.tries_again else None
+            model=model,
+            tools=[strands.tool(self.tool)] if self.tool else [],
+            callback_handler=None,
+            retry_strategy=again if self.tries_again else None,
         )
         events = agent.stream_async(PROMPT)
         try:
@@ -195,18 +216,63 @@ class Strands(Front):
             await events.aclose()
 
 
+class LlamaIndex(Front):
+    """A model of llama-index that has a client of ours, which sees each request of its own."""
+
+    async def asked(self, *, is_stream: bool, leaves: int | None, choices: int) -> None:
+        openai = pytest.importorskip("llama_index.llms.openai", reason="dev.py clients")
+        from llama_index.core.agent.workflow import FunctionAgent
+        from llama_index.core.llms import ChatMessage
+
+        from tokenctx.gateway import Gateway
+        from tokenctx.gateway.httpx import async_client
+
+        estimator = self.estimator or HybridTokenEstimator()
+        gateway = Gateway(estimator, budgets=self.books.budgets)
+        more = {"n": choices} if choices > 1 else {}
+        async with async_client(gateway, tenant=TENANT, refuse=True) as client:
+            model = openai.OpenAI(
+                model="gpt-4o",
+                api_key="none",
+                api_base=self.url,
+                max_tokens=MANY,
+                max_retries=3 if self.tries_again else 0,
+                timeout=PATIENCE if leaves == 0 else SECONDS,
+                async_http_client=client,
+                additional_kwargs=more,
+            )
+            if self.tool:
+                agent = FunctionAgent(llm=model, tools=[self.tool], streaming=False)
+                await agent.run(PROMPT)
+                return
+            asked = [ChatMessage(role="user", content=PROMPT)]
+            if not is_stream:
+                await model.achat(asked)
+                return
+            events = await model.astream_chat(asked)
+            try:
+                await read(events, leaves)
+            finally:
+                await events.aclose()
+
+
 FRONTS: dict[str, type[Front]] = {
     "openai-agents": OpenaiAgents,
     "pydantic-ai": PydanticAi,
     "LangChain": LangChain,
     "strands": Strands,
+    "llama-index": LlamaIndex,
 }
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """True if a budget has refused; frameworks wrap what a model raises."""
+    """True if a budget has refused; frameworks wrap what a model raises.
+
+    A client of ours answers as the provider would.
+    """
     while error is not None:
-        if isinstance(error, BudgetError):
+        call = getattr(getattr(error, "response", None), "extensions", {}).get("tokenctx")
+        if isinstance(error, BudgetError) or (call is not None and call.refusal is not None):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -119,7 +119,9 @@ class Provider:
                 self.served += answer.at_once
                 sent += answer.at_once
                 usage = (prompt, sent) if answer.usage == "each" else None
-                ends = answer.usage == "each" and index == 0 and done == answer.at_once
+                is_first = index == 0 and done == answer.at_once
+                is_last = answer.ends == "well" and done + answer.at_once > answer.output
+                ends = (answer.usage == "each" and is_first) or is_last
                 text = WORDS[sent // answer.at_once % 2] * answer.at_once
                 parts = _event(answer, index, text, usage, ends=ends)
                 await send({"type": "http.response.body", "body": parts, "more_body": True})
@@ -178,9 +180,14 @@ def _event(
 
 def answer_of(answer: Answer, prompt: int) -> Json:
     text = WORDS[0] * answer.output
-    message = {"role": "assistant", "content": text}
+    message: Json = {"role": "assistant", "content": text}
+    ends = "stop"
+    if answer.place == "arguments":
+        function = {"name": "look", "arguments": json.dumps({"at": text})}
+        call = {"id": f"call_{prompt}", "type": "function", "function": function}
+        message, ends = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
     choices = [
-        {"index": nth, "message": message, "finish_reason": "stop"} for nth in range(answer.choices)
+        {"index": nth, "message": message, "finish_reason": ends} for nth in range(answer.choices)
     ]
     whole: Json = {"id": "same", "object": "chat.completion", "created": 1, "model": answer.model}
     told = {} if answer.usage == "none" else {"usage": _usage(0, 0)}

@@ -5,36 +5,25 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import glob
-import json
 import logging
 import os
-import secrets
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._estimate.estimator import HybridTokenEstimator
-from tokenctx._estimate.metric_table import INSTRUMENTS
-from tokenctx._estimate.metrics import Metrics, merged
+from tokenctx._estimate.metrics import Metrics
 from tokenctx.context.configuration import configure
 from tokenctx.gateway.server.app import CountServer, count_server
+from tokenctx.integrations._processes import Processes, replace_file
 from tokenctx.integrations.metrics import prometheus_of
 from tokenctx.stores.redis import RedisPrefixStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tokenctx._estimate.metrics import Snapshot
+    from pathlib import Path
 
 _logger = logging.getLogger("tokenctx")
-SHARE_SECONDS: Final = 1.0
-"""How old the numbers of the other workers are at most in `/metrics`."""
-DEAD_SECONDS: Final = 10.0
-"""A worker that has told nothing for so long keeps nothing any more; its counts stay."""
 SOCKET_SECONDS: Final = 0.5
 M_MMAP_THRESHOLD: Final = -3
 """Of malloc.h."""
@@ -85,9 +74,8 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._metrics = Metrics()
-        self._name = f"{os.getpid()}.{secrets.token_hex(8)}.json"  # numbers of processes come again
-        self._is_telling = threading.Lock()
+        metrics = Metrics()
+        self._all = None if settings.folder is None else Processes(metrics, settings.folder)
         self._client: Any = None
         shared = None
         if settings.redis_url is not None:
@@ -96,13 +84,12 @@ class Worker:
             self._client = Redis.from_url(settings.redis_url, socket_timeout=SOCKET_SECONDS)
             shared = RedisPrefixStore(self._client)
         self._estimator = HybridTokenEstimator(
-            secret=settings.secret, shared=shared, metrics=self._metrics
+            secret=settings.secret, shared=shared, metrics=metrics
         )
-        self._telling: asyncio.Task[None] | None = None
         self.app = count_server(
             self._estimator,
             token=settings.token,
-            collector=prometheus_of(self.snapshot),
+            collector=prometheus_of((self._all or metrics).snapshot),
             max_body_bytes=settings.max_body_bytes,
             max_seconds=settings.max_seconds,
             on_start=self.start,
@@ -119,14 +106,13 @@ class Worker:
         if self._client is not None:
             with suppress(Exception):  # the first look-up finds a connection, if there is one
                 await self._client.ping()
-        if self._settings.folder is not None:
-            self._telling = asyncio.create_task(self._tell_always())
+        if self._all is not None:
+            self._all.start()
 
     async def stop(self) -> None:
         """Leave behind what is known: in the shared store, and in a part of the file."""
-        if self._telling is not None:
-            self._telling.cancel()
-            self._tell()
+        if self._all is not None:
+            self._all.stop()
         await self._estimator.aflush()
         if self._client is not None:
             await self._client.aclose()
@@ -134,44 +120,11 @@ class Worker:
         if known is not None:
             part = known.with_name(f"{known.name}.{os.getpid()}.part")
             try:
-                _replace(part, self._estimator.export_known())
+                replace_file(part, self._estimator.export_known())
                 if self._settings.folder is None:
                     merge_known(known, self._settings.secret)
             except (OSError, ValueError) as error:  # a full disk; the server ends all the same
                 _logger.error("what is known is lost: %s", error)  # noqa: TRY400  # no traceback
-
-    def snapshot(self) -> Snapshot:
-        """The numbers of all workers: counts of all there were, states of those that live.
-
-        They are told before they are shown, so that no count is less in the next scrape, whichever
-        worker answers it.
-        """
-        folder = self._settings.folder
-        if folder is None:
-            return self._metrics.snapshot()
-        whole = self._tell()
-        for path in folder.glob("*.json"):
-            if path.name != self._name:
-                _add(whole, *_told(path))
-        return whole
-
-    def _tell(self) -> Snapshot:
-        """Leave the numbers of this worker for the others; they are given back."""
-        with self._is_telling:  # a scrape is answered in a thread
-            own = self._metrics.snapshot()
-            values = {
-                name: [[list(labels), value] for labels, value in series.items()]
-                for name, series in own.items()
-            }
-            with suppress(OSError):  # a full disk costs the numbers of this worker, and no request
-                path = (self._settings.folder or Path()) / self._name
-                _replace(path, json.dumps(values).encode())
-        return own
-
-    async def _tell_always(self) -> None:
-        while True:
-            self._tell()
-            await asyncio.sleep(SHARE_SECONDS)
 
 
 def merge_known(known: Path | None, secret: bytes | None) -> None:
@@ -188,7 +141,7 @@ def merge_known(known: Path | None, secret: bytes | None) -> None:
         if path.exists():
             _import(estimator, path)
     if parts:
-        _replace(known, estimator.export_known())
+        replace_file(known, estimator.export_known())
     for part in parts:
         part.unlink(missing_ok=True)
 
@@ -205,42 +158,3 @@ def _import(estimator: HybridTokenEstimator, path: Path) -> None:
             path.name,
             aside.name,
         )
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file at once or not at all, for the owner alone."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "wb") as file:  # noqa: PTH123  # of a descriptor
-        file.write(content)
-    fresh.replace(path)
-
-
-def _told(path: Path) -> tuple[dict[str, Any], bool]:
-    """The answer of another worker, and whether it lives; nothing if it cannot be read."""
-    try:
-        age = time.time() - path.stat().st_mtime
-        values: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}, False
-    return values, age < DEAD_SECONDS
-
-
-def _add(whole: Snapshot, values: dict[str, Any], is_alive: bool) -> None:  # noqa: FBT001
-    for row in INSTRUMENTS:
-        if row.kind == "gauge" and not is_alive:
-            continue
-        series = whole.setdefault(row.name, {})
-        for labels, value in _series(values, row.name):
-            mine = series.get(labels)
-            if mine is None:
-                series[labels] = value
-            elif isinstance(mine, list):
-                series[labels] = [a + b for a, b in zip(mine, value, strict=True)]
-            else:
-                series[labels] = merged(row, mine, value)
-
-
-def _series(values: dict[str, Any], name: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for labels, value in values.get(name, ()):
-        yield tuple(labels), value

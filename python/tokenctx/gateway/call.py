@@ -364,9 +364,8 @@ class Call:
         return asked * self._choices if asked else None
 
     def _unseen(self) -> int:
-        """The output of an answer of which nothing has come; a stream had not begun."""
-        is_asked = self.is_booked and self._fields.value("stream") is not True
-        return unseen_tokens(self._asked) if is_asked else 0
+        """The output of an answer of which nothing has come: somebody may hold back a stream."""
+        return unseen_tokens(self._asked) if self.is_booked else 0
 
     def _has_come(self, relay: Relay) -> bool:
         """True if all has come though the answer may go on; of several answers one goes on."""

@@ -6,6 +6,7 @@ extra `metrics`.
 
 from __future__ import annotations
 
+import os
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,7 @@ from tokenctx._core import __version__
 from tokenctx._estimate.metric_table import GENAI, INSTRUMENTS
 from tokenctx._estimate.metrics import Metrics
 from tokenctx._results.front import own_names
+from tokenctx.integrations._processes import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,15 +27,27 @@ INSTALL: Final = "{} is not installed: pip install 'tokenctx[metrics]'"
 
 
 def prometheus(
-    source: HybridTokenEstimator | Metrics, registry: Any = None, *, genai: bool = True
+    source: HybridTokenEstimator | Metrics,
+    registry: Any = None,
+    *,
+    genai: bool = True,
+    folder: str | os.PathLike[str] | None = None,
 ) -> Any:
     """A collector of prometheus_client, registered with `registry` if one is given.
 
     `source` is a `Metrics`, or an estimator that has one. Without `genai` the metrics that are
-    named by the GenAI conventions are left out, for who has them from elsewhere. Raises ValueError
-    for an estimator without metrics, ImportError without prometheus_client.
+    named by the GenAI conventions are left out, for who has them from elsewhere. `folder` is where
+    the workers of one service leave their numbers once a second, each in a file of its own: then
+    each shows those of all, and no count falls from one scrape to the next. It must exist; empty it
+    before the service starts. Raises ValueError for an estimator without metrics,
+    NotADirectoryError for what is no folder, ImportError without prometheus_client.
     """
-    return prometheus_of(_metrics_of(source).snapshot, registry, genai=genai)
+    metrics = _metrics_of(source)
+    if folder is None:
+        return prometheus_of(metrics.snapshot, registry, genai=genai)
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise NotADirectoryError(f"folder is {os.fspath(folder)!r}; it must be one that exists")
+    return prometheus_of(Processes(metrics, folder).snapshot, registry, genai=genai)
 
 
 def prometheus_of(
