@@ -55,10 +55,8 @@ impl Joins {
         };
         let right = _mm512_slli_epi64::<{ key::RANK_BITS }>(tokens(&asked.right));
         let hash = join_hash(_mm512_or_si512(tokens(&asked.left), right));
-        let last = _mm512_set1_epi64(vocabulary.join_buckets.len() as i64 - 1);
-        let bucket = _mm512_and_si512(hash, last);
         let slots = _mm512_set1_epi64(vocabulary.join_slots.len() as i64 - 1);
-        let (lanes, slot) = slots_in(buckets(vocabulary.join_buckets, bucket), hash, slots);
+        let (lanes, slot) = slots_in(buckets(vocabulary.join_buckets, hash), hash, slots);
         Joins { lanes, hash, slot }
     }
 
@@ -90,11 +88,13 @@ fn join_hash(join: __m512i) -> __m512i {
     _mm512_xor_si512(mixed, _mm512_srli_epi64::<32>(mixed))
 }
 
-/// Eight of these buckets.
+/// Eight of these buckets, of which there are a power of two: those of the last bits of `at`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(in crate::bpe) fn buckets(of: &[[u8; 4]], at: __m512i) -> __m256i {
-    // SAFETY: the callers ask for such as there are.
+    assert!(!of.is_empty());
+    let at = _mm512_and_si512(at, _mm512_set1_epi64(of.len() as i64 - 1));
+    // SAFETY: no place is beyond the last one.
     unsafe { _mm512_i64gather_epi32::<4>(at, of.as_ptr().cast()) }
 }
 
