@@ -14,7 +14,20 @@ import pytest
 
 import way_round
 from gateway_rig import served
-from way_round import ENDS, FRONTS, KIND, KINDS, MANY, ODD, PATHS, Answer, Books, Provider, body
+from way_round import (
+    ENDS,
+    FRONTS,
+    KIND,
+    KINDS,
+    MANY,
+    ODD,
+    PATHS,
+    UNBOUNDED,
+    Answer,
+    Books,
+    Provider,
+    body,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +109,12 @@ def test_paths(ask: Any, watch: Watch, path: str) -> None:
     assert watch.calls == 1
     assert watch.served > 1000
     assert watch.unbooked == 0
+
+
+@pytest.mark.parametrize("path", UNBOUNDED)
+def test_what_no_body_bounds_is_refused(ask: Any, watch: Watch, path: str) -> None:
+    assert ask(b'{"input_file_id": "file_1"}', path) == 429
+    assert watch.calls == 0
 
 
 @pytest.mark.parametrize("name", ODD)

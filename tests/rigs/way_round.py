@@ -439,6 +439,17 @@ PATHS = (
     "/v1/completions",
 )
 
+UNBOUNDED = (
+    "/v1/batches",
+    "/v1/messages/batches",
+    "/v1/messages/%62atches",
+    "/v1beta/models/gemini-2.5-flash:batchGenerateContent",
+    "/v1/threads/runs",
+    "/v1/threads/t_1/runs",
+    "/v1/threads/t_1/runs/r_1/submit_tool_outputs",
+)
+"""Where a small body asks for any number of calls."""
+
 ODD = {
     "padded": (body() + b" " * (33 << 20), ()),
     "deep": (body(ignored=0).replace(b": 0", b": " + b"[" * 1100 + b"]" * 1100), ()),

@@ -12,7 +12,9 @@ from tokenctx.gateway.paths import endpoint_of, looks_like_chat, may_be_chat, ma
 if TYPE_CHECKING:
     from tokenctx.gateway.call import Call
     from tokenctx.gateway.gateway import Gateway
+    from tokenctx.gateway.refusals import Refusal
     from tokenctx.gateway.relay import Relay
+    from tokenctx.money.budgets import BudgetRefusal
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -44,7 +46,8 @@ class TokenctxMiddleware:
     are kept by beside it; if one raises, nothing
     is counted, so that no tenant is taken for another, and budgets take it for a call of nobody.
     A POST to a path that nobody knows is read too, unless its first bytes are no JSON: if it looks
-    like a chat request, it is one. All else passes untouched.
+    like a chat request, it is one. All else passes untouched. Under budgets calls that nobody
+    can bound are refused: batches, and models that are called over a WebSocket.
     """
 
     def __init__(
@@ -66,12 +69,20 @@ class TokenctxMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection, as ASGI 3 has it."""
+        if scope["type"] == "websocket":
+            return await self._connected(scope, receive, send)
         if scope["type"] != "http" or scope["method"] != "POST":
             return await self._app(scope, receive, send)
         path = _path(scope)
-        if endpoint_of(path) is None and not may_be_chat(path):
+        is_unbounded = self._gateway.is_unbounded(path)
+        if endpoint_of(path) is None and not (is_unbounded or may_be_chat(path)):
             return await self._app(scope, receive, send)
-        messages, call = await self._received(scope, path, receive)
+        messages: deque[Message] = deque()
+        call: Call | None
+        if is_unbounded:
+            call = await self._uncounted(scope, path, "unbounded", None)
+        else:
+            messages, call = await self._received(scope, path, receive)
         rest = _Rest(messages, receive, call)
         if call is None or not call.is_counted:
             return await self._app(scope, rest.next, send)
@@ -91,6 +102,20 @@ class TokenctxMiddleware:
             raise
         finally:
             answer.end(error)
+        return None
+
+    async def _connected(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a WebSocket: under budgets none over which a model is called."""
+        path = _path(scope)
+        if not self._gateway.is_unbounded(path, is_socket=True):
+            return await self._app(scope, receive, send)
+        call = await self._uncounted(scope, path, "unbounded", None)
+        if self._refuses and call.refusal is not None:
+            return await _Denial(call.refusal, scope, send).send()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            call.end(asyncio.CancelledError())
         return None
 
     async def _received(
@@ -225,6 +250,24 @@ class _Answer:
 
     def _own_headers(self) -> Pairs:
         return _encoded(self._call.headers)
+
+
+class _Denial:
+    """The refusal of a WebSocket that is not accepted: an answer of HTTP where the server can."""
+
+    def __init__(self, refusal: Refusal | BudgetRefusal, scope: Scope, send: Send) -> None:
+        self._refusal, self._send = refusal, send
+        self._has_answer = "websocket.http.response" in (scope.get("extensions") or {})
+
+    async def send(self) -> None:
+        refusal = self._refusal
+        if not self._has_answer:
+            await self._send({"type": "websocket.close", "code": 1008, "reason": "over budget"})
+            return
+        headers = _encoded({**refusal.headers, "content-length": str(len(refusal.body))})
+        start = {"status": refusal.status, "headers": headers}
+        await self._send({"type": "websocket.http.response.start", **start})
+        await self._send({"type": "websocket.http.response.body", "body": refusal.body})
 
 
 def _encoded(headers: dict[str, str]) -> Pairs:

@@ -12,7 +12,7 @@ from tokenctx._results.front import advised
 from tokenctx.gateway.call import Call
 from tokenctx.gateway.edits import BodyFields
 from tokenctx.gateway.journal import Journal
-from tokenctx.gateway.paths import endpoint_of, looks_like_chat, may_be_chat
+from tokenctx.gateway.paths import endpoint_of, is_unbounded, looks_like_chat, may_be_chat
 from tokenctx.gateway.settings import Names, RefuseBy, Settings
 
 if TYPE_CHECKING:
@@ -111,10 +111,14 @@ class Gateway:
         `path` is the one that the client asked for; it tells the dialect, and of Gemini and Bedrock
         the model. Paths that are none of a chat (embeddings, models, files) are not counted, unless
         a `dialect` is given; what looks like a chat at a path that nobody knows is. Without a
-        path the body tells. `keys` say whose call it is, beside the tenant and the model, where
+        path the body tells. Under budgets a call that no body bounds is refused, as of batches.
+        `keys` say whose call it is, beside the tenant and the model, where
         budgets are kept by more than these. Raises TypeError for names that are no text, and
         nothing else.
         """
+        if not dialect and self.is_unbounded(path):
+            require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
+            return self.uncounted("unbounded", path=path, tenant=tenant, keys=keys)
         call = self._begun(body, path, Names(model, dialect, provider, tenant, keys))
         if call.is_counted:
             call.estimate_now()
@@ -132,6 +136,9 @@ class Gateway:
         keys: Mapping[str, str | None] | None = None,
     ) -> Call:
         """As `call`, without holding the loop: what is large is counted in a thread."""
+        if not dialect and self.is_unbounded(path):
+            require_names(model=model, dialect=dialect, provider=provider, tenant=tenant)
+            return await self.auncounted("unbounded", path=path, tenant=tenant, keys=keys)
         call = self._begun(body, path, Names(model, dialect, provider, tenant, keys))
         if call.is_counted:
             await call.aestimate_now()
@@ -186,6 +193,10 @@ class Gateway:
         call, length = self._unread(f"{stage}_failed", body, len(body), path, None, None)
         await call.areserve(length)
         return call
+
+    def is_unbounded(self, path: str, *, is_socket: bool = False) -> bool:
+        """True if budgets would take a call at `path` for one that nobody can bound."""
+        return self._settings.budgets is not None and is_unbounded(path, is_socket=is_socket)
 
     def count_failure(self, stage: str, error: Exception) -> None:
         """Count a failure of the caller's own function."""

@@ -49,6 +49,15 @@ OTHERS: Final = re.compile(
     re.IGNORECASE,
 )
 """Endings of the paths of other requests, whose bodies may look like those of a chat."""
+UNBOUNDED: Final = re.compile(
+    r"(/batches|:batchGenerateContent|/threads/runs"
+    r"|/threads/[^/]+/runs(/[^/]+/submit_tool_outputs)?)$",
+    re.IGNORECASE,
+)
+"""Paths of calls of a model of which no body bounds the tokens: batches of requests, which may be
+in a file, and runs over threads that the provider keeps."""
+SOCKETS: Final = re.compile(r"(/realtime|/responses|BidiGenerateContent)$", re.IGNORECASE)
+"""Paths at which models are called over a WebSocket."""
 MAX_DECODINGS: Final = 4
 """Each hop on the way decodes a path once at most."""
 _MODEL: Final = re.compile(r"/(models|model|deployments)/(.+?)(?::\w+|/[\w/-]+)$", re.IGNORECASE)
@@ -98,6 +107,12 @@ def may_be_chat(path: str) -> bool:
     """True if a body sent to `path` has to be looked at, since the path tells nothing of it."""
     last = list(_forms(path.partition("?")[0]))[-1]
     return not OTHERS.search(last) and THREADS not in last.lower()
+
+
+def is_unbounded(path: str, *, is_socket: bool = False) -> bool:
+    """True if calls of a model are made at `path` whose tokens nobody can bound before."""
+    ends = SOCKETS if is_socket else UNBOUNDED
+    return any(ends.search(plain) for plain in _forms(path.partition("?")[0]))
 
 
 def may_begin_chat(first: bytes) -> bool:

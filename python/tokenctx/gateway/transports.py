@@ -62,7 +62,7 @@ class Exchange:
         if request.method != "POST":
             return False
         path = request.url.raw_path.decode("latin-1")
-        if endpoint_of(path) is not None:
+        if endpoint_of(path) is not None or self._gateway.is_unbounded(path):
             return True
         kind = request.headers.get("content-type", "")
         return "json" in kind and may_be_chat(path)
@@ -82,7 +82,7 @@ class Exchange:
         return self.library.Response(
             refusal.status,
             headers={**refusal.headers, "content-length": str(len(refusal.body))},
-            content=refusal.body,
+            stream=self.library.ByteStream(refusal.body),  # which whoever streams can read
             request=request,
             extensions={EXTENSION: call},
         )
