@@ -109,7 +109,7 @@ CLIENTS = {
         ("cli", "test"),
         (
             *("batch", "causes", "cost_command", "drawn_logs"),
-            *("engines", "month", "recipes", "spend"),
+            *("engines", "links", "month", "recipes", "spend"),
         ),
     ),
     "frames": (  # their pyarrow is older

@@ -42,6 +42,10 @@ LATEST_SECONDS: Final = 1 << 33
 OK, BAD_REQUEST = 200, 400
 SYSTEMS: Final = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
 """Fields of a body that stand before its messages."""
+PREFIX_FACTOR: Final = 6_364_136_223_846_793_005
+"""Odd and large; the hashes that it is multiplied with are as good as random."""
+MOST_HASH: Final = (1 << 63) - 1
+_SORTED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(slots=True)
@@ -85,19 +89,52 @@ class Call:
 
     def chain(self) -> list[int] | None:
         """A hash of what stands before the messages, then one of each message; None without."""
-        if self.body is None or not self.conversation or not message_list(self.body):
+        messages = [] if self.body is None else message_list(self.body)
+        if self.body is None or not messages:
             return None
         head = [self.body.get(name) for name in SYSTEMS]
+        first = next((at for at, it in enumerate(messages) if not _is_system(it)), 0)
+        head += messages[:first]
         try:
-            return [digest(it) for it in (head, *message_list(self.body))]
+            return [digest(it) for it in (head, *messages[first:])]
         except RecursionError:  # deeper than Python goes
             return None
 
 
+def prefixes(chain: list[int] | None) -> list[int] | None:
+    """Of a chain: for each message a hash of it and of all that stands before; None of none."""
+    if chain is None:
+        return None
+    whole, found = chain[0], []
+    for it in chain[1:]:
+        whole = (whole * PREFIX_FACTOR + it) & MOST_HASH
+        found.append(whole)
+    return found
+
+
+def _is_system(message: object) -> bool:
+    return isinstance(message, dict) and message.get("role") in {"system", "developer"}
+
+
 def digest(value: object) -> int:
-    """A hash of 63 bits of what of a value is billed, whatever the order of its members."""
-    text = json.dumps(billed_part(value), sort_keys=True, separators=(",", ":"))
-    return name(text)
+    """A hash of 63 bits of what of a value is billed, whatever the order of its members.
+
+    A message of one text has that of the text, whether it stands in a part or not.
+    """
+    text = _only_text(value)
+    return name(_SORTED.encode(billed_part(value)) if text is None else text)
+
+
+def _only_text(message: object) -> str | None:
+    """Role and text of a message that has nothing else, which most have; None for others."""
+    if not isinstance(message, dict) or message.keys() != {"role", "content"}:
+        return None
+    content = message["content"]
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        part = content[0]
+        is_text = part.get("type") == "text" and part.keys() <= {"type", "text", "cache_control"}
+        content = part.get("text") if is_text else None
+    return f"{message['role']}\0{content}" if isinstance(content, str) else None
 
 
 def name(*parts: object) -> int:
@@ -142,6 +179,10 @@ def calls_of_halves(log: LogReader, left_out: Counter[str]) -> Iterator[Call]:
             yield Call(None, model, body=body, at=at)
         else:
             left_out[NO_USAGE] += 1
+
+
+NO_HEAD: Final = digest([None] * len(SYSTEMS))
+"""The first hash of a chain of a call without system prompt and tools."""
 
 
 def _member(value: object, field: str) -> object:

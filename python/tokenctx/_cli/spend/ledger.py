@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._cli.spend.calls import prefixes
 from tokenctx._cli.spend.files import OWN_KEY, SpendError
 from tokenctx._cli.spend.prices import COUNTED, MONEY, Pricer
 from tokenctx.money.prices import fingerprint
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 INSTALL: Final = "this needs DuckDB and pyarrow: pip install 'tokenctx[batch]'"
 MEMORY: Final = "192MB"
 """Of DuckDB, which writes to its folder what does not fit."""
-VERSION: Final = 1
+VERSION: Final = 2
 ROWS_AT_ONCE: Final = 8_192
 NAME: Final = "ledger.duckdb"
 WORDS: Final = ("path", "model", "provider", "tenant", "conversation", "tier", "reason")
@@ -37,7 +38,7 @@ create table if not exists left_out (path varchar, reason varchar, row_count big
 create table if not exists calls (
     seq bigint, {", ".join(f"{it} varchar" for it in WORDS)}, moment timestamp,
     {", ".join(f"{it} bigint" for it in (*KEYS, *COUNTED, *MONEY))},
-    is_billed boolean, is_cut boolean, chain bigint[], tools varchar[]);
+    is_billed boolean, is_cut boolean, chain bigint[], prefixes bigint[], tools varchar[]);
 create table if not exists about (version integer, started timestamp);
 """
 _KEPT: Final = """
@@ -205,6 +206,9 @@ class Ledger:
         priced = self._pricer.priced(calls)
         first = self._seq + 1
         self._seq += len(calls)
+        chains = [it.chain() for it in calls]
+        pairs = zip(calls, chains, strict=True)
+        begun = [None if it.conversation else prefixes(chain) for it, chain in pairs]
         moments = [None if it.at is None else int(it.at * 10**6) for it in calls]
         columns: dict[str, Any] = {
             "seq": pa.array(range(first, first + len(calls)), pa.int64()),
@@ -222,7 +226,8 @@ class Ledger:
             "batch_key": [it.batch_key for it in calls],
             "is_billed": [it.usage is not None for it in calls],
             "is_cut": pa.array([it.is_cut for it in calls], pa.bool_()),
-            "chain": pa.array([it.chain() for it in calls], pa.list_(pa.int64())),
+            "chain": pa.array(chains, pa.list_(pa.int64())),
+            "prefixes": pa.array(begun, pa.list_(pa.int64())),
             "tools": pa.array([it.tool_names() for it in calls], pa.list_(pa.string())),
         }
         for place, name in enumerate(COUNTED):
