@@ -108,7 +108,7 @@ CLIENTS = {
         ),  # and Java 17
         ("cli", "test"),
         (
-            *("batch", "causes", "cost_command", "drawn_logs"),
+            *("batch", "causes", "cost_command", "copies", "drawn_logs"),
             *("engines", "links", "month", "recipes", "spend"),
         ),
     ),

@@ -46,11 +46,10 @@ with called as (
             as had_hour, lag(output_tokens) over w as had_output,
         sum(read_tokens + written_tokens) over (partition by conversation) as cached,
         count(*) over w as turn, false as is_linked
-    from (select * exclude (prefixes) from kept)
-    where {COUNTS} and is_billed and conversation <> ''
+    from kept where {COUNTS} and is_billed and conversation <> ''
     window w as (partition by conversation order by coalesce(moment, timestamp '1970-01-01'), seq)
     union all by name
-    select own.* exclude (place, above, batch_key, call_key, prefixes)
+    select own.* exclude (place, above, batch_key, call_key)
             replace (coalesce(linked.is_cut, own.is_cut) as is_cut),
         had.input_tokens as had, had.model as had_model, had.moment as had_moment,
         had.chain as had_chain,
@@ -101,7 +100,7 @@ select * exclude (chain, had_chain, same, missed, cached, is_linked),
     greatest(0, input_tokens - coalesce(had, 0) - coalesce(had_output, 0)) as grown
 from split
 union all by name
-select * exclude (place, above, batch_key, call_key, chain, prefixes),
+select * exclude (place, above, batch_key, call_key, chain),
     0 as again_written, 0 as again_new, 0 as again_tokens, 0 as warm_tokens,
     0 as nano_again_written, 0 as nano_again_new, 0 as grown
 from kept where {COUNTS}

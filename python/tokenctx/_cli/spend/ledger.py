@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._cli.spend.calls import prefixes
 from tokenctx._cli.spend.files import OWN_KEY, SpendError
 from tokenctx._cli.spend.prices import COUNTED, MONEY, Pricer
 from tokenctx.money.prices import fingerprint
@@ -38,7 +37,7 @@ create table if not exists left_out (path varchar, reason varchar, row_count big
 create table if not exists calls (
     seq bigint, {", ".join(f"{it} varchar" for it in WORDS)}, moment timestamp,
     {", ".join(f"{it} bigint" for it in (*KEYS, *COUNTED, *MONEY))},
-    is_billed boolean, is_cut boolean, chain bigint[], prefixes bigint[], tools varchar[]);
+    is_billed boolean, is_cut boolean, chain bigint[], tools varchar[]);
 create table if not exists about (version integer, started timestamp);
 """
 _KEPT: Final = """
@@ -127,6 +126,14 @@ class Ledger:
         while rows := found.fetchmany(ROWS_AT_ONCE):
             yield [dict(zip(names, row, strict=True)) for row in rows]
 
+    def insert(self, name: str, columns: dict[str, Any]) -> None:
+        """Put rows into a table, by the names of its columns."""
+        import pyarrow as pa
+
+        self._base.register("rows_of_table", pa.table(columns))
+        self._base.execute(f"insert into {name} by name select * from rows_of_table")
+        self._base.unregister("rows_of_table")
+
     def write_parquet(self, query: str, path: Path) -> None:
         """The rows of a query as a Parquet file, which is there whole or not at all.
 
@@ -169,13 +176,11 @@ class Ledger:
     def add(self, source: Source, part: Part) -> None:
         """Write down what a part has cost, all of it or nothing. Raises SpendError: disk full."""
         path = str(source.path)
-        table = self._table(path, part.calls)
+        columns = self._columns(path, part.calls)
         try:
             self._base.execute("begin")
             if part.calls:
-                self._base.register("part_of_calls", table)
-                self._base.execute("insert into calls by name select * from part_of_calls")
-                self._base.unregister("part_of_calls")
+                self.insert("calls", columns)
             for reason, count in part.left_out.items():
                 self._base.execute("insert into left_out values (?, ?, ?)", [path, reason, count])
             self._base.execute(
@@ -200,15 +205,12 @@ class Ledger:
                 "where this one stopped"
             ) from None
 
-    def _table(self, path: str, calls: list[Call]) -> Any:
+    def _columns(self, path: str, calls: list[Call]) -> dict[str, Any]:
         import pyarrow as pa
 
         priced = self._pricer.priced(calls)
         first = self._seq + 1
         self._seq += len(calls)
-        chains = [it.chain() for it in calls]
-        pairs = zip(calls, chains, strict=True)
-        begun = [None if it.conversation else prefixes(chain) for it, chain in pairs]
         moments = [None if it.at is None else int(it.at * 10**6) for it in calls]
         columns: dict[str, Any] = {
             "seq": pa.array(range(first, first + len(calls)), pa.int64()),
@@ -226,8 +228,7 @@ class Ledger:
             "batch_key": [it.batch_key for it in calls],
             "is_billed": [it.usage is not None for it in calls],
             "is_cut": pa.array([it.is_cut for it in calls], pa.bool_()),
-            "chain": pa.array(chains, pa.list_(pa.int64())),
-            "prefixes": pa.array(begun, pa.list_(pa.int64())),
+            "chain": pa.array([it.chain() for it in calls], pa.list_(pa.int64())),
             "tools": pa.array([it.tool_names() for it in calls], pa.list_(pa.string())),
         }
         for place, name in enumerate(COUNTED):
@@ -235,7 +236,7 @@ class Ledger:
         for place, name in enumerate(MONEY):
             amounts = [None if it.money is None else it.money[place] for it in priced]
             columns[name] = pa.array(amounts, pa.int64())
-        return pa.table(columns)
+        return columns
 
     def settle(self, sources: Iterable[Source]) -> None:
         """Tell the calls of these files that count from other lines of them.

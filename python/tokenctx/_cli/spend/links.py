@@ -5,12 +5,18 @@ prompt and tools; of several the one with the most messages, of these the latest
 the same model. Where the beginning changed, the last two messages of the call before still stand
 somewhere in the next: with half of the others, too, it is the same conversation, changed or cut.
 After a summary nothing may be the same but system prompt and tools. It is told by its shape: a
-conversation of one's own that grew long ends, and at once a much shorter one begins, which is more
+conversation of one's own that grew long ends, and soon a much shorter one begins, which is more
 than a bare start. Who shares neither is a conversation of its own, and nothing was paid again.
+
+They are read here in the order of time, with the last of them in mind. The engine could tell it in
+one query for each rule; with 20 million messages that did not fit the memory which it has.
 """
 
 from __future__ import annotations
 
+from array import array
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tokenctx._cli.spend.calls import NO_HEAD
@@ -19,6 +25,11 @@ from tokenctx._cli.spend.report import COUNTS
 if TYPE_CHECKING:
     from tokenctx._cli.spend.ledger import Ledger
 
+MOST_CALLS: Final = 100_000
+MOST_MESSAGES: Final = 4_000_000
+"""So many are kept in mind: who pauses for as many calls of others begins anew. About 100 MB."""
+MOST_HEADS: Final = 10_000
+ROWS_AT_ONCE: Final = 4_096
 LEAST_SUMMARY_TOKENS: Final = 1024
 """So much more than the bare start of a conversation has one that begins with a summary."""
 LEAST_CUT_MESSAGES: Final = 4
@@ -27,109 +38,188 @@ CUT_SHARE: Final = 2
 """A summary makes the input smaller by this factor at least."""
 CUT_SECONDS: Final = 3600
 """Later than that after the last call of a conversation it is not gone on with."""
+ALONE_CALLS: Final = 3
+"""So many calls in sequence are of one conversation where nobody else has one at a time."""
+PREFIX_FACTOR: Final = 6_364_136_223_846_793_005
+"""Odd and large; the hashes that it is multiplied with are as good as random."""
+MOST_HASH: Final = (1 << 63) - 1
 
-# `nth` is the place in the order of time; `chain` has the hash of what stands before the messages,
-# then one for each message; `prefixes` one for each message and all before it.
 _PLAIN: Final = f"""
 create or replace temp table plain as
 select row_number() over (order by coalesce(moment, timestamp '1970-01-01'), seq) as nth,
-    seq, tenant, model, moment, input_tokens, chain, prefixes, len(prefixes) as depth
-from kept where {COUNTS} and is_billed and conversation = '' and len(prefixes) > 0
-"""
-_TAILS: Final = """
-create or replace temp table tails as
-select hash(prefixes[-1], tenant) as key, nth from plain
-union all select hash(prefixes[-1], tenant, model), nth from plain
-union all select hash(chain[-2], chain[-1], tenant), nth from plain where depth > 1
-"""
-# A score is the number of messages that match, then how well: 3 is the same model, 2 another one,
-# 1 is the last two messages alone.
-_MATCHES: Final = """
-create or replace temp table matches as
-with each as (
-    select nth, tenant, model, depth, unnest(prefixes) as prefix, unnest(chain[2:]) as message,
-        unnest(chain[1:depth]) as above, unnest(range(1, depth + 1)) as place
-    from plain),
-probes as (
-    select nth, hash(prefix, tenant, model) as key, 4 * place + 3 as score from each
-    union all
-    select nth, hash(prefix, tenant), 4 * place + 2 from each where place < depth
-    union all
-    select nth, hash(above, message, tenant), 4 * place + 1 from each
-    where place > 1 and place < depth),
-found as (
-    select probes.nth, score, tails.nth as earlier
-    from (select * from probes where key in (select key from tails)) probes
-    asof join tails on probes.key = tails.key and probes.nth > tails.nth)
-select nth,
-    arg_max(earlier, score) filter (where score % 4 > 1) as before,
-    coalesce(max(score) filter (where score % 4 > 1) // 4, 0) as place,
-    arg_max(earlier, score) filter (where score % 4 = 1) as changed,
-    coalesce(max(score) filter (where score % 4 = 1) // 4, 0) as changed_place
-from found group by nth
-"""
-_LINKS: Final = """
-create or replace temp table links as
-select own.nth,
-    case when is_changed then changed else before end as before,
-    case when is_changed and changed_place < had_depth then true end as is_cut,
-    own.depth = 1 and not is_changed as is_same_start,
-    not is_changed and place = 1 and own.depth > 1 as is_second
-from plain as own join (
-    select matches.*, had.depth as had_depth,
-        coalesce(changed_place > place and 2 * len(list_intersect(had.chain[2:], own.chain[2:]))
-            >= least(len(list_distinct(had.chain[2:])), changed_place), false) as is_changed
-    from matches join plain as own using (nth) left join plain as had on had.nth = changed
-) as found using (nth)
-where is_changed or before is not null
-"""
-_ROOTS: Final = """
-create or replace temp table roots as
-select plain.nth, case when is_same_start then null else before end as up,
-    coalesce(up, plain.nth) as root
-from plain left join links using (nth)
-"""
-_HIGHER: Final = """
-create or replace temp table roots as
-select own.nth, own.up, higher.root, higher.root <> own.root as is_moved
-from roots as own join roots as higher on higher.nth = own.root
-"""
-_SUMMARIES: Final = f"""
-create or replace temp table summaries as
-with placed as (
-    select plain.nth, plain.depth, moment, input_tokens, root, before, is_second,
-        lag(plain.nth) over thread as had_of_thread, lag(plain.nth) over head as had_of_head,
-        lag(root) over head as first, lag(root, 2) over head as second,
-        lag(root, 3) over head as third, min(input_tokens) over (partition by chain[1], tenant)
-            as bare_tokens, chain[1] <> {NO_HEAD} as has_head
-    from plain join roots using (nth) left join links using (nth)
-    window thread as (partition by root order by plain.nth),
-        head as (partition by chain[1], tenant order by plain.nth)),
-candidates as (
-    select *, case when is_second then had_of_thread else had_of_head end as had_nth
-    from placed
-    where is_second or (before is null and has_head and first = second and second = third))
-select own.nth, own.had_nth as before
-from candidates as own join plain as had on had.nth = own.had_nth
-left join plain as start on start.nth = own.before
-where had.nth not in (select before from links where before is not null)
-    and had.depth >= {LEAST_CUT_MESSAGES} and own.depth < had.depth
-    and had.input_tokens >= {CUT_SHARE} * own.input_tokens
-    and own.input_tokens - coalesce(start.input_tokens, own.bare_tokens) > {LEAST_SUMMARY_TOKENS}
-    and coalesce(epoch(own.moment - had.moment), 0) <= {CUT_SECONDS}
-"""
-_SUMMARISED: Final = """
-create or replace temp table links as
-select links.* from links where nth not in (select nth from summaries)
-union all by name select nth, before, true as is_cut, false as is_same_start, false as is_second
-from summaries
+    seq, tenant, model, epoch(moment) as at, input_tokens, chain
+from kept where {COUNTS} and is_billed and conversation = '' and len(chain) > 1
 """
 _LINKED: Final = """
-create or replace temp table linked as
-select own.seq, had.seq as before_seq, is_cut, root, own.nth
-from plain as own join roots using (nth) left join links using (nth)
-left join plain as had on had.nth = before
+create or replace temp table linked (
+    seq bigint, before_seq bigint, is_cut boolean, root bigint, nth bigint, summed bigint)
 """
+# Who was taken for the summary of a conversation is none if that one goes on later.
+_GONE_ON: Final = """
+update linked set before_seq = nullif(summed, 0), is_cut = null
+where summed is not null
+    and before_seq in (select before_seq from linked where summed is null)
+"""
+
+
+@dataclass(slots=True)
+class _Thread:
+    """A conversation: its first call, and its last one so far."""
+
+    root: int
+    last: _Sent | None = None
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A call that others may go on from."""
+
+    seq: int
+    thread: _Thread
+    at: float | None
+    tokens: int
+    messages: array[int]
+    depth: int
+    keys: tuple[int, ...]
+    is_followed: bool = False
+
+
+@dataclass(slots=True)
+class _Head:
+    """The calls behind one system prompt: the last one, whose the last ones were, the smallest."""
+
+    least_tokens: int
+    last: _Sent
+    roots: deque[int] = field(default_factory=lambda: deque(maxlen=ALONE_CALLS))
+
+
+@dataclass(slots=True)
+class _Link:
+    before: _Sent
+    thread: _Thread | None
+    is_cut: bool | None = None
+    is_second: bool = False
+
+
+Row = tuple[int, int, str, str, "float | None", int, list[int]]
+"""`nth`, `seq`, tenant, model, time, tokens, chain."""
+
+
+class _Links:
+    """The calls so far, by what the next one has in common with them."""
+
+    def __init__(self) -> None:
+        self._tails: dict[int, _Sent] = {}
+        self._sent: deque[_Sent] = deque()
+        self._message_count = 0
+        self._heads: OrderedDict[tuple[int, str], _Head] = OrderedDict()
+
+    def placed(self, row: Row) -> tuple[int, int | None, bool | None, int, int, int | None]:
+        """A row of the table `linked` for a call, the next in the order of time."""
+        nth, seq, tenant, model, at, tokens, chain = row
+        messages = array("q", chain[1:])
+        begun = _prefixes(chain)
+        link = self._link(messages, begun, tenant, model)
+        head = self._heads.get((chain[0], tenant)) if chain[0] != NO_HEAD else None
+        ended = self._ended(link, head, (len(messages), tokens, at))
+        before = is_cut = thread = None
+        if link is not None:
+            before, is_cut, thread = link.before, link.is_cut, link.thread
+        summed = None
+        if ended is not None:
+            summed = before.seq if before else 0
+            before, is_cut, thread = ended, True, ended.thread
+        elif before is not None:
+            before.is_followed = True
+        keys = _keys(messages, begun[-1], tenant, model)
+        thread = thread or _Thread(seq)
+        own = _Sent(seq, thread, at, tokens, messages, len(messages), keys)
+        self._keep(own)
+        self._keep_head((chain[0], tenant), own)
+        return (seq, before.seq if before else None, is_cut, thread.root, nth, summed)
+
+    def _link(
+        self, messages: array[int], begun: list[int], tenant: str, model: str
+    ) -> _Link | None:
+        """The call with the most messages that this one goes on from."""
+        depth, find = len(messages), self._tails.get
+        for place in range(depth, 0, -1):
+            found = find(hash((begun[place - 1], tenant, model)))
+            if found is None and place < depth:
+                found = find(hash((begun[place - 1], tenant)))
+            if found is not None:
+                # Two equal starts are two conversations, the second of which pays again.
+                thread = None if place == depth == 1 else found.thread
+                return _Link(found, thread, is_second=place == 1 < depth)
+            if 1 < place < depth:
+                found = find(hash((messages[place - 2], messages[place - 1], tenant, None)))
+                if found is not None and _share_half(found.messages, messages, place):
+                    return _Link(found, found.thread, is_cut=place < found.depth or None)
+        return None
+
+    def _ended(
+        self, link: _Link | None, head: _Head | None, own: tuple[int, int, float | None]
+    ) -> _Sent | None:
+        """The last call of the conversation of which this one begins with the summary."""
+        if link is not None and link.is_second:
+            last, least = link.before.thread.last, link.before.tokens
+        elif link is None and head is not None and _is_alone(head):
+            last, least = head.last, head.least_tokens
+        else:
+            return None
+        depth, tokens, at = own
+        if last is None or last.is_followed or not LEAST_CUT_MESSAGES <= last.depth > depth:
+            return None
+        is_shorter = last.tokens >= CUT_SHARE * tokens and tokens - least > LEAST_SUMMARY_TOKENS
+        is_soon = at is None or last.at is None or at - last.at <= CUT_SECONDS
+        return last if is_shorter and is_soon else None
+
+    def _keep(self, own: _Sent) -> None:
+        own.thread.last = own
+        for key in own.keys:
+            self._tails[key] = own
+        self._sent.append(own)
+        self._message_count += own.depth
+        while len(self._sent) > MOST_CALLS or self._message_count > MOST_MESSAGES:
+            gone = self._sent.popleft()
+            self._message_count -= gone.depth
+            gone.messages = array("q")
+            for key in gone.keys:
+                if self._tails.get(key) is gone:
+                    del self._tails[key]
+
+    def _keep_head(self, name: tuple[int, str], own: _Sent) -> None:
+        head = self._heads.pop(name, None) or _Head(own.tokens, own)
+        head.last, head.least_tokens = own, min(own.tokens, head.least_tokens)
+        head.roots.append(own.thread.root)
+        self._heads[name] = head
+        if len(self._heads) > MOST_HEADS:
+            self._heads.popitem(last=False)
+
+
+def _prefixes(chain: list[int]) -> list[int]:
+    """Of a chain: for each message a hash of it and of all that stands before."""
+    whole, found = chain[0], []
+    for it in chain[1:]:
+        whole = (whole * PREFIX_FACTOR + it) & MOST_HASH
+        found.append(whole)
+    return found
+
+
+def _keys(messages: array[int], whole: int, tenant: str, model: str) -> tuple[int, ...]:
+    """The names that a call is found by, of those that go on from it."""
+    keys = (hash((whole, tenant, model)), hash((whole, tenant)))
+    return (*keys, hash((*messages[-2:], tenant, None))) if len(messages) > 1 else keys
+
+
+def _share_half(had: array[int], messages: array[int], place: int) -> bool:
+    """True if half of the messages of two calls are the same, up to a place in the later one."""
+    earlier = set(had)
+    return 2 * len(earlier.intersection(messages)) >= min(len(earlier), place)
+
+
+def _is_alone(head: _Head) -> bool:
+    return len(head.roots) == ALONE_CALLS and len(set(head.roots)) == 1
 
 
 def link(ledger: Ledger) -> None:
@@ -138,21 +228,16 @@ def link(ledger: Ledger) -> None:
     Its columns are `seq`, `before_seq` (null for the first), `is_cut` (true where the history got
     shorter), `root` (the same for all calls of a conversation) and `nth` (their order).
     """
-    for query in (_PLAIN, _TAILS, _MATCHES, _LINKS):
-        ledger.rows(query)
-    _find_roots(ledger)
-    for query in (_SUMMARIES, _SUMMARISED):
-        ledger.rows(query)
-    _find_roots(ledger)
-    for query in (_LINKED, *(f"drop table {it}" for it in ("plain", "tails", "matches", "roots"))):
-        ledger.rows(query)
-
-
-def _find_roots(ledger: Ledger) -> None:
-    """The first call of each conversation: every step doubles how far a call sees back."""
-    ledger.rows(_ROOTS)
-    while True:
-        ledger.rows(_HIGHER)
-        [(moved,)] = ledger.rows("select count(*) from roots where is_moved")
-        if not moved:
-            return
+    ledger.rows(_PLAIN)
+    ledger.rows(_LINKED)
+    [(count,)] = ledger.rows("select count(*) from plain")
+    links, names = _Links(), ("seq", "before_seq", "is_cut", "root", "nth", "summed")
+    for first in range(1, count + 1, ROWS_AT_ONCE):
+        rows = ledger.rows(
+            "select * from plain where nth between ? and ? order by nth",
+            *(first, first + ROWS_AT_ONCE - 1),
+        )
+        columns = zip(*map(links.placed, rows), strict=True)
+        ledger.insert("linked", dict(zip(names, columns, strict=True)))
+    ledger.rows(_GONE_ON)
+    ledger.rows("drop table plain")
