@@ -109,7 +109,7 @@ CLIENTS = {
         ("cli", "test"),
         (
             *("batch", "causes", "cost_command", "copies", "drawn_logs"),
-            *("engines", "links", "month", "recipes", "spend"),
+            *("engines", "links", "month", "readers", "recipes", "spend"),
         ),
     ),
     "frames": (  # their pyarrow is older

@@ -19,10 +19,8 @@ what adds up the calls in it.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import zlib
 from collections import Counter, OrderedDict
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -37,6 +35,7 @@ from tokenctx._cli.evaluation.recordings import (
     relation,
 )
 from tokenctx._cli.evaluation.spans import span_call, spans_in
+from tokenctx._cli.files import UNREADABLE, FileError, is_parquet, lines_of, opened
 from tokenctx._results.tables import read_json
 from tokenctx.usage.normal import normalize_usage
 
@@ -224,7 +223,11 @@ class LogReader:
 
 def _rows(path: Path) -> Iterator[Json]:
     """The objects of a file: one a line, or all in one array."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    if is_parquet(path):
+        for line, _ in lines_of(path):
+            yield from _listed(read_json(line)[0])
+        return
+    with opened(path) as (file, _):
         first = file.readline()
         value, fault = read_json(first)
         if fault or isinstance(value, list) or not first.endswith(b"\n"):
@@ -283,7 +286,7 @@ def _sums(path: Path) -> Iterator[int]:
     where the file is broken, and the other one says that.
     """
     log = LogReader(path)
-    with suppress(RecordingError, OSError, EOFError, zlib.error):
+    with suppress(RecordingError, FileError, *UNREADABLE):
         for entry in (it for row in _rows(path) for it in entries_in(row)):
             yield from _above(log.joined(entry))
     for half in log.halves():
