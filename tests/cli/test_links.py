@@ -114,6 +114,30 @@ def test_a_history_that_was_cut_is_told(cut: str, apart: int, tmp_path: Path) ->
     assert told_causes(tmp_path / "log.jsonl", calls) == wanted
 
 
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_history_that_was_cut_is_told_of_conversations_with_a_name(
+    cut: str, tmp_path: Path
+) -> None:
+    drawn = random.Random(8)
+    calls = []
+    for nth in range(6):
+        made = cut_conversation(f"c{nth}", cut, nth * 11, drawn)
+        calls += [{**it, "conversation_id": f"c{nth}"} for it in made]
+    drawn.shuffle(calls)
+    assert told_causes(tmp_path / "log.jsonl", calls) == {"cut": 6 * 10_000}
+
+
+def test_an_agent_of_an_agent_cuts_nothing(tmp_path: Path) -> None:
+    """A shorter thread in a session, behind which the long one goes on, is another thread."""
+    calls = cut_conversation("c", "summary", 0, random.Random(9))[: TURNS // 2]
+    messages = [it["content"].removesuffix(" of c") for it in calls[-1]["request"]["messages"]]
+    tokens = sum(calls[-1]["response"]["usage"].values()) - 50
+    inner = turn("inner", ["a task"], 2_000, 12_000, 0)
+    more = turn("c", [*messages, "answer", "question"], 2_010, tokens + 900, tokens)
+    named = [{**it, "conversation_id": "c"} for it in (*calls, inner, more)]
+    assert told_causes(tmp_path / "log.jsonl", named) == {}
+
+
 EXAMPLES = ["example 1", "its answer", "example 2", "its answer too", "example 3", "yes"]
 
 
@@ -130,13 +154,15 @@ def with_examples() -> list[Json]:
 
 
 def by_several_models() -> list[Json]:
-    """The same questions to several models, each by itself."""
+    """The same questions to several models, each by itself; one goes on, its start elsewhere."""
     models = ("claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5")
-    return [
+    calls = [
         turn("x", [f"question {nth}"], 1_000 * place + nth, 5_000, 0, model=model)
         for place, model in enumerate(models)
         for nth in range(5)
     ]
+    more = ["question 0", "an answer", "and then?"]
+    return [*calls, turn("x", more, 4_000, 6_000, 0, model="claude-opus-4-1")]
 
 
 def of_other_systems() -> list[Json]:

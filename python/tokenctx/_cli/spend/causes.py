@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tokenctx._cli.spend.links import link
+from tokenctx._cli.spend.links import CUT_SHARE, LEAST_CUT_MESSAGES, LEAST_SUMMARY_TOKENS, link
 from tokenctx._cli.spend.report import COUNTS
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ with called as (
         max(written_1h_tokens) over (w rows between unbounded preceding and 1 preceding)
             as had_hour, lag(output_tokens) over w as had_output,
         sum(read_tokens + written_tokens) over (partition by conversation) as cached,
-        count(*) over w as turn, false as is_linked
+        count(*) over w as turn, false as is_linked, lead(chain) over w as next_chain,
+        min(input_tokens) over (w rows between unbounded preceding and 1 preceding) as least
     from kept where {COUNTS} and is_billed and conversation <> ''
     window w as (partition by conversation order by coalesce(moment, timestamp '1970-01-01'), seq)
     union all by name
@@ -74,6 +75,10 @@ judged as (
              when model <> had_model then 'model'
              when not is_linked and chain[1] <> had_chain[1] and chain[2] <> had_chain[2] then null
              when same = 0 then 'context'
+             when not is_linked and same < len(had_chain) and len(chain) < len(had_chain)
+                     and len(had_chain) > {LEAST_CUT_MESSAGES} and had >= {CUT_SHARE} * input_tokens
+                     and input_tokens - least > {LEAST_SUMMARY_TOKENS}
+                     and next_chain[:len(had_chain)] is distinct from had_chain then 'cut'
              when not is_linked and same = 1 and len(chain) < len(had_chain) then null
              when same < len(had_chain) then 'message'
              when cached = 0 then 'off'
@@ -90,7 +95,7 @@ split as (
         case when cause is null then 0
              else least(greatest(missed - written_tokens, 0), new_tokens) end as again_new
     from judged)
-select * exclude (chain, had_chain, same, missed, cached, is_linked),
+select * exclude (chain, had_chain, same, missed, cached, is_linked, next_chain, least),
     again_written + again_new as again_tokens,
     case when cause = 'idle' and idle <= {HOUR_SECONDS} then again_written else 0 end
         as warm_tokens,

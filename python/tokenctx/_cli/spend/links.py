@@ -32,6 +32,8 @@ MOST_HEADS: Final = 10_000
 ROWS_AT_ONCE: Final = 4_096
 LEAST_SUMMARY_TOKENS: Final = 1024
 """So much more than the bare start of a conversation has one that begins with a summary."""
+LEAST_OTHER_MESSAGES: Final = 2
+"""One question to two models is no conversation of both; it is one if the answers are the same."""
 LEAST_CUT_MESSAGES: Final = 4
 """A conversation with fewer messages has nothing to summarise."""
 CUT_SHARE: Final = 2
@@ -145,7 +147,7 @@ class _Links:
         depth, find = len(messages), self._tails.get
         for place in range(depth, 0, -1):
             found = find(hash((begun[place - 1], tenant, model)))
-            if found is None and place < depth:
+            if found is None and LEAST_OTHER_MESSAGES <= place < depth:
                 found = find(hash((begun[place - 1], tenant)))
             if found is not None:
                 # Two equal starts are two conversations, the second of which pays again.
