@@ -6,8 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 from cli.test_drawn_logs import cost, totals
+from tokenctx._cli.commands import app
 from tokenctx._cli.evaluation.logs import REPEATED
 
 if TYPE_CHECKING:
@@ -78,6 +80,19 @@ def test_copies_are_recorded_once(name: str, tmp_path: Path) -> None:
     found, left_out = totals(written([call(**first), call(**second)], tmp_path / "log.jsonl"))
     assert len(found) == count
     assert left_out == ({REPEATED: 1} if count == 1 else {})
+
+
+@pytest.mark.parametrize("command", ["eval", "replay"])
+def test_a_line_that_is_there_twice_is_scored_once_by_its_time(
+    command: str, tmp_path: Path
+) -> None:
+    rows = [recorded(at=START, conversation_id="a", api="openai.chat") for _ in range(2)]
+    for times, count in (((START, START), 1), ((START, START + 1), 2)):
+        timed = [{**it, "created": at} for it, at in zip(rows, times, strict=True)]
+        path = written(timed, tmp_path / "log.jsonl")
+        done = CliRunner().invoke(app, [command, str(path), "--json"], catch_exceptions=False)
+        told = json.loads(done.stdout)
+        assert (told["records"] if command == "eval" else told["total"]["turns"]) == count
 
 
 @pytest.mark.parametrize("made", [call, recorded, answered])

@@ -161,6 +161,16 @@ def test_a_file_that_is_not_there_ends_with_1_and_the_others_are_told(
     assert calls_in(command, done) == 3
 
 
+def test_lines_that_are_left_out_are_those_of_their_file(tmp_path: Path) -> None:
+    paths = [tmp_path / "a" / "log.jsonl", tmp_path / "b" / "log.jsonl"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("{}\n" * (path is paths[1]) + text(path.parent.name) + "{}\n", "utf-8")
+    skipped = json.loads(called("eval", *paths).stdout)["skipped"]
+    reason = "no JSON object with a `request`"
+    assert skipped == {f"{reason} ({paths[0]})": [4], f"{reason} ({paths[1]})": [1, 5]}
+
+
 @contextmanager
 def as_nobody() -> Iterator[None]:
     """As a user who may not read all; who runs the tests as one is that already."""

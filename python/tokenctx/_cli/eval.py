@@ -207,9 +207,16 @@ def _peers(names: str) -> list[Peer]:
 
 
 def _evaluate(file: Path, which: Filter, evaluation: Evaluation, *, is_only: bool) -> None:
-    before = evaluation.record_count
-    with progress(str(file), file.stat().st_size) as advance_to:
-        evaluate(file, which, evaluation, advance_to)
+    before, others = evaluation.record_count, evaluation.skipped
+    evaluation.skipped = {}
+    try:
+        with progress(str(file), file.stat().st_size) as advance_to:
+            evaluate(file, which, evaluation, advance_to)
+    finally:  # of several files each says where its lines are
+        own = evaluation.skipped
+        evaluation.skipped = others | (
+            own if is_only else {f"{reason} ({file})": it for reason, it in own.items()}
+        )
     if evaluation.record_count == before and (is_only or which == Filter()):
         skipped = "; ".join(skipped_lines(evaluation))
         reason = skipped or NO_LINE

@@ -390,7 +390,7 @@ def evaluate(
     for number, line, position in numbered_lines(path):
         try:
             call = read_call(number, line)
-            if doubles.hold(call.id, line):
+            if doubles.hold(call.id or call.created, line):
                 evaluation.skipped.setdefault(DOUBLE, []).append(number)
             elif which.holds(call):
                 is_long = call.known is not None and call.known[1] >= DELTA_TOKENS

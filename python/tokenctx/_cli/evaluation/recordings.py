@@ -181,7 +181,7 @@ def recording_in(name: str, content: bytes) -> Recording:
     for number, line in numbered:
         if line.strip():
             record = _line(number, line)
-            if doubles.hold(record.get("id"), line):
+            if doubles.hold(record.get("id") or record.get("created"), line):
                 count += 1
             else:
                 lines.append(record)
@@ -191,16 +191,16 @@ def recording_in(name: str, content: bytes) -> Recording:
 
 
 class Doubles:
-    """The lines of a file that tell who they are, by which those that stand there again are known.
+    """The lines of a file that tell who or when they are, by which those there again are known.
 
-    Two equal lines without an id may be two calls.
+    Two equal lines with neither id nor time may be two calls.
     """
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
 
     def hold(self, own: object, line: bytes) -> bool:
-        """True if a line with an id stood before; it is kept in mind."""
+        """True if a line with an id or a time stood before; it is kept in mind."""
         if not own:
             return False
         name = hashlib.blake2b(line.strip(), digest_size=8).digest()
