@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("cost", "count", "eval", "replay")
 NOBODY = 65_534
+on_unix = pytest.mark.skipif(os.name == "nt", reason="it has no such files and rights")
 
 
 def rows(name: str, count: int = 3) -> list[dict[str, Any]]:
@@ -130,6 +131,7 @@ def test_folders_and_globs_are_read_once(command: str, tmp_path: Path) -> None:
         assert calls_in(command, done) == 9
 
 
+@on_unix
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_cannot_be_read_is_named_and_the_rest_is_told(command: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(text("a"), "utf-8")
@@ -184,6 +186,7 @@ def as_nobody() -> Iterator[None]:
             os.seteuid(own)
 
 
+@on_unix
 def test_a_folder_that_may_not_be_read_is_named() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

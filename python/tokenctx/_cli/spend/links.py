@@ -40,6 +40,8 @@ CUT_SHARE: Final = 2
 """A summary makes the input smaller by this factor at least."""
 CUT_SECONDS: Final = 3600
 """Later than that after the last call of a conversation it is not gone on with."""
+MOST_TRIES: Final = 8
+"""So many calls that end like a part of another are compared with it: chatter repeats itself."""
 ALONE_CALLS: Final = 3
 """So many calls in sequence are of one conversation where nobody else has one at a time."""
 PREFIX_FACTOR: Final = 6_364_136_223_846_793_005
@@ -144,7 +146,7 @@ class _Links:
         self, messages: array[int], begun: list[int], tenant: str, model: str
     ) -> _Link | None:
         """The call with the most messages that this one goes on from."""
-        depth, find = len(messages), self._tails.get
+        depth, find, tries = len(messages), self._tails.get, MOST_TRIES
         for place in range(depth, 0, -1):
             found = find(hash((begun[place - 1], tenant, model)))
             if found is None and LEAST_OTHER_MESSAGES <= place < depth:
@@ -153,10 +155,13 @@ class _Links:
                 # Two equal starts are two conversations, the second of which pays again.
                 thread = None if place == depth == 1 else found.thread
                 return _Link(found, thread, is_second=place == 1 < depth)
-            if 1 < place < depth:
+            if 1 < place < depth and tries:
                 found = find(hash((messages[place - 2], messages[place - 1], tenant, None)))
-                if found is not None and _share_half(found.messages, messages, place):
+                if found is None:
+                    continue
+                if _share_half(found.messages, messages, place):
                     return _Link(found, found.thread, is_cut=place < found.depth or None)
+                tries -= 1
         return None
 
     def _ended(
