@@ -112,8 +112,8 @@ CLIENTS = {
         ),  # and Java 17
         ("cli", "test"),
         (
-            *("batch", "causes", "cost_command", "drawn_logs"),
-            *("engines", "month", "recipes", "spend"),
+            *("batch", "causes", "cost_command", "copies", "drawn_logs"),
+            *("engines", "links", "month", "readers", "recipes", "spend"),
         ),
     ),
     "frames": (  # their pyarrow is older

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from pathlib import Path  # noqa: TC003  # typer reads annotations at run time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,12 +20,13 @@ from tokenctx._cli.evaluation.recordings import (
     Recording,
     RecordingError,
     read_recording,
+    recorded_in,
 )
 from tokenctx._cli.evaluation.replay import Figures, ReplayedTurn, replay
 from tokenctx._cli.evaluation.steps import AFTER_TOTAL, StepReport
 from tokenctx._cli.fit import fit_command, recordings_command
 from tokenctx._cli.gate import gate_command
-from tokenctx._cli.help_texts import examples
+from tokenctx._cli.help_texts import RECORDINGS, examples
 from tokenctx._cli.profiles import profiles_command
 from tokenctx._cli.screen import (
     complain,
@@ -35,6 +35,8 @@ from tokenctx._cli.screen import (
     print_line,
     print_table,
     progress,
+    remark,
+    say_faults,
 )
 from tokenctx._cli.serve import serve_command
 from tokenctx._cli.tables import (
@@ -50,6 +52,7 @@ from tokenctx._results.tables import table_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 NO_RECORDING = (
     *UNREADABLE,
@@ -132,7 +135,7 @@ class Report:
 
 @app.command("replay", epilog=examples("replay session.json", "replay calls.jsonl.gz --steps"))
 def replay_command(
-    file: Annotated[Path, typer.Argument(help="A recorded conversation, or many; .gz too.")],
+    words: Annotated[list[str], typer.Argument(metavar="FILES...", help=RECORDINGS)],
     *,
     provider: Annotated[str | None, typer.Option(help="Only this provider's.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="A row per conversation.")] = False,
@@ -142,46 +145,63 @@ def replay_command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Replay recorded conversations turn by turn, beside what was billed."""
-    try:
-        recording = read_recording(file)
-        report = _replayed(recording, provider)
-    except BrokenPipeError:
-        raise
-    except NO_RECORDING as error:
-        complain(str(file), error)
-        raise typer.Exit(1) from None
+    files, faults = recorded_in(words)
+    failed = say_faults(faults)
+    report, recording = Report(), Recording(iter(()), 0, {})
+    for file in files:
+        try:
+            _replay(file, provider, report, recording, is_only=len(files) == 1)
+        except BrokenPipeError:  # noqa: PERF203  # of one file
+            raise
+        except NO_RECORDING as error:
+            complain(str(file), error)
+            failed.append(str(file))
+    if not report.total.conversations:
+        if not failed:
+            remark(f"no conversation of provider {provider or 'any'} is in these files")
+        raise typer.Exit(1)
     if as_json:
         print_line(json.dumps(_report_json(recording, report, with_conversations=verbose)))
     elif steps:
         _show_steps(report.steps)
     else:
         _show(recording, report, verbose=verbose)
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command("demo", epilog=examples("demo"))
 def demo_command() -> None:
     """Replay a session of a coding agent that is in the package: what `replay` does with yours."""
-    replay_command(table_path("agent-session"))
+    replay_command([str(table_path("agent-session"))])
 
 
-def _replayed(recording: Recording, provider: str | None) -> Report:
-    report = Report()
-    keeps_turns = recording.conversation_count == 1
+def _replay(
+    file: Path, provider: str | None, report: Report, whole: Recording, *, is_only: bool
+) -> None:
+    """Replay the conversations of a file, and add up in `whole` what it has. Raises `NO_RECORDING`.
+
+    Turns are kept of a single conversation.
+    """
+    recording, before = read_recording(file), report.total.conversations
+    whole.about = whole.about or recording.about
     with progress("conversations", recording.conversation_count) as advance_to:
         for number, conversation in enumerate(recording.conversations, 1):
             if provider in {None, conversation.provider}:
-                report.add(conversation, keeps_turns=keeps_turns)
+                report.add(conversation, keeps_turns=is_only and recording.conversation_count == 1)
             advance_to(number)
-    if report.total.conversations == 0:
+    whole.conversation_count += recording.conversation_count
+    for reason, count in recording.skipped.items():
+        whole.skipped[reason] = whole.skipped.get(reason, 0) + count
+    if report.total.conversations == before and (is_only or not recording.conversation_count):
         raise RecordingError(f"no conversation of provider {provider or 'any'} is in this file")
-    return report
 
 
 def _show(recording: Recording, report: Report, *, verbose: bool) -> None:
     screen = console()
     if recording.about:
         paragraph(screen, recording.about)
-    if recording.conversation_count == 1:
+    if report.turns:
         table = turn_table()
         for turn in report.turns:
             add_turn(table, turn)

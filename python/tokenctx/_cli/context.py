@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import zlib
 from collections import deque
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
+from tokenctx._cli import files
 from tokenctx._cli.context_picture import Plans
 from tokenctx._cli.context_view import screen, view
 from tokenctx._cli.evaluation.recordings import RecordingError, recording_in
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tokenctx._results.estimates import Estimate
     from tokenctx.context.usage import ContextUsage
 
-UNREADABLE: Final = (Error, OSError, EOFError, zlib.error, RecordingError)
+UNREADABLE: Final = (Error, *files.UNREADABLE, RecordingError)
 PRESET: Final = f"Compact as this agent does: {', '.join(get_args(PresetName))}."
 MESSAGES: Final = "`messages`, `contents` or `input`"
 FAULTY: Final = (*UNREADABLE, AttributeError, KeyError, TypeError, ValueError)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from tokenctx._cli.count import count_command
+from tokenctx._cli.files import UNREADABLE
 from tokenctx._cli.help_texts import PROVIDER
 from tokenctx._cli.screen import (
     complain,
@@ -26,11 +27,12 @@ from tokenctx._cli.screen import (
     print_table,
     progress,
     remark,
+    say_faults,
     text,
 )
 from tokenctx._cli.spend.bill import Line, compared
 from tokenctx._cli.spend.causes import CAUSES, Cause, find_causes
-from tokenctx._cli.spend.files import UNREADABLE, SpendError, is_log, sources
+from tokenctx._cli.spend.files import SpendError, is_log, sources
 from tokenctx._cli.spend.ledger import Ledger
 from tokenctx._cli.spend.page import page
 from tokenctx._cli.spend.report import (
@@ -225,9 +227,7 @@ def _spent(words: list[str], state: Path | None, asked: Asked) -> None:
     try:
         ledger = Ledger(folder, prices, model=asked.unnamed)
         found, faults = sources(words, Reading())
-        for name, reason in faults:
-            remark(f"{name}: {reason}")
-        failed = [name for name, _ in faults]
+        failed = say_faults(faults)
         failed += _read(ledger, found)
         ledger.settle(found)
         failed += _lost(ledger, failed)
@@ -436,6 +436,8 @@ def _lines(asked: Asked, told: Told) -> Iterator[str]:
         )
     yield from _bill_lines(told.bill)
     yield from _lacks(told)
+    if told.failed:
+        yield f"not read, or not to the end: {count_of(len(told.failed), 'path')}"
 
 
 def _bill_lines(bill: list[Line]) -> Iterator[str]:

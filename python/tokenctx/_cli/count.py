@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final
 
 import typer
 
+from tokenctx._cli import files
 from tokenctx._cli.application import application
 from tokenctx._cli.help_texts import DIALECT, ENCODING, PROVIDER, examples
 from tokenctx._cli.inputs import BadLine, Count, Kind, Options, counts, read_input
-from tokenctx._cli.screen import complain, console, many_lines, progress, remark
+from tokenctx._cli.screen import complain, console, many_lines, progress, remark, say_faults
 from tokenctx._core import _json_compact
 from tokenctx._estimate.estimator import Method  # noqa: TC001  # typer reads annotations
 from tokenctx._results.errors import Error
 from tokenctx._results.estimates import Dialect, EncodingName  # noqa: TC001
 
-UNREADABLE: Final = (Error, OSError, EOFError, zlib.error)
+UNREADABLE: Final = (Error, *files.UNREADABLE)
 """The errors of reading a file; BadGzipFile is an OSError."""
 GIVEN: Final = "text"
 """The name of what stands in the command line, in the place of a file's."""
@@ -32,8 +32,9 @@ EXAMPLES: Final = examples(
 
 
 def count_command(
-    files: Annotated[
-        list[str] | None, typer.Argument(help="Files to count; - is standard input.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILES]...", help="Files, folders, globs; - is standard input."),
     ] = None,
     *,
     given: Annotated[
@@ -66,7 +67,7 @@ def count_command(
             "as anything else",
             param_hint="--encoding",
         )
-    if not files and given is None:
+    if not words and given is None:
         raise typer.BadParameter("give a file, - for standard input, or --text", param_hint="files")
     if cost and model is None and (given is not None or kind == "text"):
         raise typer.BadParameter(
@@ -74,7 +75,8 @@ def count_command(
         )
     options = Options(kind, encoding, model, dialect, method, provider, cost)
     is_counted = partial(_is_counted, with_messages=messages, as_json=as_json)
-    results = [is_counted(name, options) for name in files or ()]
+    paths, faults = files.named(words or (), skipped=())
+    results = [not say_faults(faults), *(is_counted(str(path), options) for path in paths)]
     if given is not None:
         content = given.encode("utf-8", "surrogateescape")
         as_text = replace(options, kind="text")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import zlib
 from dataclasses import asdict
 from datetime import datetime, timezone
-from pathlib import Path  # noqa: TC003  # likewise
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -24,8 +23,10 @@ from tokenctx._cli.evaluation.forecasts import forecasts
 from tokenctx._cli.evaluation.held_out import by_pool, figures, held_out
 from tokenctx._cli.evaluation.misses import misses
 from tokenctx._cli.evaluation.peers import PEERS, MissingPeerError, Peer
-from tokenctx._cli.evaluation.recordings import RecordingError, read_recording
+from tokenctx._cli.evaluation.recordings import RecordingError, read_recording, recorded_in
 from tokenctx._cli.evaluation.strata import Stratum  # noqa: TC001  # typer reads annotations at run time
+from tokenctx._cli.files import UNREADABLE, FileError
+from tokenctx._cli.help_texts import RECORDINGS
 from tokenctx._cli.money import forecast_grid
 from tokenctx._cli.screen import (
     complain,
@@ -34,20 +35,25 @@ from tokenctx._cli.screen import (
     print_line,
     print_table,
     progress,
+    remark,
+    say_faults,
 )
 from tokenctx._core import Encoding, __version__
 from tokenctx._results.errors import Error
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tokenctx._cli.evaluation.misses import Miss
     from tokenctx._cli.evaluation.strata import Promise
 
+NO_LINE: Final = "no line has one that the options ask for"
 Json = dict[str, Any]
 Name = TypeVar("Name", bound=str)
 
 
 def eval_command(
-    file: Annotated[Path, typer.Argument(help="Recorded calls, JSON lines; .gz too.")],
+    words: Annotated[list[str], typer.Argument(metavar="FILES...", help=RECORDINGS)],
     *,
     provider: Annotated[str | None, typer.Option(help="Only this provider's calls.")] = None,
     api: Annotated[str | None, typer.Option(help="Only calls of this API.")] = None,
@@ -76,47 +82,62 @@ def eval_command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Score first estimates against recorded bills."""
+    files, faults = recorded_in(words)
+    failed = say_faults(faults)
     if cache:
-        _forecasts(file, provider, least, is_markdown=markdown, as_json=as_json)
-        return
-    if leave_one_out:
-        _left_out(file, is_markdown=markdown, as_json=as_json)
+        _forecasts(files, provider, least, is_markdown=markdown, as_json=as_json)
+    elif leave_one_out:
+        _left_out(files, is_markdown=markdown, as_json=as_json)
+    if cache or leave_one_out:
+        if failed:
+            raise typer.Exit(1)
         return
     estimator = plain_estimator(_vocabularies(vocabulary or []))
     evaluation = Evaluation(_chosen(by, tuple(ROWS), "--by"), worst, estimator, _peers(compare))
-    try:
-        _evaluate(file, Filter(provider, api, model, stratum), evaluation)
-    except BrokenPipeError:
-        raise
-    except (RecordingError, OSError, EOFError, zlib.error) as error:
-        complain(str(file), error)
-        raise typer.Exit(1) from None
+    which = Filter(provider, api, model, stratum)
+    for file in files:
+        try:
+            _evaluate(file, which, evaluation, is_only=len(files) == 1)
+        except BrokenPipeError:  # noqa: PERF203  # of one file
+            raise
+        except (RecordingError, FileError, *UNREADABLE) as error:
+            complain(str(file), error)
+            failed.append(str(file))
+    if not evaluation.record_count:
+        if not failed:
+            remark(f"no recorded call to score: {NO_LINE}")
+        raise typer.Exit(1)
     found = misses(estimator, [(it[2], it[3]) for it in sorted(evaluation.worst, reverse=True)])
     if as_json:
-        print_line(json.dumps(_as_json(file.name, evaluation, found)))
+        told = _as_json(_names(files), evaluation, found)
+        print_line(json.dumps({**told, "failed_files": failed} if failed else told))
     elif markdown:
         print_document(document(evaluation, least, _today()))
     else:
         show(evaluation, found, least)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _forecasts(
-    file: Path, provider: str | None, least: int, *, is_markdown: bool, as_json: bool
+    files: list[Path], provider: str | None, least: int, *, is_markdown: bool, as_json: bool
 ) -> None:
-    """Replay the conversations of a file, and show how far forecasts were from the bills."""
+    """Replay the conversations of files, and show how far forecasts were from the bills."""
     try:
-        recording = read_recording(file)
-        with progress("conversations", recording.conversation_count) as advance_to:
+        recordings = [read_recording(file) for file in files]
+        whole = sum(it.conversation_count for it in recordings)
+        conversations = chain.from_iterable(it.conversations for it in recordings)
+        with progress("conversations", whole) as advance_to:
             chosen = (
                 conversation
-                for number, conversation in enumerate(recording.conversations, 1)
+                for number, conversation in enumerate(conversations, 1)
                 if provider in {None, conversation.provider} and advance_to(number) is None
             )
             found = forecasts(chosen)
     except BrokenPipeError:
         raise
-    except (RecordingError, OSError, EOFError, zlib.error) as error:
-        complain(str(file), error)
+    except (RecordingError, FileError, *UNREADABLE) as error:
+        complain(", ".join(map(str, files)), error)
         raise typer.Exit(1) from None
     grid = forecast_grid(found, least)
     if as_json:
@@ -124,19 +145,19 @@ def _forecasts(
             {"provider": host, "is_continued": is_continued, **figures.as_json()}
             for (host, is_continued), figures in sorted(found.items())
         ]
-        print_line(json.dumps({"file": file.name, "forecasts": rows}))
+        print_line(json.dumps({"file": _names(files), "forecasts": rows}))
     elif is_markdown:
         print_document(grid.as_markdown())
     else:
         print_table(console(), grid.as_table())
 
 
-def _left_out(file: Path, *, is_markdown: bool, as_json: bool) -> None:
+def _left_out(files: list[Path], *, is_markdown: bool, as_json: bool) -> None:
     """Score the calls of each project with all rules, and with those that the others support."""
     try:
-        pools = by_pool(held_out([file]))
-    except (OSError, EOFError, zlib.error) as error:
-        complain(str(file), error)
+        pools = by_pool(held_out(files))
+    except (FileError, *UNREADABLE) as error:
+        complain(", ".join(map(str, files)), error)
         raise typer.Exit(1) from None
     grid = left_out("pool", pools)
     if as_json:
@@ -148,7 +169,7 @@ def _left_out(file: Path, *, is_markdown: bool, as_json: bool) -> None:
             }
             for pool, held in pools.items()
         ]
-        print_line(json.dumps({"file": file.name, "pools": rows}))
+        print_line(json.dumps({"file": _names(files), "pools": rows}))
     elif is_markdown:
         print_document(grid.as_markdown())
     else:
@@ -185,13 +206,25 @@ def _peers(names: str) -> list[Peer]:
         raise typer.BadParameter(str(error), param_hint="--compare") from None
 
 
-def _evaluate(file: Path, which: Filter, evaluation: Evaluation) -> None:
-    with progress(str(file), file.stat().st_size) as advance_to:
-        evaluate(file, which, evaluation, advance_to)
-    if not evaluation.record_count:
+def _evaluate(file: Path, which: Filter, evaluation: Evaluation, *, is_only: bool) -> None:
+    before, others = evaluation.record_count, evaluation.skipped
+    evaluation.skipped = {}
+    try:
+        with progress(str(file), file.stat().st_size) as advance_to:
+            evaluate(file, which, evaluation, advance_to)
+    finally:  # of several files each says where its lines are
+        own = evaluation.skipped
+        evaluation.skipped = others | (
+            own if is_only else {f"{reason} ({file})": it for reason, it in own.items()}
+        )
+    if evaluation.record_count == before and (is_only or which == Filter()):
         skipped = "; ".join(skipped_lines(evaluation))
-        reason = skipped or "no line has one that the options ask for"
+        reason = skipped or NO_LINE
         raise RecordingError(f"no recorded call to score: {reason}")
+
+
+def _names(files: list[Path]) -> str:
+    return ", ".join(it.name for it in files)
 
 
 def _today() -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-import zlib
 from pathlib import Path  # typer reads annotations at run time
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from tokenctx._cli import files
 from tokenctx._cli.eval_tables import Grid
 from tokenctx._cli.evaluation.logs import LogReader
 from tokenctx._cli.evaluation.own_profile import read_logs
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tokenctx._cli.evaluation.own_profile import Finding, Logged
 
-UNREADABLE = (RecordingError, OSError, EOFError, zlib.error)
+UNREADABLE = (RecordingError, files.FileError, *files.UNREADABLE)
 Logs = Annotated[
     list[Path],
     typer.Argument(help="Logs of litellm, langfuse, OpenTelemetry, providers; .gz too."),

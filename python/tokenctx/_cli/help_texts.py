@@ -10,6 +10,8 @@ DIALECT: Final = f"{', '.join(get_args(Dialect))}. (default: detected)"
 ENCODING: Final = f"Count as text by {', '.join(get_args(EncodingName))}."
 PROVIDER: Final = "Provider or host: vertex, bedrock, groq, ... (default: what the model says)"
 
+RECORDINGS: Final = "Recorded calls, transcripts: files, folders, globs; packed, Parquet."
+
 
 def examples(*lines: str) -> str:
     """The end of a command's help: one example a line."""

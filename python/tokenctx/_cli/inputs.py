@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._cli.evaluation.transcripts.marks import HEAD_BYTES, LACKS, MARKS
+from tokenctx._cli.files import content_of, unpacked
 from tokenctx._core import _WRAPPERS, count_tokens
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._results.errors import Error, RequestError
@@ -117,16 +117,15 @@ class InputError(Error):
 
 
 def read_input(name: str) -> bytes:
-    """The content of a file, unpacked if it ends in `.gz`; `-` is standard input.
+    """The content of a file, unpacked, of Parquet as lines of JSON; `-` is standard input.
 
-    Raises OSError, EOFError or zlib.error for a file, InputError for a closed standard input.
+    Raises OSError, EOFError, zlib.error or FileError, InputError for a closed standard input.
     """
     if name == STANDARD_INPUT:
         if sys.stdin is None:
             raise InputError("standard input is closed; give a file, or pipe something in")
-        return sys.stdin.buffer.read()
-    with gzip.open(name) if name.endswith(".gz") else Path(name).open("rb") as file:
-        return file.read()
+        return unpacked(sys.stdin.buffer.read())
+    return content_of(Path(name))
 
 
 def kind_of(name: str, content: bytes) -> tuple[Kind, str]:
@@ -135,7 +134,7 @@ def kind_of(name: str, content: bytes) -> tuple[Kind, str]:
     Raises InputError where one kind was meant and the content is another: JSON that is cut or no
     request, a text that is no UTF-8.
     """
-    is_named_json = name.removesuffix(".gz").endswith(JSON_SUFFIXES)
+    is_named_json = name.removesuffix(".gz").removesuffix(".zst").endswith(JSON_SUFFIXES)
     begin = content.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
     if not (is_named_json or begin in {b"{", b"["}):
         return "text", "" if content else "the file is empty"

@@ -272,6 +272,13 @@ def complain(name: str, error: BaseException) -> None:
     remark(f"{name}: {reason(error)}")
 
 
+def say_faults(faults: list[tuple[str, str]]) -> list[str]:
+    """Say on standard error what of the words of a command cannot be read; the names of it."""
+    for name, why in faults:
+        remark(f"{name}: {why}")
+    return [name for name, _ in faults]
+
+
 def reason(error: BaseException) -> str:
     """An exception as a sentence."""
     from tokenctx._cli.evaluation.recordings import RecordingError  # where something is wrong only

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import heapq
 import json
 import time
@@ -32,6 +31,7 @@ from tokenctx._cli.evaluation.strata import (
     stratum_of,
     vendor_of,
 )
+from tokenctx._cli.files import lines_of
 from tokenctx._estimate.estimator import HybridTokenEstimator
 from tokenctx._results.errors import Error
 
@@ -166,12 +166,11 @@ class Unusable(Exception):  # noqa: N818  # no error: a line that is left out
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes, int]]:
     """Each line of the file with its number and the bytes of the file that are read.
 
-    A name that ends in `.gz` is unpacked. Raises OSError, EOFError or zlib.error.
+    A packed file is unpacked. Raises OSError, EOFError, zlib.error or FileError.
     """
-    with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield number, line, raw.tell()
+    for number, (line, position) in enumerate(lines_of(path), 1):
+        if line.strip():
+            yield number, line, position
 
 
 def read_call(number: int, line: bytes) -> RecordedCall:
@@ -385,13 +384,13 @@ def evaluate(
     scorer, start = Scorer(evaluation.estimator), time.perf_counter()
     if is_transcript_at(path):
         _evaluate_turns(path, which, evaluation)
-        evaluation.seconds = time.perf_counter() - start
+        evaluation.seconds += time.perf_counter() - start
         return
     doubles = Doubles()
     for number, line, position in numbered_lines(path):
         try:
             call = read_call(number, line)
-            if doubles.hold(call.id, line):
+            if doubles.hold(call.id or call.created, line):
                 evaluation.skipped.setdefault(DOUBLE, []).append(number)
             elif which.holds(call):
                 is_long = call.known is not None and call.known[1] >= DELTA_TOKENS
@@ -400,7 +399,7 @@ def evaluate(
         except Unusable as reason:
             evaluation.skipped.setdefault(str(reason), []).append(number)
         advance_to(position)
-    evaluation.seconds = time.perf_counter() - start
+    evaluation.seconds += time.perf_counter() - start
 
 
 def _evaluate_turns(path: Path, which: Filter, evaluation: Evaluation) -> None:

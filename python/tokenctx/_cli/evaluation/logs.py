@@ -19,10 +19,8 @@ what adds up the calls in it.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import zlib
 from collections import Counter, OrderedDict
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -37,6 +35,7 @@ from tokenctx._cli.evaluation.recordings import (
     relation,
 )
 from tokenctx._cli.evaluation.spans import span_call, spans_in
+from tokenctx._cli.files import UNREADABLE, FileError, is_parquet, lines_of, opened
 from tokenctx._results.tables import read_json
 from tokenctx.usage.normal import normalize_usage
 
@@ -81,6 +80,18 @@ TENANT: Final = (
     *("user", "user_id", "userId"),
 )
 """Who a call was made for, in the words of those who keep logs."""
+CONVERSATION: Final = ("conversation_id", "session_id")
+TIMES: Final = (
+    *("created", "created_at", "timestamp", "startTime", "start_time", "time", "at", "date"),
+    *("datetime", "ts", "@timestamp", "createTime"),
+)
+"""When a call was made, in the words of those who keep logs."""
+EARLIEST_SECONDS: Final = 1_400_000_000
+"""In 2014: what is less is no time of a call, but how long it took."""
+LEAST_ANSWER_CHARS: Final = 100
+"""A shorter answer, with the names of its fields, may be given twice to the same request."""
+UNSAID: Final = frozenset({"usage", "usageMetadata", "model", "modelVersion", "object", "type"})
+"""Members of an answer that are the same for many."""
 OPTIONS: Final = (
     *("tools", "tool_choice", "response_format", "functions", "function_call", "thinking"),
     *("system", "instructions", "output_config", "reasoning", "parallel_tool_calls"),
@@ -212,7 +223,11 @@ class LogReader:
 
 def _rows(path: Path) -> Iterator[Json]:
     """The objects of a file: one a line, or all in one array."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    if is_parquet(path):
+        for line, _ in lines_of(path):
+            yield from _listed(read_json(line)[0])
+        return
+    with opened(path) as (file, _):
         first = file.readline()
         value, fault = read_json(first)
         if fault or isinstance(value, list) or not first.endswith(b"\n"):
@@ -271,7 +286,7 @@ def _sums(path: Path) -> Iterator[int]:
     where the file is broken, and the other one says that.
     """
     log = LogReader(path)
-    with suppress(RecordingError, OSError, EOFError, zlib.error):
+    with suppress(RecordingError, FileError, *UNREADABLE):
         for entry in (it for row in _rows(path) for it in entries_in(row)):
             yield from _above(log.joined(entry))
     for half in log.halves():
@@ -543,28 +558,48 @@ def _exchange(row: Json, made: Maker) -> Json | None:
     if not isinstance(body, dict):
         return None
     answered = answer.get("model") if isinstance(answer, dict) else None
-    at = created(_first(row, "created", "created_at", "timestamp"))
+    bill, at = normal_bill(billed), time_of(row, answer)
     return made(
         body,
-        normal_bill(billed),
+        bill,
         tenant=_first(row, *TENANT),
-        id=_first(row, "id", "request_id", "custom_id") or _own_name(row, answer, at),
+        id=_first(row, "id", "request_id", "custom_id") or own_name(row, body, bill, answer),
         model=_first(row, "model") or body.get("model") or answered,
         provider=_first(row, "provider"),
         created=at,
-        conversation_id=_first(row, "conversation_id", "session_id"),
+        conversation_id=_first(row, *CONVERSATION),
     )
 
 
-def _own_name(row: Json, answer: object, at: float | None) -> str | None:
-    """The name of a call whose row has no id: that of its answer, or the whole row with its time.
+def time_of(*rows: object) -> float | None:
+    """Seconds since the epoch that a row says, or else its answer: the first that is a time.
 
-    None without either: two rows that are equal may be two calls.
+    A duration under the same name is none.
+    """
+    told = (row.get(it) for row in rows if isinstance(row, dict) for it in TIMES)
+    times = (created(it) for it in told if it is not None)
+    return next((it for it in times if it is not None and it > EARLIEST_SECONDS), None)
+
+
+def own_name(row: Json, body: object, bill: ToldBill | None, answer: object) -> str | None:
+    """The name of a call whose row has no id: that of its answer, or what there is to tell it.
+
+    Request, usage, time and answer are the same in two copies of a call. None without time or a
+    long answer, and without request and answer: two rows that are equal may be two calls.
     """
     own = answer.get("id") if isinstance(answer, dict) else None
     if isinstance(own, str) and own:
         return own
-    return None if at is None else f"{_name(json.dumps(row, sort_keys=True)):016x}"
+    at = time_of(row, answer)
+    said = ""
+    if isinstance(answer, dict):
+        text = {name: it for name, it in answer.items() if name not in UNSAID}
+        said = json.dumps(text, sort_keys=True) if text else ""
+    if (at is None and len(said) < LEAST_ANSWER_CHARS) or not (body or said):
+        return None
+    usage = None if bill is None else repr(bill.usage)
+    names = [str(_first(row, *of)) for of in (TENANT, CONVERSATION, ("model",))]
+    return f"{_name(json.dumps([body, usage, at, said, names], sort_keys=True)):016x}"
 
 
 def _span(row: Json, made: Maker) -> Json | None:

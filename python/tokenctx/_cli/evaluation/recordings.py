@@ -27,10 +27,10 @@ from __future__ import annotations
 
 import base64
 import functools
-import gzip
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from tokenctx._cli.evaluation.transcripts.files import (
@@ -42,14 +42,24 @@ from tokenctx._cli.evaluation.transcripts.files import (
 )
 from tokenctx._cli.evaluation.transcripts.marks import HEAD_BYTES, LACKS
 from tokenctx._cli.evaluation.transcripts.thread import Reading
+from tokenctx._cli.files import (
+    NO_FILES,
+    UNREADABLE,
+    FileError,
+    content_of,
+    is_folder,
+    is_parquet,
+    named,
+    opened,
+)
 from tokenctx._results.parts import ID_FIELDS
 from tokenctx._results.tables import read_json
 from tokenctx.usage.normal import Usage, normalize_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from tokenctx._cli.files import Fault
     from tokenctx._results.estimates import Dialect
 
 Relation = Literal["extends", "first", "context", "messages", "model", "compacted"]
@@ -147,7 +157,7 @@ def read_recording(path: Path) -> Recording:
     """
     if path.is_dir():
         return _folder_recording(path)
-    return recording_in(path.name, _content(path))
+    return recording_in(path.name, content_of(path))
 
 
 def recording_in(name: str, content: bytes) -> Recording:
@@ -171,7 +181,7 @@ def recording_in(name: str, content: bytes) -> Recording:
     for number, line in numbered:
         if line.strip():
             record = _line(number, line)
-            if doubles.hold(record.get("id"), line):
+            if doubles.hold(record.get("id") or record.get("created"), line):
                 count += 1
             else:
                 lines.append(record)
@@ -181,16 +191,16 @@ def recording_in(name: str, content: bytes) -> Recording:
 
 
 class Doubles:
-    """The lines of a file that tell who they are, by which those that stand there again are known.
+    """The lines of a file that tell who or when they are, by which those there again are known.
 
-    Two equal lines without an id may be two calls.
+    Two equal lines with neither id nor time may be two calls.
     """
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
 
     def hold(self, own: object, line: bytes) -> bool:
-        """True if a line with an id stood before; it is kept in mind."""
+        """True if a line with an id or a time stood before; it is kept in mind."""
         if not own:
             return False
         name = hashlib.blake2b(line.strip(), digest_size=8).digest()
@@ -225,9 +235,38 @@ def is_transcript_at(path: Path) -> bool:
     """True for a transcript of an agent, or a folder. Raises OSError if it cannot be read."""
     if path.is_dir():
         return True
-    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
+    if is_parquet(path):
+        return False
+    with opened(path) as (file, _):
         head = file.read(HEAD_BYTES)
-    return has_marks(head) and is_transcript(_content(path))
+    return has_marks(head) and is_transcript(content_of(path))
+
+
+def recorded_in(words: Iterable[str]) -> tuple[list[Path], list[Fault]]:
+    """The recordings that `words` name, each once, and what is wrong with some: see `named`.
+
+    A folder with transcripts is one, since some agents have a file for each message; of all others
+    the files are meant.
+    """
+    found: dict[Path, None] = {}
+    faults: list[Fault] = []
+    for word in words:
+        paths, wrong = named([word])
+        folder = Path(word)
+        if is_folder(folder) and (
+            wrong == [(word, NO_FILES)] or any(map(_may_be_transcript, paths))
+        ):
+            paths = [folder]  # which says itself what there is in it
+        faults += [it for it in wrong if it[1] != NO_FILES]
+        found.update(dict.fromkeys(paths))
+    return list(found), faults
+
+
+def _may_be_transcript(path: Path) -> bool:
+    try:
+        return is_transcript_at(path)
+    except (FileError, *UNREADABLE):  # who reads it says so
+        return False
 
 
 def transcripts_at(path: Path, reading: Reading) -> Iterator[Json] | None:
@@ -237,15 +276,15 @@ def transcripts_at(path: Path, reading: Reading) -> Iterator[Json] | None:
     """
     if path.is_dir():
         return transcripts_in(path, reading)
-    transcript = transcript_in(path.name, _content(path))
+    transcript = transcript_in(path.name, content_of(path))
     return None if transcript is None else transcript.lines(reading)
 
 
 def transcripts_in(folder: Path, reading: Reading) -> Iterator[Json]:
     """The conversations in all transcripts of a folder, as lines of recorded steps."""
     pieces = []
-    for path in sorted(it for it in folder.rglob("*") if it.is_file()):
-        transcript = transcript_in(path.name, _content(path))
+    for path in named([str(folder)], skipped=())[0]:
+        transcript = transcript_in(path.name, content_of(path))
         if transcript is None:
             reading.skipped["a file that is no transcript"] += 1
         elif transcript.is_piece:
@@ -266,11 +305,6 @@ def _folder_recording(folder: Path) -> Recording:
     found = _steps_recording(lines)
     found.skipped, found.about = reading.skipped, f"Transcripts of agents: {LACKS}."
     return found
-
-
-def _content(path: Path) -> bytes:
-    with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as file:
-        return file.read()
 
 
 def _line(number: int, text: bytes) -> Json:

@@ -7,8 +7,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._cli.evaluation.log_bills import ToldBill
 from tokenctx._cli.evaluation.logs import (
     ANSWER,
+    CONVERSATION,
     DAMAGE,
     MARKS,
     NO_LOG,
@@ -21,6 +23,8 @@ from tokenctx._cli.evaluation.logs import (
     entries_in,
     loaded,
     logged_call,
+    own_name,
+    time_of,
 )
 from tokenctx._cli.evaluation.recordings import Json, billed_part, message_list
 from tokenctx._cli.evaluation.transcripts.thread import member, objects
@@ -31,8 +35,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Mapping
 
-    from tokenctx._cli.evaluation.log_bills import ToldBill
-
 BATCH: Final = "batch"
 """The service tier of files that a vendor answers within a day, at half the price."""
 NO_USAGE: Final = "no usage"
@@ -42,6 +44,7 @@ LATEST_SECONDS: Final = 1 << 33
 OK, BAD_REQUEST = 200, 400
 SYSTEMS: Final = ("system", "instructions", "systemInstruction", "system_instruction", "tools")
 """Fields of a body that stand before its messages."""
+_SORTED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(slots=True)
@@ -85,19 +88,41 @@ class Call:
 
     def chain(self) -> list[int] | None:
         """A hash of what stands before the messages, then one of each message; None without."""
-        if self.body is None or not self.conversation or not message_list(self.body):
+        messages = [] if self.body is None else message_list(self.body)
+        if self.body is None or not messages:
             return None
         head = [self.body.get(name) for name in SYSTEMS]
+        first = next((at for at, it in enumerate(messages) if not _is_system(it)), 0)
+        head += messages[:first]
         try:
-            return [digest(it) for it in (head, *message_list(self.body))]
+            return [digest(it) for it in (head, *messages[first:])]
         except RecursionError:  # deeper than Python goes
             return None
 
 
+def _is_system(message: object) -> bool:
+    return isinstance(message, dict) and message.get("role") in {"system", "developer"}
+
+
 def digest(value: object) -> int:
-    """A hash of 63 bits of what of a value is billed, whatever the order of its members."""
-    text = json.dumps(billed_part(value), sort_keys=True, separators=(",", ":"))
-    return name(text)
+    """A hash of 63 bits of what of a value is billed, whatever the order of its members.
+
+    A message of one text has that of the text, whether it stands in a part or not.
+    """
+    text = _only_text(value)
+    return name(_SORTED.encode(billed_part(value)) if text is None else text)
+
+
+def _only_text(message: object) -> str | None:
+    """Role and text of a message that has nothing else, which most have; None for others."""
+    if not isinstance(message, dict) or message.keys() != {"role", "content"}:
+        return None
+    content = message["content"]
+    if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
+        part = content[0]
+        is_text = part.get("type") == "text" and part.keys() <= {"type", "text", "cache_control"}
+        content = part.get("text") if is_text else None
+    return f"{message['role']}\0{content}" if isinstance(content, str) else None
 
 
 def name(*parts: object) -> int:
@@ -134,7 +159,7 @@ def calls_of_halves(log: LogReader, left_out: Counter[str]) -> Iterator[Call]:
     """The calls of which rows that were read might have had more: an answer, or a request alone."""
     for half in log.halves():
         body = loaded(_first(half, *REQUEST))
-        at = created(_first(half, "created", "created_at", "timestamp", "startTime"))
+        at = time_of(half)
         if (alone := _answered(half)) is not None:
             yield alone
         elif isinstance(body, dict):
@@ -142,6 +167,10 @@ def calls_of_halves(log: LogReader, left_out: Counter[str]) -> Iterator[Call]:
             yield Call(None, model, body=body, at=at)
         else:
             left_out[NO_USAGE] += 1
+
+
+NO_HEAD: Final = digest([None] * len(SYSTEMS))
+"""The first hash of a chain of a call without system prompt and tools."""
 
 
 def _member(value: object, field: str) -> object:
@@ -245,6 +274,11 @@ def _recorded(row: Json) -> Iterator[Call] | None:
     )
     if str(row.get("api")).endswith("count_tokens"):
         raise Skipped("a count of tokens, which costs nothing")
+    key = name(own, row.get("turn")) if own else 0
+    if not own and usage is not None:
+        bill = ToldBill(usage.input_tokens, usage.output_tokens, usage=usage)
+        told = own_name(row, row["request"], bill, _first(row, *ANSWER[:-1], "reply"))
+        key = name(told, row.get("turn")) if told else 0
     return iter(
         [
             Call(
@@ -252,10 +286,10 @@ def _recorded(row: Json) -> Iterator[Call] | None:
                 str(row.get("model") or row.get("request_model") or ""),
                 str(row.get("provider") or ""),
                 row["request"],
-                created(row.get("created")),
+                time_of(row),
                 str(row.get("tenant") or row.get("group") or ""),
                 str(row.get("conversation_id") or ""),
-                key=name(own, row.get("turn")) if own else 0,
+                key=key,
             )
         ]
     )
@@ -405,9 +439,6 @@ def _judged(body: Json, bill: ToldBill) -> Usage | None:
     )
 
 
-TIMES: Final = ("created", "created_at", "timestamp", "startTime", "start_time", "at", "time")
-
-
 def _answered(row: Json) -> Call | None:
     """The call that an answer tells without its request, or a usage with the model beside it."""
     found = loaded(_first(row, *ANSWER[:-1]))
@@ -415,16 +446,16 @@ def _answered(row: Json) -> Call | None:
     usage = normalize_usage(answer) or normalize_usage(loaded(row.get("usage")))
     if usage is None:
         return None
-    times = (created(_first(it, *TIMES)) for it in (row, answer))
-    own = row.get("id") or answer.get("id")
+    bill = ToldBill(usage.input_tokens, usage.output_tokens, usage=usage)
+    own = row.get("id") or own_name(row, None, bill, answer)
     return Call(
         usage,
         str(_first(row, "model", "modelVersion") or _first(answer, "model", "modelVersion") or ""),
         str(_first(row, "provider", "custom_llm_provider") or ""),
         None,
-        next((it for it in times if it), None),
+        time_of(row, answer),
         str(_first(row, *TENANT) or ""),
-        str(_first(row, "conversation_id", "session_id") or ""),
+        str(_first(row, *CONVERSATION) or ""),
         key=name(own) if own else 0,
     )
 
@@ -445,7 +476,7 @@ def _flat(row: Json) -> Call:
         str(row.get("model") or ""),
         str(row.get("provider") or ""),
         None,
-        created(_first(row, "created", "created_at", "timestamp", "at", "time", "day", "date")),
+        time_of(row) or created(row.get("day")),
         str(_first(row, "tenant", "team", "customer", "user", "user_id") or ""),
         str(_first(row, "conversation_id", "session_id", "conversation") or ""),
         key=name(row["id"]) if row.get("id") else 0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tokenctx._cli.spend.links import CUT_SHARE, LEAST_CUT_MESSAGES, LEAST_SUMMARY_TOKENS, link
 from tokenctx._cli.spend.report import COUNTS
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ CAUSES: Final = {
 }
 """Why input was paid again, in words."""
 
-# The call before is that of the same conversation; `same` is how many of the hashes of system
-# prompt and messages the two have in common.
+# The call before is that of the same conversation, or the one that `links` finds; `same` is how
+# many of the hashes of system prompt and messages the two have in common.
 _SPENT: Final = f"""
 create or replace temp table spent as
 with called as (
@@ -44,9 +45,21 @@ with called as (
         max(written_1h_tokens) over (w rows between unbounded preceding and 1 preceding)
             as had_hour, lag(output_tokens) over w as had_output,
         sum(read_tokens + written_tokens) over (partition by conversation) as cached,
-        count(*) over w as turn
+        count(*) over w as turn, false as is_linked, lead(chain) over w as next_chain,
+        min(input_tokens) over (w rows between unbounded preceding and 1 preceding) as least
     from kept where {COUNTS} and is_billed and conversation <> ''
-    window w as (partition by conversation order by coalesce(moment, timestamp '1970-01-01'), seq)),
+    window w as (partition by conversation order by coalesce(moment, timestamp '1970-01-01'), seq)
+    union all by name
+    select own.* exclude (place, above, batch_key, call_key)
+            replace (coalesce(linked.is_cut, own.is_cut) as is_cut),
+        had.input_tokens as had, had.model as had_model, had.moment as had_moment,
+        had.chain as had_chain,
+        max(own.written_1h_tokens) over (w rows between unbounded preceding and 1 preceding)
+            as had_hour, had.output_tokens as had_output,
+        sum(own.read_tokens + own.written_tokens) over (partition by root) as cached,
+        count(*) over w as turn, had.seq is not null as is_linked
+    from linked join kept as own using (seq) left join kept as had on had.seq = before_seq
+    window w as (partition by root order by nth)),
 compared as (
     select *, epoch(moment - had_moment) as idle,
         case when chain is null or had_chain is null then null
@@ -60,9 +73,13 @@ judged as (
         case when had is null then null
              when is_cut then 'cut'
              when model <> had_model then 'model'
-             when chain[1] <> had_chain[1] and chain[2] <> had_chain[2] then null
+             when not is_linked and chain[1] <> had_chain[1] and chain[2] <> had_chain[2] then null
              when same = 0 then 'context'
-             when same = 1 and len(chain) < len(had_chain) then null
+             when not is_linked and same < len(had_chain) and len(chain) < len(had_chain)
+                     and len(had_chain) > {LEAST_CUT_MESSAGES} and had >= {CUT_SHARE} * input_tokens
+                     and input_tokens - least > {LEAST_SUMMARY_TOKENS}
+                     and next_chain[:len(had_chain)] is distinct from had_chain then 'cut'
+             when not is_linked and same = 1 and len(chain) < len(had_chain) then null
              when same < len(had_chain) then 'message'
              when cached = 0 then 'off'
              when least(had, input_tokens) - read_tokens <= {BLOCK_TOKENS} then 'tail'
@@ -78,7 +95,7 @@ split as (
         case when cause is null then 0
              else least(greatest(missed - written_tokens, 0), new_tokens) end as again_new
     from judged)
-select * exclude (chain, had_chain, same, missed, cached),
+select * exclude (chain, had_chain, same, missed, cached, is_linked, next_chain, least),
     again_written + again_new as again_tokens,
     case when cause = 'idle' and idle <= {HOUR_SECONDS} then again_written else 0 end
         as warm_tokens,
@@ -91,7 +108,8 @@ union all by name
 select * exclude (place, above, batch_key, call_key, chain),
     0 as again_written, 0 as again_new, 0 as again_tokens, 0 as warm_tokens,
     0 as nano_again_written, 0 as nano_again_new, 0 as grown
-from kept where {COUNTS} and (not is_billed or conversation = '')
+from kept where {COUNTS}
+    and (not is_billed or (conversation = '' and seq not in (select seq from linked)))
 """
 
 
@@ -132,6 +150,7 @@ def find_causes(ledger: Ledger) -> list[Cause]:
 
     Makes the table `spent`, which has each call with what of it was paid again.
     """
+    link(ledger)
     ledger.rows(_SPENT)
     return [
         Cause(name, calls, int(tokens), int(nano or 0), first, last)

@@ -6,15 +6,11 @@ for it. A part ends between two rows, so that whoever was interrupted goes on be
 
 from __future__ import annotations
 
-import codecs
-import glob
 import gzip
-import zlib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._cli.evaluation.logs import NO_LOG, LogReader
 from tokenctx._cli.evaluation.transcripts.files import (
@@ -24,6 +20,18 @@ from tokenctx._cli.evaluation.transcripts.files import (
 )
 from tokenctx._cli.evaluation.transcripts.marks import HEAD_BYTES
 from tokenctx._cli.evaluation.transcripts.thread import Reading
+from tokenctx._cli.files import (
+    PARQUET_ROWS,
+    PIECE_BYTES,
+    UNREADABLE,
+    FileError,
+    content_of,
+    is_parquet,
+    named,
+    opened,
+    parquet,
+    plain_row,
+)
 from tokenctx._cli.spend.calls import (
     Call,
     calls_in_row,
@@ -35,9 +43,8 @@ from tokenctx._results.tables import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
     from typing import BinaryIO
-
-Kind = Literal["lines", "document", "parquet", "transcript"]
 
 PART_BYTES: Final = 16 << 20
 """About so much of a file is read before what it cost is written down."""
@@ -46,19 +53,12 @@ MOST_LINE_BYTES: Final = 32 << 20
 """A longer line is left out: with its values it would not fit the memory that is promised."""
 MOST_WHOLE_BYTES: Final = 64 << 20
 """A file that can only be read as a whole, a transcript or a JSON array, is no longer."""
-PIECE_BYTES: Final = 1 << 20
 TOO_LONG: Final = f"a line of more than {MOST_LINE_BYTES >> 20} MiB"
 NOT_JSON: Final = "a line that is no JSON object in UTF-8"
 CUT: Final = "the rest of a file that ends in the middle: it is cut or damaged"
 OWN: Final = "a row of a table that this command wrote of other files"
 OWN_KEY: Final = "tokenctx_cost"
 """In the metadata of such a table: its calls would count twice in a folder of logs."""
-UTF_16: Final = "this is UTF-16; write it as UTF-8, as `iconv -f UTF-16 -t UTF-8` does"
-PARQUET_ROWS: Final = 2_048
-MAGIC: Final = {b"PAR1": "parquet", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
-SKIPPED_SUFFIXES: Final = (".md", ".txt", ".csv", ".html", ".py", ".duckdb", ".wal", ".tmp")
-"""Files of a folder that are no logs by their names; whoever names one has it read."""
-UNREADABLE: Final = (OSError, EOFError, zlib.error)
 
 
 class SpendError(Error):
@@ -103,25 +103,14 @@ class Source:
 
     def parts(self, start: int = 0) -> Iterator[Part]:
         """The parts of the file from `start` on. Raises SpendError, OSError, EOFError."""
-        kind, packing = self._kind()
-        if kind == "parquet":
-            yield from self._groups(start)
-            return
-        with self._opened(packing) as (file, place):
-            yield from self._texts(file, place, start)
-
-    def _kind(self) -> tuple[Kind, str]:
-        with self.path.open("rb") as file:
-            head = file.read(4)
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise SpendError(UTF_16)
-        found = next((kind for mark, kind in MAGIC.items() if head.startswith(mark)), "")
-        if found == "parquet" or self.path.suffix == ".parquet":
-            return "parquet", ""
-        return "lines", found
-
-    def _opened(self, packing: str) -> Any:
-        return _Opened(self.path, packing)
+        try:
+            if is_parquet(self.path):
+                yield from self._groups(start)
+                return
+            with opened(self.path) as (file, place):
+                yield from self._texts(file, place, start)
+        except FileError as error:
+            raise SpendError(str(error)) from None
 
     # ----------------------------------------------------------------------------------- text
 
@@ -190,7 +179,7 @@ class Source:
             while lines.at - begin < PART_BYTES and rows < PART_ROWS:
                 try:
                     line = lines.next()
-                except (EOFError, zlib.error, OSError) as error:
+                except UNREADABLE as error:
                     left_out[CUT] += 1
                     fault, is_last = str(error), True
                     break
@@ -224,24 +213,17 @@ class Source:
     # -------------------------------------------------------------------------------- parquet
 
     def _groups(self, start: int) -> Iterator[Part]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            with pq.ParquetFile(self.path) as file:
-                count = file.num_row_groups
-                if OWN_KEY.encode() in (file.metadata.metadata or {}):
-                    rows = file.metadata.num_rows
-                    left_out = Counter({OWN: rows})
-                    yield Part(count, self.byte_count, [], left_out, rows, is_last=True)
-                    return
-                for group in range(start, count):
-                    yield self._group(file, group, count)
-                if start >= count:
-                    yield Part(count, self.byte_count, [], Counter(), 0, is_last=True)
-        except (pa.ArrowException, OSError) as error:
-            first = str(error).split("\n")[0].split(". ")[0]
-            raise SpendError(f"this Parquet file cannot be read: {first}") from None
+        with parquet(self.path) as file:
+            count = file.num_row_groups
+            if OWN_KEY.encode() in (file.metadata.metadata or {}):
+                rows = file.metadata.num_rows
+                left_out = Counter({OWN: rows})
+                yield Part(count, self.byte_count, [], left_out, rows, is_last=True)
+                return
+            for group in range(start, count):
+                yield self._group(file, group, count)
+            if start >= count:
+                yield Part(count, self.byte_count, [], Counter(), 0, is_last=True)
 
     def _group(self, file: Any, group: int, count: int) -> Part:
         calls: list[Call] = []
@@ -249,7 +231,7 @@ class Source:
         for batch in file.iter_batches(PARQUET_ROWS, row_groups=[group]):
             for row in batch.to_pylist():
                 rows += 1
-                calls += _calls(_plain(row), log, left_out)
+                calls += _calls(plain_row(row), log, left_out)
         calls += calls_of_halves(log, left_out)
         done = self.byte_count * (group + 1) // count
         return Part(group + 1, done, calls, left_out, rows, is_last=group + 1 == count)
@@ -259,30 +241,6 @@ _TOO_LARGE: Final = (
     f"one JSON document of more than {MOST_WHOLE_BYTES >> 20} MiB; write it as JSON lines, as "
     "`jq -c '.[]'` does"
 )
-
-
-class _Opened:
-    """A file that is unpacked as it is read, and how far it is read on the disk."""
-
-    def __init__(self, path: Path, packing: str) -> None:
-        self._raw = path.open("rb")
-        self._file: Any = self._raw
-        if packing == "gzip":
-            self._file = gzip.GzipFile(fileobj=self._raw, mode="rb")
-        elif packing == "zstd":
-            import io
-
-            import pyarrow as pa
-
-            stream = pa.CompressedInputStream(pa.PythonFile(self._raw, mode="r"), "zstd")
-            self._file = io.BufferedReader(stream, PIECE_BYTES)
-
-    def __enter__(self) -> tuple[BinaryIO, Callable[[], int]]:
-        return self._file, self._raw.tell
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._raw.close()
 
 
 class _Lines:
@@ -356,55 +314,16 @@ def _calls(row: object, log: LogReader, left_out: Counter[str]) -> Iterator[Call
         left_out[NOT_JSON] += 1
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of Parquet with the JSON texts in it as values, and times as text."""
-    found = {}
-    for key, value in row.items():
-        if isinstance(value, (bytes, str)) and value[:1] in {b"{", "{", b"[", "["}:
-            text = value if isinstance(value, bytes) else value.encode(errors="surrogatepass")
-            loaded, fault = read_json(text)
-            found[key] = value if fault else loaded
-        else:
-            found[key] = value.isoformat() if hasattr(value, "isoformat") else value
-    if set(found) <= {"json", "body", "row", "value"} and len(found) == 1:
-        only = next(iter(found.values()))
-        return only if isinstance(only, dict) else found
-    return found
-
-
 def sources(words: list[str], seen: Reading) -> tuple[list[Source], list[tuple[str, str]]]:
-    """The files that `words` name, each once: paths, globs, folders; and what is wrong with some.
-
-    The files of a folder are those below it whose names do not say that they are something else.
-    """
-    found: dict[Path, Source] = {}
-    faults: list[tuple[str, str]] = []
-    for word in words:
-        path = Path(word)
-        paths = [path]
-        if not path.exists() and glob.has_magic(word):
-            paths = [Path(it) for it in sorted(glob.glob(word, recursive=True))]  # noqa: PTH207
-            if not paths:
-                faults.append((word, "no file is called so"))
-        files = [it for one in paths for it in _files(one)]
-        if paths and not files:
-            faults.append((word, "no file of calls is in this folder"))
-        for file in files:
-            try:
-                found.setdefault(file.resolve(), Source.at(file, seen))
-            except OSError as error:  # noqa: PERF203  # of one file
-                faults.append((str(file), error.strerror or str(error)))
-    return list(found.values()), faults
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(
-        it
-        for it in path.rglob("*")
-        if it.is_file() and it.suffix not in SKIPPED_SUFFIXES and not it.name.startswith(".")
-    )
+    """The files that `words` name, each once, and what is wrong with some; see `named`."""
+    files, faults = named(words)
+    found: list[Source] = []
+    for file in files:
+        try:
+            found.append(Source.at(file, seen))
+        except OSError as error:  # noqa: PERF203  # of one file
+            faults.append((str(file), error.strerror or str(error)))
+    return found, faults
 
 
 def is_log(path: Path) -> bool:
@@ -412,25 +331,22 @@ def is_log(path: Path) -> bool:
 
     Raises OSError if it cannot be read.
     """
-    if path.is_dir() or path.suffix in {".parquet", ".zst", ".zstd"}:
+    if path.is_dir() or path.suffix in {".zst", ".zstd"} or is_parquet(path):
         return True
     if path.stat().st_size > MOST_WHOLE_BYTES:  # too long for who counts it at once
         return True
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
     try:
-        with gzip.open(path) if packed else path.open("rb") as file:
+        with opened(path) as (file, _):
             first = _first_line(file)
             head = first + file.read(HEAD_BYTES)
-    except UNREADABLE:
+        lines = head.rpartition(b"\n")[0] or head
+        if has_marks(head[:HEAD_BYTES]) and transcript_in(path.name, lines):
+            return True
+        value, fault = read_json(first)
+        if fault:
+            value, _ = read_json(content_of(path))
+    except (*UNREADABLE, FileError):
         return False
-    if has_marks(head[:HEAD_BYTES]) and transcript_in(path.name, head.rpartition(b"\n")[0] or head):
-        return True
-    value, fault = read_json(first)
-    if fault:
-        value, _ = read_json(
-            path.read_bytes() if not packed else gzip.decompress(path.read_bytes())
-        )
     if isinstance(value, dict) and isinstance(value.get("data"), list):
         value = value["data"]
     row = value[0] if isinstance(value, list) and value else value

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INSTALL: Final = "this needs DuckDB and pyarrow: pip install 'tokenctx[batch]'"
 MEMORY: Final = "192MB"
 """Of DuckDB, which writes to its folder what does not fit."""
-VERSION: Final = 1
+VERSION: Final = 2
 ROWS_AT_ONCE: Final = 8_192
 NAME: Final = "ledger.duckdb"
 WORDS: Final = ("path", "model", "provider", "tenant", "conversation", "tier", "reason")
@@ -126,6 +126,14 @@ class Ledger:
         while rows := found.fetchmany(ROWS_AT_ONCE):
             yield [dict(zip(names, row, strict=True)) for row in rows]
 
+    def insert(self, name: str, columns: dict[str, Any]) -> None:
+        """Put rows into a table, by the names of its columns."""
+        import pyarrow as pa
+
+        self._base.register("rows_of_table", pa.table(columns))
+        self._base.execute(f"insert into {name} by name select * from rows_of_table")
+        self._base.unregister("rows_of_table")
+
     def write_parquet(self, query: str, path: Path) -> None:
         """The rows of a query as a Parquet file, which is there whole or not at all.
 
@@ -168,13 +176,11 @@ class Ledger:
     def add(self, source: Source, part: Part) -> None:
         """Write down what a part has cost, all of it or nothing. Raises SpendError: disk full."""
         path = str(source.path)
-        table = self._table(path, part.calls)
+        columns = self._columns(path, part.calls)
         try:
             self._base.execute("begin")
             if part.calls:
-                self._base.register("part_of_calls", table)
-                self._base.execute("insert into calls by name select * from part_of_calls")
-                self._base.unregister("part_of_calls")
+                self.insert("calls", columns)
             for reason, count in part.left_out.items():
                 self._base.execute("insert into left_out values (?, ?, ?)", [path, reason, count])
             self._base.execute(
@@ -199,7 +205,7 @@ class Ledger:
                 "where this one stopped"
             ) from None
 
-    def _table(self, path: str, calls: list[Call]) -> Any:
+    def _columns(self, path: str, calls: list[Call]) -> dict[str, Any]:
         import pyarrow as pa
 
         priced = self._pricer.priced(calls)
@@ -230,7 +236,7 @@ class Ledger:
         for place, name in enumerate(MONEY):
             amounts = [None if it.money is None else it.money[place] for it in priced]
             columns[name] = pa.array(amounts, pa.int64())
-        return pa.table(columns)
+        return columns
 
     def settle(self, sources: Iterable[Source]) -> None:
         """Tell the calls of these files that count from other lines of them.
