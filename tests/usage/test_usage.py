@@ -34,7 +34,10 @@ def as_object(value: Any) -> Any:
 def expected_of(case: dict[str, Any]) -> Usage:
     """The normal form that a case expects."""
     expected = dict(case["expected"])
-    passes = [UsagePass(kind, model, Usage(**it)) for kind, model, it in expected.pop("passes", [])]
+    passes = [
+        UsagePass(kind, model, Usage(**{**it, "unread": tuple(it.get("unread", ()))}))
+        for kind, model, it in expected.pop("passes", [])
+    ]
     if cost := expected.pop("reported_cost", None):
         expected["reported_cost"] = Decimal(cost)
     if last := expected.pop("last_call", None):
@@ -192,6 +195,25 @@ def test_what_holds_itself_has_an_end() -> None:
     reader = UsageReader()
     reader.feed(event)
     assert reader.usage.total_tokens == 0
+
+
+def test_passes_in_passes_have_an_end() -> None:
+    """However deep they are, and if one holds itself."""
+    nested: dict[str, Any] = {"type": "compaction", "input_tokens": 5}
+    for _ in range(400):
+        nested = {"type": "compaction", "input_tokens": 5, "iterations": [nested]}
+    endless: dict[str, Any] = {"type": "compaction", "input_tokens": 5}
+    endless["iterations"] = [endless]
+    for inner in (nested, endless):
+        usage = usage_of({"input_tokens": 9, "iterations": [inner]})
+        assert [(it.kind, it.usage.input_tokens) for it in usage.passes] == [("compaction", 5)]
+        assert usage.passes[0].usage.unread == ("iterations",)
+
+
+def test_long_lists_that_nobody_knows_are_named() -> None:
+    many: list[Any] = [{"type": "odor", "index": 1}] * 65
+    assert usage_of({"input_tokens": 9, "usage_units": many[:64]}).unread == ()
+    assert usage_of({"input_tokens": 9, "usage_units": many}).unread == ("usage_units",)
 
 
 NAMES = sorted(

@@ -16,8 +16,8 @@ from tokenctx.usage.reading import (
     normal_usage_of,
     number_of,
     numbers_in,
-    unread_names,
 )
+from tokenctx.usage.unread import TTLS, unread_names
 
 Origin = Literal["", "framework", "sum"]
 
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
 _CACHE_BESIDE_IN_AI_SDK_5: Final = frozenset({"anthropic", "bedrock-converse"})
 """AI SDK 5 passes on the input of these APIs, which is without what was cached."""
-_TTLS: Final = ("5m", "1h", "30m", "12h")
 _PARTS: Final = {
     name: f"{name}_tokens"
     for name in (
-        *(f"cache_write_{ttl}" for ttl in _TTLS),
+        *(f"cache_write_{ttl}" for ttl in TTLS),
         "tool_use_prompt",
         *("input_audio", "input_image", "input_video", "cache_read_audio", "cache_read_image"),
         *("output_audio", "output_image", "output_video"),
@@ -166,7 +165,8 @@ class UsagePass(Result):
     """One pass of a model that is billed beside the numbers of the answer.
 
     Attributes:
-        kind: `compaction` or `advisor_message`, as Anthropic calls them.
+        kind: `compaction` or `advisor_message`, as Anthropic calls them; or another word, which
+            `Usage.unread` of the answer then names.
         model: The model of the pass; empty for that of the answer.
         usage: Its tokens.
     """
@@ -322,7 +322,9 @@ def _plain_usage(obj: dict[str, Any]) -> Usage | None:
     return usage
 
 
-def _normal(reading: Reading) -> Usage:
+def _normal(reading: Reading, *, is_pass: bool = False) -> Usage:
+    """The usage of a call, or of one pass of it, in which others are not looked for."""
+    unread = unread_names(reading.numbers)
     cache_read, cache_write = reading.cache_read, reading.cache_write
     if not reading.is_cache_beside:
         cache_read = min(cache_read, reading.input_tokens)
@@ -341,14 +343,18 @@ def _normal(reading: Reading) -> Usage:
                 tokens = parts.get(f"{name}_{modality}_tokens") or found.get(modality.upper(), 0)
                 parts[f"{name}_{modality}_tokens"] = tokens
         for ttl, tokens in reading.written_by_ttl().items():
-            if ttl in _TTLS:
+            if ttl in TTLS:
                 name = f"cache_write_{ttl}_tokens"
                 parts[name] = parts.get(name) or tokens
-        parts["passes"] = tuple(
-            UsagePass(kind, model, _normal(it)) for kind, model, it in reading.passes()
-        )
-        last = reading.last_call()
-        parts["last_call"] = None if last is None else _normal(last)
+        if "usages" in reading.lists:
+            if is_pass:
+                unread += ("iterations",)
+            else:
+                calls, beside = reading.iterations()
+                parts["passes"] = tuple(
+                    UsagePass(kind, model, _normal(it, is_pass=True)) for kind, model, it in beside
+                )
+                parts["last_call"] = _normal(calls[-1], is_pass=True) if len(calls) > 1 else None
     for name, tokens in parts.items():
         if name.startswith("cache_write_"):
             parts[name] = min(tokens, cache_write)
@@ -366,7 +372,7 @@ def _normal(reading: Reading) -> Usage:
         inference_geo=reading.texts.get("inference_geo", ""),
         search_size=reading.texts.get("search_context_size", ""),
         reported_cost=reading.cost(),
-        unread=reading.unread,
+        unread=unread,
         is_contradictory=reading.is_contradictory,
         **parts,
     )
