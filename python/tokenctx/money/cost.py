@@ -31,6 +31,7 @@ _INPUT, _READ, _WRITE, _WRITE_1H = (
 )
 _WRITE_12H, _REASONING = AT["cache_write_12h"], AT["output_reasoning"]
 _OUTPUT, _SEARCH, _REQUEST = AT["output"], AT["web_search"], AT["request"]
+_FILES: Final = AT["storage_search"]
 _make_cost: Final = maker(Cost)
 Totals = tuple[int | None, int | None, int | None, int | None]
 """The total, its bounds, and what the table says beside what was told."""
@@ -87,6 +88,8 @@ def counts_of_usage(usage: Usage, output_tokens: int | None) -> tuple[Plain, Rar
         reasoning = output
     if usage.web_search_requests:
         rare.append((_SEARCH, usage.web_search_requests))
+    if usage.file_search_requests:
+        rare.append((_FILES, usage.file_search_requests))
     return (uncached, read, write, hour, reasoning, output - reasoning), rare, size
 
 

@@ -18,6 +18,7 @@ from tokenctx.usage.reading import (
     numbers_in,
 )
 from tokenctx.usage.unread import TTLS, unread_names
+from tokenctx.usage.uses import KNOWN_USES, untold, uses_of
 
 Origin = Literal["", "framework", "sum"]
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tokenctx._results.cost import Cost
     from tokenctx._results.estimates import Dialect
     from tokenctx._results.pricing import PriceList
+    from tokenctx.usage.uses import Uses
 
 _CACHE_BESIDE_IN_AI_SDK_5: Final = frozenset({"anthropic", "bedrock-converse"})
 """AI SDK 5 passes on the input of these APIs, which is without what was cached."""
@@ -70,7 +72,10 @@ class Usage(Result):
             its own usage and model (Anthropic).
         last_call: Of an answer that took several calls of the model, whose numbers are added up
             above, the numbers of the last one: what the next turn goes on from (Anthropic).
-        web_search_requests: Searches that the provider ran, which most price by the search.
+        web_search_requests: Searches that the provider ran, which most price by the search: as the
+            usage tells, else as the answer shows (`web_search_call`, `webSearchQueries`,
+            `server_tool_use`).
+        file_search_requests: Likewise, searches of files in the provider's own store (OpenAI, xAI).
         service_tier: The tier that served the call as the provider calls it, as `flex`,
             `priority`, `batch`; empty if it does not say.
         speed: Likewise, as `fast` (Anthropic).
@@ -79,7 +84,8 @@ class Usage(Result):
         reported_cost: What the call cost in US dollars, said by who served it (OpenRouter, xAI,
             Perplexity); None if they do not say, or say 0.
         unread: Names of counts of the usage that may cost something and have no field here, such as
-            `billed_units.search_units`; `Cost.unpriced` names them.
+            `billed_units.search_units`, and of tools that the answer used, as
+            `tools.code_interpreter`; `Cost.unpriced` names them.
         reported_total_tokens: The provider's own total; None without one. It may leave out or add
             what the parts do not.
         is_contradictory: The numbers cannot all be of one call: the total is less than the input,
@@ -112,6 +118,7 @@ class Usage(Result):
     passes: tuple[UsagePass, ...] = ()
     last_call: Usage | None = None
     web_search_requests: int = 0
+    file_search_requests: int = 0
     service_tier: str = ""
     speed: str = ""
     inference_geo: str = ""
@@ -143,6 +150,11 @@ class Usage(Result):
     def compaction_output_tokens(self) -> int:
         """Their output, in no other number."""
         return sum(it.usage.output_tokens for it in self.passes if it.kind == "compaction")
+
+    @property
+    def unknown_fields(self) -> tuple[str, ...]:
+        """Those of `unread` that no table knows: without tools whose uses are known by name."""
+        return tuple(name for name in self.unread if name not in KNOWN_USES)
 
     def cost(
         self,
@@ -247,8 +259,13 @@ def normalize_usage(obj: object, dialect: Dialect | None = None) -> Usage | None
     return read_usage(obj, dialect)[0]
 
 
-def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, object]:
-    """As `normalize_usage`, and the object that has the numbers: `obj`, or one in it."""
+def read_usage(
+    obj: object, dialect: Dialect | None, uses: Uses | None = None
+) -> tuple[Usage | None, object]:
+    """As `normalize_usage`, and the object that has the numbers: `obj`, or one in it.
+
+    `uses` are those of tools that a stream has shown; otherwise they are read in `obj`.
+    """
     if type(obj) is dict:
         plain = _plain_usage(obj)
         if plain is not None:
@@ -267,7 +284,9 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     if isinstance(place, Usage):  # in what stands for a response
         return place, place
     counts = numbers.counts
-    is_plain = not numbers.has_more and counts.keys() <= _PLAIN and _is_sum(counts)
+    if uses is None:
+        uses = {} if place is obj else uses_of(obj)
+    is_plain = not (uses or numbers.has_more) and counts.keys() <= _PLAIN and _is_sum(counts)
     if is_plain and not (numbers.has_unknown and unread_names(numbers)):
         if place is obj and type(obj) is dict:
             _remember_names(obj, numbers)
@@ -280,7 +299,7 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     reading = Reading(numbers)
     if dialect in _CACHE_BESIDE_IN_AI_SDK_5:
         reading.is_cache_beside |= member(place, "cachedInputTokens") is not None
-    return _normal(reading), place
+    return _normal(reading, uses), place
 
 
 def _is_sum(counts: dict[str, int]) -> bool:
@@ -322,7 +341,7 @@ def _plain_usage(obj: dict[str, Any]) -> Usage | None:
     return usage
 
 
-def _normal(reading: Reading, *, is_pass: bool = False) -> Usage:
+def _normal(reading: Reading, uses: Uses, *, is_pass: bool = False) -> Usage:
     """The usage of a call, or of one pass of it, in which others are not looked for."""
     unread = unread_names(reading.numbers)
     cache_read, cache_write = reading.cache_read, reading.cache_write
@@ -330,6 +349,10 @@ def _normal(reading: Reading, *, is_pass: bool = False) -> Usage:
         cache_read = min(cache_read, reading.input_tokens)
         cache_write = min(cache_write, reading.input_tokens - cache_read)
     counts = reading.counts
+    if uses:
+        priced, named = untold(uses, counts, unread)
+        counts |= priced
+        unread += named
     parts: dict[str, Any] = {_PARTS[name]: counts[name] for name in counts if name in _PARTS}
     input_tokens = reading.all_input_tokens
     if reading.lists:
@@ -352,9 +375,12 @@ def _normal(reading: Reading, *, is_pass: bool = False) -> Usage:
             else:
                 calls, beside = reading.iterations()
                 parts["passes"] = tuple(
-                    UsagePass(kind, model, _normal(it, is_pass=True)) for kind, model, it in beside
+                    UsagePass(kind, model, _normal(it, {}, is_pass=True))
+                    for kind, model, it in beside
                 )
-                parts["last_call"] = _normal(calls[-1], is_pass=True) if len(calls) > 1 else None
+                parts["last_call"] = (
+                    _normal(calls[-1], {}, is_pass=True) if len(calls) > 1 else None
+                )
     for name, tokens in parts.items():
         if name.startswith("cache_write_"):
             parts[name] = min(tokens, cache_write)
@@ -367,6 +393,7 @@ def _normal(reading: Reading, *, is_pass: bool = False) -> Usage:
         is_reasoning_inside=not reading.is_reasoning_beside,
         reported_total_tokens=reading.counts.get("total"),
         web_search_requests=counts.get("web_search_requests", 0),
+        file_search_requests=counts.get("file_search_requests", 0),
         service_tier=reading.texts.get("service_tier") or reading.texts.get("traffic_type", ""),
         speed=reading.texts.get("speed", ""),
         inference_geo=reading.texts.get("inference_geo", ""),

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import Documents
 from tokenctx.usage.compressed import MAGIC, MAX_CONTAINERS, Inflater
-from tokenctx.usage.normal import Usage, normalize_usage
+from tokenctx.usage.normal import Usage, read_usage
 from tokenctx.usage.reading import find_usage
 from tokenctx.usage.replies import NO_REPLY, Json, Reply, fields, reply_of, text
+from tokenctx.usage.uses import StreamedUses
 
 if TYPE_CHECKING:
     from tokenctx._results.estimates import Dialect, Reason
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 MAX_REPLY_BYTES: Final = 64 << 20
 """Of a stream with more events than this the reply is dropped; usage is still read."""
 FAILURES: Final = frozenset({"error", "response.failed", "response.cancelled"})
+AROUND: Final = frozenset({"service_tier", "serviceTier", "performanceConfig", "tool_usage"})
+"""Beside the usage of an answer: what changes its price, or costs something too."""
 LINES: Final = ("data:", "event:", "id:", "retry:", ":")
 """The fields that a line of server-sent events can begin with."""
 FRAMEWORK_MESSAGES: Final = frozenset({"AIMessage", "AIMessageChunk"})
@@ -58,6 +61,7 @@ class UsageReader:
         self._head: bytes | None = b""
         self._line: str | None = None
         self._model = ""
+        self._uses = StreamedUses()
 
     def feed(self, data: object) -> None:
         """Take the next bytes, text or event: a dict or an object of an SDK. Never raises.
@@ -102,8 +106,8 @@ class UsageReader:
         self._read_kept()
         usage = self._normal_usage
         if usage is None:
-            usage = normalize_usage({"usage": self._usage}, self._dialect) or Usage()
-            self._normal_usage = usage
+            found, _ = read_usage({"usage": self._usage}, self._dialect, self._uses.counts())
+            usage = self._normal_usage = found or Usage()
         return replace(usage, is_partial=True) if self.is_partial else usage
 
     @property
@@ -258,12 +262,16 @@ class UsageReader:
         if "message" in event or "response" in event:
             inner = fields(event.get("message")) or fields(event.get("response")) or event
         self._model = text(inner.get("model") or inner.get("modelVersion")) or self._model
+        if self._uses.read(event):
+            self._normal_usage = None
         usage = find_usage(event)
         if usage is None:
             return
         self._normal_usage = None
-        if tier := text(inner.get("service_tier")):
-            usage = {"service_tier": tier, **fields(usage)}
+        if "usage" in fields(event.get("metadata")):  # Bedrock's, and not the user's own
+            inner = event["metadata"]
+        if not AROUND.isdisjoint(inner):
+            usage = {**{it: inner[it] for it in AROUND if inner.get(it)}, **fields(usage)}
         if reply is not None and reply.has_usage_deltas:
             self._usage = _added(self._usage, fields(usage))
         else:

@@ -12,6 +12,7 @@ from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.tables import read_table
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from decimal import Decimal
 
 TABLE: Final = read_table("usage_fields")
@@ -126,7 +127,7 @@ class Numbers:
         self.has_unknown = self.tools is not None
         self._ranks: dict[str, int] = {}
         self._collect(obj, _ROOT)
-        if around is not None and (searches := around.counts.get(_SEARCHES)):
+        if around is not None and (searches := around.counts.get(_SEARCHES)) is not None:
             self.counts.setdefault(_SEARCHES, searches)
 
     def path(self, field: str) -> str:
@@ -145,10 +146,10 @@ class Numbers:
 
     def _collect(self, obj: object, around: Name) -> None:
         counts, ranks, names = self.counts, self._ranks, around.members
-        members = _members(obj, names)
-        if not (len(members) == len(obj) if type(obj) is dict else _is_known(obj, around)):
+        found = members(obj, names)
+        if not (len(found) == len(obj) if type(obj) is dict else _is_known(obj, around)):
             self.has_unknown = True
-        for key, value in members:
+        for key, value in found:
             name = names[key]
             if key == TOOL_USES and is_object(value):
                 self.tools = value
@@ -182,13 +183,15 @@ def numbers_in(obj: object) -> Numbers | None:
         numbers = Numbers(obj, numbers)
         if "input" in numbers.counts or "uncached" in numbers.counts:
             return numbers
-        place = _place(obj)
+        place, holder = _place(obj)
         if place is None:
             if numbers.counts or numbers.lists:
                 return numbers
             place = _usage_of_choice(obj)
             if place is None:
                 return None
+        if holder is not obj:  # the answer in an event, which has words and tools beside the usage
+            numbers = Numbers(holder, numbers)
         obj = place
     return None
 
@@ -207,7 +210,7 @@ def find_usage(event: dict[str, Any]) -> object:
     for _ in range(_MAX_PLACES):
         if _has_input(obj):
             return obj
-        place = _place(obj)
+        place, _ = _place(obj)
         if place is None:
             return None if obj is event else obj
         obj = place
@@ -230,20 +233,20 @@ def _has_input(obj: object) -> bool:
     return "input" in Numbers(obj).counts
 
 
-def _place(obj: object) -> object:
-    """The first object where usage may stand."""
+def _place(obj: object) -> tuple[object, object]:
+    """The first object where usage may stand, and the one that it is a member of."""
     paths = _PLACES
     if type(obj) is dict:
         paths = [path for path in _PLACES if path[0] in obj]
     for path in paths:
-        place = obj
+        place = holder = obj
         for name in path:
-            place = member(place, name)
+            holder, place = place, member(place, name)
             if place is None:
                 break
         if is_object(place):
-            return place
-    return None
+            return place, holder
+    return None, obj
 
 
 class Reading:
@@ -458,7 +461,7 @@ def _model_of(one: object) -> str:
     return model[: 4 * MAX_WORD] if isinstance(model, str) else ""
 
 
-def _members(obj: object, names: dict[str, Name]) -> list[tuple[str, Any]]:
+def members(obj: object, names: Collection[str]) -> list[tuple[str, Any]]:
     """The values that `obj` has under `names`, whatever it is; without those that raise."""
     try:
         if isinstance(obj, dict):
@@ -471,15 +474,15 @@ def _members(obj: object, names: dict[str, Name]) -> list[tuple[str, Any]]:
         if not kind.tells_names:
             return [(name, attribute(obj, name)) for name in names]
         own: dict[str, Any] = getattr(obj, "__dict__", _NOTHING)
-        members = [
+        found = [
             (name, value) for name, value in own.items() if name in names and name not in kind.names
         ]
         if kind.is_pydantic and (extra := getattr(obj, "__pydantic_extra__", None)):
-            members += [(name, value) for name, value in extra.items() if name in names]
-        members += [(name, attribute(obj, name)) for name in kind.names if name in names]
+            found += [(name, value) for name, value in extra.items() if name in names]
+        found += [(name, attribute(obj, name)) for name in kind.names if name in names]
     except Exception:  # a caller's object may raise anything
         return []
-    return members
+    return found
 
 
 _NOTHING: Final[dict[str, Any]] = {}
