@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.pricing import default_prices
 from tokenctx._results.result import Result, maker
+from tokenctx.usage.gateways import told_by_object
 from tokenctx.usage.reading import (
     KNOWN_NAMES,
     Numbers,
     Reading,
+    dollars_of,
+    may_have_hidden,
     member,
     normal_usage_of,
     number_of,
@@ -20,7 +23,7 @@ from tokenctx.usage.reading import (
 from tokenctx.usage.unread import TTLS, unread_names
 from tokenctx.usage.uses import KNOWN_USES, untold, uses_of
 
-Origin = Literal["", "framework", "sum"]
+Origin = Literal["", "framework", "sum", "cache"]
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from tokenctx._results.cost import Cost
     from tokenctx._results.estimates import Dialect
     from tokenctx._results.pricing import PriceList
+    from tokenctx.usage.gateways import Told
     from tokenctx.usage.uses import Uses
 
 _CACHE_BESIDE_IN_AI_SDK_5: Final = frozenset({"anthropic", "bedrock-converse"})
@@ -82,7 +86,10 @@ class Usage(Result):
         inference_geo: Likewise, where it was served, as `us` (Anthropic).
         search_size: Likewise, how much the searches of the call may return (Perplexity).
         reported_cost: What the call cost in US dollars, said by who served it (OpenRouter, xAI,
-            Perplexity); None if they do not say, or say 0.
+            Perplexity), else by a gateway; None if they do not say, or say 0. It is 0 for the
+            answer of a gateway's own cache.
+        cost_source: Who says `reported_cost`, where that is a gateway's own sum and no bill of the
+            provider: `litellm`; else empty.
         unread: Names of counts of the usage that may cost something and have no field here, such as
             `billed_units.search_units`, and of tools that the answer used, as
             `tools.code_interpreter`; `Cost.unpriced` names them.
@@ -91,7 +98,8 @@ class Usage(Result):
         is_contradictory: The numbers cannot all be of one call: the total is less than the input,
             as where a turn of several calls was added up, or more was cached than there is input.
         origin: Empty if a provider has sent it, as far as that can be told; `framework` if one has
-            counted for itself, `sum` for several calls added up. These are not recorded.
+            counted for itself, `sum` for several calls added up, `cache` if a gateway's own cache
+            has answered. These are not recorded.
         is_partial: Of a stream that did not end well: the numbers are the best that are known.
         is_scaled: Not what was billed, but what an agent is told; see `ContextWindowScaler`.
     """
@@ -124,6 +132,7 @@ class Usage(Result):
     inference_geo: str = ""
     search_size: str = ""
     reported_cost: Decimal | None = None
+    cost_source: str = ""
     unread: tuple[str, ...] = ()
     reported_total_tokens: int | None = None
     is_contradictory: bool = False
@@ -295,11 +304,31 @@ def read_usage(
             output_tokens=counts.get("output", 0),
             reported_total_tokens=counts.get("total"),
         )
-        return usage, place
+        return _marked(usage, obj, place), place
     reading = Reading(numbers)
     if dialect in _CACHE_BESIDE_IN_AI_SDK_5:
         reading.is_cache_beside |= member(place, "cachedInputTokens") is not None
-    return _normal(reading, uses), place
+    return _marked(_normal(reading, uses), obj, place), place
+
+
+def _marked(usage: Usage, answer: object, place: object) -> Usage:
+    """The usage with what litellm tells in the object around it."""
+    is_told = place is not answer and may_have_hidden(answer)
+    told = told_by_object(answer) if is_told else None
+    return usage if told is None else marked(usage, told)
+
+
+def marked(usage: Usage, told: Told) -> Usage:
+    """The usage with what a gateway has told: an answer of its own cache is no bill.
+
+    Its sum stands where the provider has not said itself what the call cost.
+    """
+    if told.is_cached:
+        free = dollars_of("0", "1")
+        return replace(usage, reported_cost=free, cost_source=told.by, origin="cache")
+    if told.cost and usage.reported_cost is None:
+        return replace(usage, reported_cost=told.cost, cost_source=told.by)
+    return usage
 
 
 def _is_sum(counts: dict[str, int]) -> bool:

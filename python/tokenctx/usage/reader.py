@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import Documents
 from tokenctx.usage.compressed import MAGIC, MAX_CONTAINERS, Inflater
-from tokenctx.usage.normal import Usage, read_usage
+from tokenctx.usage.gateways import told_by_headers
+from tokenctx.usage.normal import Usage, marked, read_usage
 from tokenctx.usage.reading import find_usage
 from tokenctx.usage.replies import NO_REPLY, Json, Reply, fields, reply_of, text
 from tokenctx.usage.uses import StreamedUses
 
 if TYPE_CHECKING:
     from tokenctx._results.estimates import Dialect, Reason
+    from tokenctx.usage.gateways import Headers
 
 MAX_REPLY_BYTES: Final = 64 << 20
 """Of a stream with more events than this the reply is dropped; usage is still read."""
@@ -44,10 +46,14 @@ class UsageReader:
     It holds the text of the reply for as long as it lives, of at most 64 MiB of events. An event
     above 16 MiB, small events beyond 4,096 that have less than 48 bytes on average, and what gzip
     blows up to more than 4 MiB and 50 times its size are dropped; then the usage is partial.
+
+    Of `headers`, those of the answer, a gateway's are read: what it reckons that the call cost, the
+    model that has answered, and that its own cache has, so that nothing was billed.
     """
 
-    def __init__(self, dialect: Dialect | None = None) -> None:
+    def __init__(self, dialect: Dialect | None = None, headers: Headers | None = None) -> None:
         self._dialect = dialect
+        self._told = None if headers is None else told_by_headers(headers)
         self._reply: Reply | None = None
         self._usage: Json = {}
         self._is_final = self._has_failed = self._has_finished = False
@@ -107,7 +113,10 @@ class UsageReader:
         usage = self._normal_usage
         if usage is None:
             found, _ = read_usage({"usage": self._usage}, self._dialect, self._uses.counts())
-            usage = self._normal_usage = found or Usage()
+            usage = found or Usage()
+            if self._told is not None:
+                usage = marked(usage, self._told)
+            self._normal_usage = usage
         return replace(usage, is_partial=True) if self.is_partial else usage
 
     @property
@@ -161,8 +170,8 @@ class UsageReader:
 
     @property
     def model(self) -> str:
-        """The model that answers; empty if the stream does not say."""
-        return self._model
+        """The model that answers, by a gateway's headers or by the stream; empty if none says."""
+        return (self._told.model if self._told is not None else "") or self._model
 
     @property
     def dialect(self) -> str | None:

@@ -153,7 +153,7 @@ class Numbers:
             name = names[key]
             if key == TOOL_USES and is_object(value):
                 self.tools = value
-            if name.money and (dollars := _dollars(value, name.dollars)) is not None:
+            if name.money and (dollars := dollars_of(value, name.dollars)) is not None:
                 self.money.setdefault(name.money, dollars)
                 continue
             if name.text and isinstance(value, (str, bool)):
@@ -502,6 +502,7 @@ class _Kind(NamedTuple):
     tells_names: bool
     names: frozenset[str]
     has_normal_usage: bool
+    has_hidden: bool
 
 
 @lru_cache(maxsize=64)
@@ -516,6 +517,7 @@ def _kind(kind: Any) -> _Kind:
         not is_asked,
         _ALL_NAMES.intersection(dir(kind)),
         hasattr(kind, "normal_usage"),
+        not is_pydantic or hasattr(kind, "_hidden_params"),
     )
 
 
@@ -523,6 +525,14 @@ def normal_usage_of(obj: object) -> Any:
     """The usage of an object of ours in normal form; None of any other."""
     kind: Any = type(obj)
     return attribute(obj, "normal_usage") if _kind(kind).has_normal_usage else None
+
+
+def may_have_hidden(obj: object) -> bool:
+    """True if an object may have litellm's hidden members: one of pydantic has to say so."""
+    if type(obj) is dict:
+        return "_hidden_params" in obj
+    kind: Any = type(obj)
+    return _kind(kind).has_hidden
 
 
 def _all_names(names: dict[str, Name]) -> set[str]:
@@ -559,7 +569,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _dollars(value: object, unit: str) -> Decimal | None:
+def dollars_of(value: object, unit: str) -> Decimal | None:
     """Money in dollars, `value` times `unit`; None for what is none, or beyond all measure."""
     from decimal import Decimal  # which only those who are told a cost need
 
