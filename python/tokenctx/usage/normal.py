@@ -45,8 +45,18 @@ _PARTS: Final = {
         *("input_audio", "input_image", "input_video", "cache_read_audio", "cache_read_image"),
         *("output_audio", "output_image", "output_video"),
     )
-}
+} | {name: name for name in ("web_search_requests", "file_search_requests")}
 """Fields whose numbers are taken as they are, and what they are called here."""
+
+
+def _by_modality(side: str, *modalities: str) -> list[tuple[str, str]]:
+    return [(it.upper(), f"{side}_{it}_tokens") for it in modalities]
+
+
+_INPUTS: Final = _by_modality("input", "audio", "image", "video")
+_OUTPUTS: Final = _by_modality("output", "audio", "image", "video")
+_CACHED: Final = _by_modality("cache_read", "audio", "image")
+_WRITTEN: Final = frozenset(f"cache_write_{ttl}_tokens" for ttl in TTLS)
 _PLAIN: Final = frozenset({"input", "output", "total"})
 """Of these alone none can be inside of another but by name."""
 
@@ -372,9 +382,13 @@ def _plain_usage(obj: dict[str, Any]) -> Usage | None:
 
 def _normal(reading: Reading, uses: Uses, *, is_pass: bool = False) -> Usage:
     """The usage of a call, or of one pass of it, in which others are not looked for."""
-    unread = unread_names(reading.numbers)
+    numbers = reading.numbers
+    unread = unread_names(numbers) if numbers.has_unknown or numbers.lists else ()
     cache_read, cache_write = reading.cache_read, reading.cache_write
-    if not reading.is_cache_beside:
+    input_tokens = reading.input_tokens + reading.audio_beside
+    if reading.is_cache_beside:
+        input_tokens += cache_read + cache_write
+    elif cache_read or cache_write:
         cache_read = min(cache_read, reading.input_tokens)
         cache_write = min(cache_write, reading.input_tokens - cache_read)
     counts = reading.counts
@@ -383,17 +397,14 @@ def _normal(reading: Reading, uses: Uses, *, is_pass: bool = False) -> Usage:
         counts |= priced
         unread += named
     parts: dict[str, Any] = {_PARTS[name]: counts[name] for name in counts if name in _PARTS}
-    input_tokens = reading.all_input_tokens
     if reading.lists:
         inputs, outputs = reading.by_modality("input"), reading.by_modality("output")
         input_tokens = input_tokens or sum(inputs.values())
         cached = reading.by_modality("cache")
-        for modality in ("audio", "image"):
-            parts[f"cache_read_{modality}_tokens"] = cached.get(modality.upper(), 0)
-        for name, found in (("input", inputs), ("output", outputs)):
-            for modality in ("audio", "image", "video"):
-                tokens = parts.get(f"{name}_{modality}_tokens") or found.get(modality.upper(), 0)
-                parts[f"{name}_{modality}_tokens"] = tokens
+        for found, names in ((inputs, _INPUTS), (outputs, _OUTPUTS), (cached, _CACHED)):
+            if found:
+                for modality, name in names:
+                    parts[name] = parts.get(name) or found.get(modality, 0)
         for ttl, tokens in reading.written_by_ttl().items():
             if ttl in TTLS:
                 name = f"cache_write_{ttl}_tokens"
@@ -410,9 +421,13 @@ def _normal(reading: Reading, uses: Uses, *, is_pass: bool = False) -> Usage:
                 parts["last_call"] = (
                     _normal(calls[-1], {}, is_pass=True) if len(calls) > 1 else None
                 )
-    for name, tokens in parts.items():
-        if name.startswith("cache_write_"):
-            parts[name] = min(tokens, cache_write)
+    for name in _WRITTEN & parts.keys():
+        parts[name] = min(parts[name], cache_write)
+    if texts := reading.texts:
+        parts["service_tier"] = texts.get("service_tier") or texts.get("traffic_type", "")
+        parts["speed"] = texts.get("speed", "")
+        parts["inference_geo"] = texts.get("inference_geo", "")
+        parts["search_size"] = texts.get("search_context_size", "")
     usage: Usage = _make_usage(
         uncached_input_tokens=input_tokens - cache_read - cache_write,
         cache_read_tokens=cache_read,
@@ -420,14 +435,8 @@ def _normal(reading: Reading, uses: Uses, *, is_pass: bool = False) -> Usage:
         output_tokens=reading.all_output_tokens,
         reasoning_tokens=reading.reasoning,
         is_reasoning_inside=not reading.is_reasoning_beside,
-        reported_total_tokens=reading.counts.get("total"),
-        web_search_requests=counts.get("web_search_requests", 0),
-        file_search_requests=counts.get("file_search_requests", 0),
-        service_tier=reading.texts.get("service_tier") or reading.texts.get("traffic_type", ""),
-        speed=reading.texts.get("speed", ""),
-        inference_geo=reading.texts.get("inference_geo", ""),
-        search_size=reading.texts.get("search_context_size", ""),
-        reported_cost=reading.cost(),
+        reported_total_tokens=counts.get("total"),
+        reported_cost=reading.cost() if reading.money else None,
         unread=unread,
         is_contradictory=reading.is_contradictory,
         **parts,

@@ -61,13 +61,17 @@ _COHERE_INPUT: Final = "billed_units.input_tokens"
 class Name:
     """A name in a usage object: a number, a list, a word, money, or an object with more names."""
 
-    __slots__ = ("dollars", "field", "list", "members", "money", "rank", "text")
+    __slots__ = (
+        *("dollars", "field", "is_number", "is_outer", "list", "members", "money", "rank", "text"),
+    )
 
     def __init__(self) -> None:
         self.field = self.list = self.text = self.money = ""
         self.dollars = ""  # what one of its money is
         self.rank = 0  # how many paths of the field or list come before this one
         self.members: dict[str, Name] = {}
+        self.is_number = False  # a count and nothing else
+        self.is_outer = False  # an object whose members alone say anything
 
     def at(self, path: str) -> Name:
         """The name at the end of `path`, made if it is new."""
@@ -91,7 +95,17 @@ def _root() -> Name:
             for path in paths:
                 name = root.at(path)
                 name.money, name.dollars = field, dollars
+    for path in TABLE["free"]:
+        root.at(path)
+    _tell_kinds(root)
     return root
+
+
+def _tell_kinds(around: Name) -> None:
+    for key, name in around.members.items():
+        name.is_number = bool(name.field) and not name.money
+        name.is_outer = bool(name.members) and not name.money and key != TOOL_USES
+        _tell_kinds(name)
 
 
 _ROOT: Final = _root()
@@ -145,35 +159,56 @@ class Numbers:
         return bool(self.lists or self.texts or self.money)
 
     def _collect(self, obj: object, around: Name) -> None:
-        counts, ranks, names = self.counts, self._ranks, around.members
-        found = members(obj, names)
-        if not (len(found) == len(obj) if type(obj) is dict else _is_known(obj, around)):
+        if type(obj) is dict:
+            self._collect_dict(obj, around.members)
+            return
+        if not _is_known(obj, around):
             self.has_unknown = True
-        for key, value in found:
-            name = names[key]
-            if key == TOOL_USES and is_object(value):
-                self.tools = value
-            if name.money and (dollars := dollars_of(value, name.dollars)) is not None:
-                self.money.setdefault(name.money, dollars)
-                continue
-            if name.text and isinstance(value, (str, bool)):
-                word = value.value if isinstance(value, Enum) else value
-                self.texts[name.text] = str(word)[:MAX_WORD].lower()
-                continue
-            number = number_of(value)
-            if number is not None:
-                if (field := name.field) and name.rank < ranks.get(field, MAX_TOKENS):
-                    counts[field], ranks[field] = number, name.rank
-            elif isinstance(value, (list, tuple)):
-                if (field := name.list) and name.rank < ranks.get(field, MAX_TOKENS):
-                    self.lists[field], ranks[field] = list(value), name.rank
-                elif not field and value:
-                    self.has_unknown = True
-            elif is_object(value):
-                if name.members:
-                    self._collect(value, name)
-                else:
-                    self.has_unknown = True
+        for key, value in members(obj, around.members):
+            self._take(key, around.members[key], value)
+
+    def _collect_dict(self, obj: dict[Any, Any], names: dict[str, Name]) -> None:
+        """As of any object, in half the time: what most members are is asked first."""
+        counts, ranks = self.counts, self._ranks
+        for key, value in obj.items():
+            name = names.get(key)
+            if name is None:
+                self.has_unknown = True
+            elif type(value) is int and name.is_number and 0 <= value <= MAX_TOKENS:
+                field = name.field
+                if field not in ranks or name.rank < ranks[field]:
+                    counts[field], ranks[field] = value, name.rank
+            elif type(value) is dict and name.is_outer:
+                self._collect_dict(value, name.members)
+            elif value is not None:
+                self._take(key, name, value)
+
+    def _take(self, key: str, name: Name, value: object) -> None:
+        """The meaning of any value of a name."""
+        counts, ranks = self.counts, self._ranks
+        if key == TOOL_USES and is_object(value):
+            self.tools = value
+        if name.money and (dollars := dollars_of(value, name.dollars)) is not None:
+            self.money.setdefault(name.money, dollars)
+            return
+        if name.text and isinstance(value, (str, bool)):
+            word = value.value if isinstance(value, Enum) else value
+            self.texts[name.text] = str(word)[:MAX_WORD].lower()
+            return
+        number = number_of(value)
+        if number is not None:
+            if (field := name.field) and name.rank < ranks.get(field, MAX_TOKENS):
+                counts[field], ranks[field] = number, name.rank
+        elif isinstance(value, (list, tuple)):
+            if (field := name.list) and name.rank < ranks.get(field, MAX_TOKENS):
+                self.lists[field], ranks[field] = list(value), name.rank
+            elif not field and value:
+                self.has_unknown = True
+        elif is_object(value):
+            if name.members:
+                self._collect(value, name)
+            else:
+                self.has_unknown = True
 
 
 def numbers_in(obj: object) -> Numbers | None:
@@ -256,30 +291,31 @@ class Reading:
         self.numbers = numbers
         self.counts, self.lists = numbers.counts, numbers.lists
         self.texts, self.money = numbers.texts, numbers.money
-        for kind, uses in tool_counts(numbers):
+        counts = numbers.counts
+        for kind, uses in tool_counts(numbers) if numbers.lists else ():
             if (field := TOOL_COUNTS.get(kind)) is not None:
-                self.counts[field] = self.counts.get(field, 0) + uses
-        of = self.counts.get
+                counts[field] = counts.get(field, 0) + uses
+        of = counts.get
         self.input_tokens, self.output_tokens = of("input", 0), of("output", 0)
         self.cache_read = of("cache_read_beside", 0) or of("cache_read", 0)
         self.cache_write = of("cache_write_beside", 0) or of("cache_write", 0)
         self.reasoning = of("reasoning_beside", 0) or of("reasoning", 0)
-        if "input" not in numbers.counts and "uncached" in numbers.counts:
+        if "input" not in counts and "uncached" in counts:
             self.input_tokens = self.of("uncached") + self.cache_read + self.cache_write
         has_beside = of("cache_read_beside") or of("cache_write_beside")
-        self.is_openai = numbers.path("input") == _OPENAI_INPUT
-        self.is_cohere = numbers.path("input") == _COHERE_INPUT
+        path = numbers.path("input")
+        self.is_openai, self.is_cohere = path == _OPENAI_INPUT, path == _COHERE_INPUT
         self.is_cache_beside = bool(has_beside) and not self.is_openai
         self.audio_beside = 0
-        has_total = {"input", "output", "total"} <= numbers.counts.keys()
-        self.is_reasoning_beside = "reasoning_beside" in numbers.counts or (
+        has_total = "total" in counts and "output" in counts and "input" in counts
+        self.is_reasoning_beside = "reasoning_beside" in counts or (
             self.reasoning > self.output_tokens and not self._is_slip(has_total=has_total)
         )
         if has_total:
             self._ask_total()
             # A framework adds up a total of its own, which is no evidence.
-            is_added_up = numbers.path("cache_read").startswith(_FRAMEWORK_DETAILS)
-            if is_added_up and self.cache_read + self.cache_write > self.input_tokens:
+            is_more = self.cache_read + self.cache_write > self.input_tokens
+            if is_more and numbers.path("cache_read").startswith(_FRAMEWORK_DETAILS):
                 self.is_cache_beside = True
         elif self.cache_read + self.cache_write > self.input_tokens:
             # It cannot be inside, but for Cohere, which counts it in another measure.
@@ -331,14 +367,15 @@ class Reading:
     @property
     def is_contradictory(self) -> bool:
         """True if its numbers cannot all be of one call."""
-        cached = self.cache_read + self.cache_write
-        most = 2 * self.all_input_tokens + _OWN_CACHED
-        if not self.is_cache_beside and cached > most and not self.is_cohere:
+        cached, input_tokens = self.cache_read + self.cache_write, self.all_input_tokens
+        if cached > _MAX_WINDOW:
+            return True
+        if cached > 2 * input_tokens + _OWN_CACHED and not (self.is_cache_beside or self.is_cohere):
             return True
         total = self.of("total")
-        is_added_up = total == self.input_tokens + self.output_tokens  # by whoever tells it
-        is_below = 0 < total < self.all_input_tokens + self.of("tool_use_prompt")
-        return cached > _MAX_WINDOW or (is_below and not is_added_up)
+        if not 0 < total < input_tokens + self.of("tool_use_prompt"):
+            return False
+        return total != self.input_tokens + self.output_tokens  # else added up by whoever tells it
 
     @property
     def all_input_tokens(self) -> int:
@@ -357,6 +394,11 @@ class Reading:
         """Tokens by modality (Gemini: a list of `modality` and `tokenCount`)."""
         tokens: dict[str, int] = {}
         for one in self.lists.get(f"{side}_by_modality", ()):
+            if type(one) is dict and type(name := one.get("modality")) is str:
+                count = one.get("tokenCount")
+                if type(count) is int and 0 <= count <= MAX_TOKENS:  # as nearly all are
+                    tokens[name.upper()] = tokens.get(name.upper(), 0) + count
+                    continue
             name = modality_of(one)
             count = number_of(member(one, "tokenCount")) or number_of(member(one, "token_count"))
             count = count or number_of(member(one, "tokens"))

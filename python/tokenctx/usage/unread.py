@@ -65,7 +65,9 @@ def unread_names(numbers: Numbers) -> tuple[str, ...]:
         return ()
     found = chain(
         _unread(numbers.usage, NAMES, "", 0) if numbers.has_unknown else (),
-        _unread(numbers.tools, NAMES[TOOL_USES].members, f"{TOOL_USES}.", 1),
+        _unread(numbers.tools, NAMES[TOOL_USES].members, f"{TOOL_USES}.", 1)
+        if numbers.tools is not None
+        else (),
         _unread_in_lists(numbers),
     )
     return tuple(dict.fromkeys(islice(found, _MAX_UNREAD)))
@@ -87,8 +89,13 @@ def _unread_in_lists(numbers: Numbers) -> Iterator[str]:
                 f"tools.{kind}" for kind, count in uses if count and kind not in TOOL_COUNTS
             )
             path = "tools."
+        is_by_modality = field.endswith("_by_modality")
         for one in items:
-            if field.endswith("_by_modality") and modality_of(one).upper() not in _MODALITIES:
+            if is_by_modality and type(one) is dict and one.keys() <= _ELEMENT.keys():
+                word = one.get("modality")
+                if type(word) is str and word in _MODALITIES:
+                    continue  # as nearly all are
+            if is_by_modality and modality_of(one).upper() not in _MODALITIES:
                 yield path + kind_of({"type": modality_of(one)})
             if field == "cache_write_by_ttl" and kind_of(one, "ttl") not in TTLS:
                 yield path + kind_of(one, "ttl")

@@ -29,6 +29,8 @@ _HOLDERS: Final = ("response", "message", "interaction")
 """Where events have the answer, or the beginning of it."""
 _LISTS: Final = ("output", "content", "steps", "candidates", "choices")
 _NAMES: Final = frozenset((*_LISTS, *_HOLDERS))
+_GROUNDING: Final = frozenset({"groundingMetadata", "grounding_metadata"})
+_IN_MESSAGES: Final = frozenset({"executed_tools", "annotations"})
 _EVENTS: Final = {
     "response.output_item.done": ("output", "item"),
     "content_block_start": ("content", "content_block"),
@@ -75,17 +77,28 @@ class StreamedUses:
 
     def read(self, event: dict[str, Any]) -> bool:
         """Take the next event; True if it shows a use."""
+        if "delta" in event:  # a piece of an item, as most events of most streams
+            return False
+        found: Uses = {}
+        if type(choices := event.get("choices")) is list:
+            if len(choices) == 1 and type(one := choices[0]) is dict:
+                delta = one.get("delta")
+                if type(delta) is dict and delta and _IN_MESSAGES.isdisjoint(delta):
+                    return False
+            _read_choices(choices, found)
+            return self._take(found)
         kind = event.get("type") or event.get("event_type")
         place = _EVENTS.get(kind) if isinstance(kind, str) else None
         if place is not None:
-            found: Uses = {}
             _add(place[0], event.get(place[1]), found)
             for tool, count in found.items():
                 self._added[tool] = self._added.get(tool, 0) + count
             return bool(found)
         if _NAMES.isdisjoint(event):
             return False
-        found = uses_of(event)
+        return self._take(uses_of(event))
+
+    def _take(self, found: Uses) -> bool:
         for tool, count in found.items():
             self._most[tool] = max(count, self._most.get(tool, 0))
         return bool(found)
@@ -121,6 +134,8 @@ def _read_choices(choices: Any, found: Uses) -> None:
     """Of OpenAI's search models, which search once for each call, and of Groq's tools."""
     for choice in choices:
         message = member(choice, "message") or member(choice, "delta")
+        if type(message) is dict and _IN_MESSAGES.isdisjoint(message):
+            continue
         for one in _items(message, "executed_tools"):
             _add("executed_tools", one, found)
         if any(member(it, "type") == "url_citation" for it in _items(message, "annotations")):
@@ -130,6 +145,8 @@ def _read_choices(choices: Any, found: Uses) -> None:
 def _read_candidates(answer: object, candidates: Any, found: Uses) -> None:
     queries = 0
     for candidate in candidates:
+        if type(candidate) is dict and _GROUNDING.isdisjoint(candidate):
+            continue
         grounding = _either(candidate, "groundingMetadata", "grounding_metadata")
         if not is_object(grounding):
             continue
