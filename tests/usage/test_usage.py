@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tokenctx
 from tokenctx import normalize_usage
-from tokenctx.usage import SessionUsage, Usage, UsagePass, UsageReader
+from tokenctx.usage import SessionUsage, Usage, UsagePass, UsageReader, normal
 
 SHAPES = json.loads((Path(__file__).parents[1] / "data" / "usage" / "shapes.json").read_bytes())
 CASES = {case["name"]: case for case in SHAPES["cases"]}
@@ -208,6 +208,16 @@ def test_passes_in_passes_have_an_end() -> None:
         usage = usage_of({"input_tokens": 9, "iterations": [inner]})
         assert [(it.kind, it.usage.input_tokens) for it in usage.passes] == [("compaction", 5)]
         assert usage.passes[0].usage.unread == ("iterations",)
+
+
+@pytest.mark.parametrize("odd", [-3, 2**70])
+def test_an_odd_number_changes_no_later_usage(odd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the numbers of plain dicts are is remembered by their names."""
+    monkeypatch.setattr(normal, "_PLAIN_NAMES", {})
+    usage_of({"prompt_tokens": 5, "completion_tokens": odd})
+    for _ in range(2):
+        assert usage_of({"prompt_tokens": 5, "completion_tokens": 7}).output_tokens == 7
+        assert usage_of({"prompt_tokens": 5, "completion_tokens": odd}).output_tokens in (0, 2**40)
 
 
 def test_long_lists_that_nobody_knows_are_named() -> None:

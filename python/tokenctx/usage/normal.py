@@ -354,8 +354,13 @@ _MOST_NAMES: Final = 64
 def _remember_names(obj: dict[str, object], numbers: Numbers) -> None:
     """Note where the numbers of such dicts are, if they have nothing but known numbers."""
     names = tuple(obj)
-    is_whole = {int} == set(map(type, obj.values())) and KNOWN_NAMES.issuperset(names)
-    if is_whole and "input" in numbers.counts and len(_PLAIN_NAMES) < _MOST_NAMES:
+    is_whole = all(type(it) is int and 0 <= it <= MAX_TOKENS for it in obj.values())
+    if (
+        is_whole
+        and KNOWN_NAMES.issuperset(names)
+        and "input" in numbers.counts
+        and len(_PLAIN_NAMES) < _MOST_NAMES
+    ):
         found = [numbers.path(field) for field in ("input", "output", "total")]
         if not any("." in path for path in found):
             _PLAIN_NAMES[names] = (found[0], found[1], found[2])

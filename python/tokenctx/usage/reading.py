@@ -199,6 +199,10 @@ class Numbers:
         if number is not None:
             if (field := name.field) and name.rank < ranks.get(field, MAX_TOKENS):
                 counts[field], ranks[field] = number, name.rank
+            elif not field and (name.members or name.list):  # a count where parts should be
+                self.has_unknown = True
+        elif isinstance(value, float):
+            self.has_unknown = True
         elif isinstance(value, (list, tuple)):
             if (field := name.list) and name.rank < ranks.get(field, MAX_TOKENS):
                 self.lists[field], ranks[field] = list(value), name.rank

@@ -91,9 +91,10 @@ def _unread_in_lists(numbers: Numbers) -> Iterator[str]:
             path = "tools."
         is_by_modality = field.endswith("_by_modality")
         for one in items:
-            if is_by_modality and type(one) is dict and one.keys() <= _ELEMENT.keys():
+            if is_by_modality and type(one) is dict and len(one) == 2:
                 word = one.get("modality")
-                if type(word) is str and word in _MODALITIES:
+                is_plain = type(word) is str and type(one.get("tokenCount")) is int
+                if is_plain and word in _MODALITIES:
                     continue  # as nearly all are
             if is_by_modality and modality_of(one).upper() not in _MODALITIES:
                 yield path + kind_of({"type": modality_of(one)})
