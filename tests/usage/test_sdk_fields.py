@@ -229,6 +229,7 @@ def test_a_name_that_has_a_time_or_a_cost_inside_of_a_word_is_a_count(name: str)
             ("input_tokens_details.odor_tokens",),
         ),
         ({**WHOLE, "sandbox_seconds": 0.5}, ("sandbox_seconds",)),
+        ({**WHOLE, "usage_items": [{"type": "odor", "calls": 4}]}, ("usage_items.odor.calls",)),
         ({**WHOLE, "sandbox_seconds": 0}, ()),
         ({**WHOLE, "server_tool_use": {"web_fetch_requests": 3}}, ()),
         ({**WHOLE, "tokens_per_second": 3.5, "total_time": 2, "id": 5}, ()),
@@ -241,6 +242,21 @@ def test_a_count_that_nobody_knows_is_named(usage: Any, named: tuple[str, ...]) 
     assert told is not None
     assert told.unpriced == named
     assert told.high == (None if named else told.total)
+
+
+def test_a_pass_of_a_kind_that_nobody_knows_is_in_the_cost() -> None:
+    """The total has it at the price of the answer's model, and no upper bound is told."""
+    message = {"type": "message", **WHOLE}
+    plain = cost({**WHOLE, "iterations": [message]}, "")
+    odd = cost({**WHOLE, "iterations": [message, {"type": "odd_pass", "input_tokens": 500}]}, "")
+    beside = cost({"input_tokens": 500}, "")
+    assert plain is not None
+    assert odd is not None
+    assert beside is not None
+    assert beside.total is not None
+    assert (odd.parts["passes"], odd.total) == (beside.total, (plain.total or 0) + beside.total)
+    assert (odd.unpriced, odd.high) == (("iterations.odd_pass",), None)
+    assert (plain.unpriced, plain.high) == ((), plain.total)
 
 
 def test_names_of_counts_are_bounded() -> None:

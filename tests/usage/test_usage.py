@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import tokenctx
 from tokenctx import normalize_usage
-from tokenctx.usage import SessionUsage, Usage, UsagePass, UsageReader
+from tokenctx.usage import SessionUsage, Usage, UsagePass, UsageReader, normal
 
 SHAPES = json.loads((Path(__file__).parents[1] / "data" / "usage" / "shapes.json").read_bytes())
 CASES = {case["name"]: case for case in SHAPES["cases"]}
@@ -34,7 +34,10 @@ def as_object(value: Any) -> Any:
 def expected_of(case: dict[str, Any]) -> Usage:
     """The normal form that a case expects."""
     expected = dict(case["expected"])
-    passes = [UsagePass(kind, model, Usage(**it)) for kind, model, it in expected.pop("passes", [])]
+    passes = [
+        UsagePass(kind, model, Usage(**{**it, "unread": tuple(it.get("unread", ()))}))
+        for kind, model, it in expected.pop("passes", [])
+    ]
     if cost := expected.pop("reported_cost", None):
         expected["reported_cost"] = Decimal(cost)
     if last := expected.pop("last_call", None):
@@ -192,6 +195,35 @@ def test_what_holds_itself_has_an_end() -> None:
     reader = UsageReader()
     reader.feed(event)
     assert reader.usage.total_tokens == 0
+
+
+def test_passes_in_passes_have_an_end() -> None:
+    """However deep they are, and if one holds itself."""
+    nested: dict[str, Any] = {"type": "compaction", "input_tokens": 5}
+    for _ in range(400):
+        nested = {"type": "compaction", "input_tokens": 5, "iterations": [nested]}
+    endless: dict[str, Any] = {"type": "compaction", "input_tokens": 5}
+    endless["iterations"] = [endless]
+    for inner in (nested, endless):
+        usage = usage_of({"input_tokens": 9, "iterations": [inner]})
+        assert [(it.kind, it.usage.input_tokens) for it in usage.passes] == [("compaction", 5)]
+        assert usage.passes[0].usage.unread == ("iterations",)
+
+
+@pytest.mark.parametrize("odd", [-3, 2**70])
+def test_an_odd_number_changes_no_later_usage(odd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the numbers of plain dicts are is remembered by their names."""
+    monkeypatch.setattr(normal, "_PLAIN_NAMES", {})
+    usage_of({"prompt_tokens": 5, "completion_tokens": odd})
+    for _ in range(2):
+        assert usage_of({"prompt_tokens": 5, "completion_tokens": 7}).output_tokens == 7
+        assert usage_of({"prompt_tokens": 5, "completion_tokens": odd}).output_tokens in (0, 2**40)
+
+
+def test_long_lists_that_nobody_knows_are_named() -> None:
+    many: list[Any] = [{"type": "odor", "index": 1}] * 65
+    assert usage_of({"input_tokens": 9, "usage_units": many[:64]}).unread == ()
+    assert usage_of({"input_tokens": 9, "usage_units": many}).unread == ("usage_units",)
 
 
 NAMES = sorted(

@@ -79,7 +79,7 @@ class AccuracyEvent(Result):
         drift: The change in how the provider counts that this bill, the last of several, has shown.
         bill_reasons: What was found when the bill was judged. `far_from_count`: it is far outside
             of the bounds of a sure count, so that nothing is learned from it.
-            `unknown_usage_field`: `usage.unread` names counts that no table has.
+            `unknown_usage_field`: `usage.unknown_fields` names counts that no table has.
         is_warning: It was off by more than 20 %.
     """
 

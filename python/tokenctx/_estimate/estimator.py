@@ -351,7 +351,7 @@ class HybridTokenEstimator(RfcNames, Hinting):
         reason = answer.reply_reason or (recorded.reply_fault if answer.is_reply_given else None)
         if reason is not None:
             self._engine.note(reason)
-        unknown = "unknown_usage_field" if billed.unread else None
+        unknown = "unknown_usage_field" if billed.unknown_fields else None
         bill_reasons = tuple(it for it in (recorded.doubt, unknown) if it is not None)
         for it in bill_reasons:
             self._engine.note(it)

@@ -82,7 +82,8 @@ class Cost(Result):
         next_tier_factor: What a token of input costs there, in parts of what it costs here.
         model: The name that the prices were found by.
         provider: Whose prices they are.
-        source: Where they are from: `caller`, `billed`, or a package with its version.
+        source: Where they are from: `caller`, `billed`, a gateway whose own sum it is (`litellm`),
+            or a package with its version.
         date: The day that they are of.
         is_stale: Whether that was more than 90 days before the call.
         is_doubtful: Whether sources contradict each other about these prices, or they are another
@@ -90,7 +91,7 @@ class Cost(Result):
     """
 
     _parts: Mapping[int, int | None]
-    _totals: tuple[int | None, int | None, int | None, int | None]
+    _totals: tuple[int | None, int | None, int | None, int | None, str]
     _passes: int | None
     _priced: Any
     _size: int
@@ -178,7 +179,7 @@ class Cost(Result):
     @property
     def source(self) -> str:
         """Where they are from."""
-        return str(self._priced.source) if self._totals[3] is None else "billed"
+        return self._totals[4] or str(self._priced.source)
 
     @property
     def date(self) -> str:

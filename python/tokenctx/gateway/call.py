@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from tokenctx._estimate.accuracy import AccuracyEvent
     from tokenctx._results.estimates import Estimate, ModelLimits
-    from tokenctx.gateway.relay import Headers
     from tokenctx.gateway.settings import Body, Names, Settings
     from tokenctx.money.budgets import BudgetRefusal, Uncounted
+    from tokenctx.usage.gateways import Headers
 
 TOKEN_BYTES: Final = 4
 BOUNDED: Final = frozenset({"unknown_request", "duplicate_key"})
@@ -435,6 +435,8 @@ class Call:
         if event is not None:
             return Bill(event.usage, model=model)
         told = relay.reader.usage
+        if told.origin == "cache":  # of a gateway, which has asked no provider
+            return Bill(is_free=True)
         is_failure = not 200 <= relay.status < 300 and relay.status not in LATE_STATUSES
         is_free = is_failure and not told.total_tokens
         if estimate is None and relay.reader.is_complete and told.total_tokens:

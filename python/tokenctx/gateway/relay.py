@@ -12,10 +12,9 @@ from tokenctx.usage.reader import UsageReader
 
 if TYPE_CHECKING:
     from tokenctx.gateway.journal import Journal
+    from tokenctx.usage.gateways import Headers
     from tokenctx.usage.scaler import ContextWindowScaler
 
-Headers = Mapping[str, str] | Mapping[bytes, bytes] | Iterable[tuple[Any, Any]]
-"""Headers of an answer as any library has them: a mapping, or pairs of text or bytes."""
 Missed = Literal["uncounted", "upstream_error", "compressed", "scaled", "cut", "failed_here"]
 """Why an answer is not recorded that never came to `record`."""
 
@@ -57,6 +56,7 @@ class Relay:
         scaler: ContextWindowScaler | None = None,
         first_input_tokens: int | None = None,
     ) -> None:
+        headers = list(headers.items()) if isinstance(headers, Mapping) else list(headers or ())
         content_type, encoding, usage = _described(headers)
         self.missed: Missed | None = None
         self.is_over = False
@@ -71,7 +71,7 @@ class Relay:
             self.missed = "compressed"
         elif usage == SCALED:
             self.missed = "scaled"
-        self.reader = UsageReader()
+        self.reader = UsageReader(headers=headers)
         self._reads = (reads or self.missed is None) and encoding in READABLE
         self._journal = journal
         self._drops: _UsageDropper | None = None
@@ -203,13 +203,10 @@ def _is_usage_alone(event: bytes) -> bool:
     return isinstance(data, dict) and data.get("choices") == [] and bool(data.get("usage"))
 
 
-def _described(headers: Headers | None) -> tuple[str, str, str]:
+def _described(headers: Iterable[tuple[Any, Any]]) -> tuple[str, str, str]:
     """Content type without its parameters, content encoding, what was done to the usage."""
-    pairs: Iterable[tuple[Any, Any]] = (
-        headers.items() if isinstance(headers, Mapping) else headers or ()
-    )
     found = {"content-type": "", "content-encoding": "", USAGE: ""}
-    for name, value in pairs:
+    for name, value in headers:
         key = _text(name).lower()
         if key in found:
             found[key] = _text(value).partition(";")[0].strip().lower()

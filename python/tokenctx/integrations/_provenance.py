@@ -20,7 +20,7 @@ TOOLS: Final = ("tools", "toolConfig", "tool_choice")
 LEAST_TOOLS: Final = 32
 """Tokens of tools by which a count without them can be told from a bill."""
 DETAILS: Final = (
-    *("cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "reported_cost"),
+    *("cache_read_tokens", "cache_write_tokens", "reasoning_tokens"),
     *("input_audio_tokens", "service_tier"),
 )
 """What only a provider knows: where it stands, it has sent the usage."""
@@ -52,6 +52,7 @@ def _origin(
     if any(module.startswith(COUNTING) for module in modules):
         return "framework"
     is_untold = not any(getattr(normal, it) for it in DETAILS)
+    is_untold &= normal.reported_cost is None or bool(normal.cost_source)
     if is_untold and any("litellm" in module for module in modules):
         return "framework" if _lacks_tools(normal, call, estimator) else ""
     return ""

@@ -31,9 +31,10 @@ _INPUT, _READ, _WRITE, _WRITE_1H = (
 )
 _WRITE_12H, _REASONING = AT["cache_write_12h"], AT["output_reasoning"]
 _OUTPUT, _SEARCH, _REQUEST = AT["output"], AT["web_search"], AT["request"]
+_FILES: Final = AT["storage_search"]
 _make_cost: Final = maker(Cost)
-Totals = tuple[int | None, int | None, int | None, int | None]
-"""The total, its bounds, and what the table says beside what was told."""
+Totals = tuple[int | None, int | None, int | None, int | None, str]
+"""The total, its bounds, what the table says beside what was told, and who has told it."""
 
 
 class Priced(NamedTuple):
@@ -87,6 +88,8 @@ def counts_of_usage(usage: Usage, output_tokens: int | None) -> tuple[Plain, Rar
         reasoning = output
     if usage.web_search_requests:
         rare.append((_SEARCH, usage.web_search_requests))
+    if usage.file_search_requests:
+        rare.append((_FILES, usage.file_search_requests))
     return (uncached, read, write, hour, reasoning, output - reasoning), rare, size
 
 
@@ -160,7 +163,7 @@ def cost_of_usage(
         beside, names = _beside(passes)
         unpriced += names
         total = None if total is None or beside is None else total + beside
-    totals: Totals = (total, total, None if unpriced else total, None)
+    totals: Totals = (total, total, None if unpriced else total, None, "")
     if usage.reported_cost is not None:
         totals = _told(usage, total)
     return _make_cost(parts, totals, beside, priced, size, unpriced)  # type: ignore[no-any-return]
@@ -196,7 +199,7 @@ def cost_of_estimate(estimate: Any, priced: Priced, output: int | None) -> Cost:
         total = None
     elif can_widen:
         high = total_of(most, estimate.high, rates)
-    return _make_cost(parts, (total, low, high, None), 0, priced, size, unpriced)  # type: ignore[no-any-return]
+    return _make_cost(parts, (total, low, high, None, ""), 0, priced, size, unpriced)  # type: ignore[no-any-return]
 
 
 def billed_cost(usage: Usage, model: str, provider: str) -> Cost:
@@ -207,7 +210,7 @@ def billed_cost(usage: Usage, model: str, provider: str) -> Cost:
 
 def _told(usage: Usage, of_table: int | None) -> Totals:
     told = int((usage.reported_cost or 0) * UNITS)
-    return told, told, told, of_table
+    return told, told, told, of_table, usage.cost_source or "billed"
 
 
 def total_of(plain: Plain, size: int, rates: Rates) -> int | None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.pricing import default_prices
 from tokenctx._results.result import Result, maker
+from tokenctx.usage.gateways import told_by_object
 from tokenctx.usage.reading import (
     KNOWN_NAMES,
     Numbers,
     Reading,
+    dollars_of,
+    may_have_hidden,
     member,
     normal_usage_of,
     number_of,
     numbers_in,
-    unread_names,
 )
+from tokenctx.usage.unread import TTLS, unread_names
+from tokenctx.usage.uses import KNOWN_USES, untold, uses_of
 
-Origin = Literal["", "framework", "sum"]
+Origin = Literal["", "framework", "sum", "cache"]
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,20 +32,31 @@ if TYPE_CHECKING:
     from tokenctx._results.cost import Cost
     from tokenctx._results.estimates import Dialect
     from tokenctx._results.pricing import PriceList
+    from tokenctx.usage.gateways import Told
+    from tokenctx.usage.uses import Uses
 
 _CACHE_BESIDE_IN_AI_SDK_5: Final = frozenset({"anthropic", "bedrock-converse"})
 """AI SDK 5 passes on the input of these APIs, which is without what was cached."""
-_TTLS: Final = ("5m", "1h", "30m", "12h")
 _PARTS: Final = {
     name: f"{name}_tokens"
     for name in (
-        *(f"cache_write_{ttl}" for ttl in _TTLS),
+        *(f"cache_write_{ttl}" for ttl in TTLS),
         "tool_use_prompt",
         *("input_audio", "input_image", "input_video", "cache_read_audio", "cache_read_image"),
         *("output_audio", "output_image", "output_video"),
     )
-}
+} | {name: name for name in ("web_search_requests", "file_search_requests")}
 """Fields whose numbers are taken as they are, and what they are called here."""
+
+
+def _by_modality(side: str, *modalities: str) -> list[tuple[str, str]]:
+    return [(it.upper(), f"{side}_{it}_tokens") for it in modalities]
+
+
+_INPUTS: Final = _by_modality("input", "audio", "image", "video")
+_OUTPUTS: Final = _by_modality("output", "audio", "image", "video")
+_CACHED: Final = _by_modality("cache_read", "audio", "image")
+_WRITTEN: Final = frozenset(f"cache_write_{ttl}_tokens" for ttl in TTLS)
 _PLAIN: Final = frozenset({"input", "output", "total"})
 """Of these alone none can be inside of another but by name."""
 
@@ -71,22 +86,30 @@ class Usage(Result):
             its own usage and model (Anthropic).
         last_call: Of an answer that took several calls of the model, whose numbers are added up
             above, the numbers of the last one: what the next turn goes on from (Anthropic).
-        web_search_requests: Searches that the provider ran, which most price by the search.
+        web_search_requests: Searches that the provider ran, which most price by the search: as the
+            usage tells, else as the answer shows (`web_search_call`, `webSearchQueries`,
+            `server_tool_use`).
+        file_search_requests: Likewise, searches of files in the provider's own store (OpenAI, xAI).
         service_tier: The tier that served the call as the provider calls it, as `flex`,
             `priority`, `batch`; empty if it does not say.
         speed: Likewise, as `fast` (Anthropic).
         inference_geo: Likewise, where it was served, as `us` (Anthropic).
         search_size: Likewise, how much the searches of the call may return (Perplexity).
         reported_cost: What the call cost in US dollars, said by who served it (OpenRouter, xAI,
-            Perplexity); None if they do not say, or say 0.
+            Perplexity), else by a gateway; None if they do not say, or say 0. It is 0 for the
+            answer of a gateway's own cache.
+        cost_source: Who says `reported_cost`, where that is a gateway's own sum and no bill of the
+            provider: `litellm`; else empty.
         unread: Names of counts of the usage that may cost something and have no field here, such as
-            `billed_units.search_units`; `Cost.unpriced` names them.
+            `billed_units.search_units`, and of tools that the answer used, as
+            `tools.code_interpreter`; `Cost.unpriced` names them.
         reported_total_tokens: The provider's own total; None without one. It may leave out or add
             what the parts do not.
         is_contradictory: The numbers cannot all be of one call: the total is less than the input,
             as where a turn of several calls was added up, or more was cached than there is input.
         origin: Empty if a provider has sent it, as far as that can be told; `framework` if one has
-            counted for itself, `sum` for several calls added up. These are not recorded.
+            counted for itself, `sum` for several calls added up, `cache` if a gateway's own cache
+            has answered. These are not recorded.
         is_partial: Of a stream that did not end well: the numbers are the best that are known.
         is_scaled: Not what was billed, but what an agent is told; see `ContextWindowScaler`.
     """
@@ -113,11 +136,13 @@ class Usage(Result):
     passes: tuple[UsagePass, ...] = ()
     last_call: Usage | None = None
     web_search_requests: int = 0
+    file_search_requests: int = 0
     service_tier: str = ""
     speed: str = ""
     inference_geo: str = ""
     search_size: str = ""
     reported_cost: Decimal | None = None
+    cost_source: str = ""
     unread: tuple[str, ...] = ()
     reported_total_tokens: int | None = None
     is_contradictory: bool = False
@@ -145,6 +170,11 @@ class Usage(Result):
         """Their output, in no other number."""
         return sum(it.usage.output_tokens for it in self.passes if it.kind == "compaction")
 
+    @property
+    def unknown_fields(self) -> tuple[str, ...]:
+        """Those of `unread` that no table knows: without tools whose uses are known by name."""
+        return tuple(name for name in self.unread if name not in KNOWN_USES)
+
     def cost(
         self,
         model: str,
@@ -166,7 +196,8 @@ class UsagePass(Result):
     """One pass of a model that is billed beside the numbers of the answer.
 
     Attributes:
-        kind: `compaction` or `advisor_message`, as Anthropic calls them.
+        kind: `compaction` or `advisor_message`, as Anthropic calls them; or another word, which
+            `Usage.unread` of the answer then names.
         model: The model of the pass; empty for that of the answer.
         usage: Its tokens.
     """
@@ -247,8 +278,13 @@ def normalize_usage(obj: object, dialect: Dialect | None = None) -> Usage | None
     return read_usage(obj, dialect)[0]
 
 
-def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, object]:
-    """As `normalize_usage`, and the object that has the numbers: `obj`, or one in it."""
+def read_usage(
+    obj: object, dialect: Dialect | None, uses: Uses | None = None
+) -> tuple[Usage | None, object]:
+    """As `normalize_usage`, and the object that has the numbers: `obj`, or one in it.
+
+    `uses` are those of tools that a stream has shown; otherwise they are read in `obj`.
+    """
     if type(obj) is dict:
         plain = _plain_usage(obj)
         if plain is not None:
@@ -267,7 +303,9 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
     if isinstance(place, Usage):  # in what stands for a response
         return place, place
     counts = numbers.counts
-    is_plain = not numbers.has_more and counts.keys() <= _PLAIN and _is_sum(counts)
+    if uses is None:
+        uses = {} if place is obj else uses_of(obj)
+    is_plain = not (uses or numbers.has_more) and counts.keys() <= _PLAIN and _is_sum(counts)
     if is_plain and not (numbers.has_unknown and unread_names(numbers)):
         if place is obj and type(obj) is dict:
             _remember_names(obj, numbers)
@@ -276,11 +314,31 @@ def read_usage(obj: object, dialect: Dialect | None) -> tuple[Usage | None, obje
             output_tokens=counts.get("output", 0),
             reported_total_tokens=counts.get("total"),
         )
-        return usage, place
+        return _marked(usage, obj, place), place
     reading = Reading(numbers)
     if dialect in _CACHE_BESIDE_IN_AI_SDK_5:
         reading.is_cache_beside |= member(place, "cachedInputTokens") is not None
-    return _normal(reading), place
+    return _marked(_normal(reading, uses), obj, place), place
+
+
+def _marked(usage: Usage, answer: object, place: object) -> Usage:
+    """The usage with what litellm tells in the object around it."""
+    is_told = place is not answer and may_have_hidden(answer)
+    told = told_by_object(answer) if is_told else None
+    return usage if told is None else marked(usage, told)
+
+
+def marked(usage: Usage, told: Told) -> Usage:
+    """The usage with what a gateway has told: an answer of its own cache is no bill.
+
+    Its sum stands where the provider has not said itself what the call cost.
+    """
+    if told.is_cached:
+        free = dollars_of("0", "1")
+        return replace(usage, reported_cost=free, cost_source=told.by, origin="cache")
+    if told.cost and usage.reported_cost is None:
+        return replace(usage, reported_cost=told.cost, cost_source=told.by)
+    return usage
 
 
 def _is_sum(counts: dict[str, int]) -> bool:
@@ -296,8 +354,13 @@ _MOST_NAMES: Final = 64
 def _remember_names(obj: dict[str, object], numbers: Numbers) -> None:
     """Note where the numbers of such dicts are, if they have nothing but known numbers."""
     names = tuple(obj)
-    is_whole = {int} == set(map(type, obj.values())) and KNOWN_NAMES.issuperset(names)
-    if is_whole and "input" in numbers.counts and len(_PLAIN_NAMES) < _MOST_NAMES:
+    is_whole = all(type(it) is int and 0 <= it <= MAX_TOKENS for it in obj.values())
+    if (
+        is_whole
+        and KNOWN_NAMES.issuperset(names)
+        and "input" in numbers.counts
+        and len(_PLAIN_NAMES) < _MOST_NAMES
+    ):
         found = [numbers.path(field) for field in ("input", "output", "total")]
         if not any("." in path for path in found):
             _PLAIN_NAMES[names] = (found[0], found[1], found[2])
@@ -322,36 +385,54 @@ def _plain_usage(obj: dict[str, Any]) -> Usage | None:
     return usage
 
 
-def _normal(reading: Reading) -> Usage:
+def _normal(reading: Reading, uses: Uses, *, is_pass: bool = False) -> Usage:
+    """The usage of a call, or of one pass of it, in which others are not looked for."""
+    numbers = reading.numbers
+    unread = unread_names(numbers) if numbers.has_unknown or numbers.lists else ()
     cache_read, cache_write = reading.cache_read, reading.cache_write
-    if not reading.is_cache_beside:
+    input_tokens = reading.input_tokens + reading.audio_beside
+    if reading.is_cache_beside:
+        input_tokens += cache_read + cache_write
+    elif cache_read or cache_write:
         cache_read = min(cache_read, reading.input_tokens)
         cache_write = min(cache_write, reading.input_tokens - cache_read)
     counts = reading.counts
+    if uses:
+        priced, named = untold(uses, counts, unread)
+        counts |= priced
+        unread += named
     parts: dict[str, Any] = {_PARTS[name]: counts[name] for name in counts if name in _PARTS}
-    input_tokens = reading.all_input_tokens
     if reading.lists:
         inputs, outputs = reading.by_modality("input"), reading.by_modality("output")
         input_tokens = input_tokens or sum(inputs.values())
         cached = reading.by_modality("cache")
-        for modality in ("audio", "image"):
-            parts[f"cache_read_{modality}_tokens"] = cached.get(modality.upper(), 0)
-        for name, found in (("input", inputs), ("output", outputs)):
-            for modality in ("audio", "image", "video"):
-                tokens = parts.get(f"{name}_{modality}_tokens") or found.get(modality.upper(), 0)
-                parts[f"{name}_{modality}_tokens"] = tokens
+        for found, names in ((inputs, _INPUTS), (outputs, _OUTPUTS), (cached, _CACHED)):
+            if found:
+                for modality, name in names:
+                    parts[name] = parts.get(name) or found.get(modality, 0)
         for ttl, tokens in reading.written_by_ttl().items():
-            if ttl in _TTLS:
+            if ttl in TTLS:
                 name = f"cache_write_{ttl}_tokens"
                 parts[name] = parts.get(name) or tokens
-        parts["passes"] = tuple(
-            UsagePass(kind, model, _normal(it)) for kind, model, it in reading.passes()
-        )
-        last = reading.last_call()
-        parts["last_call"] = None if last is None else _normal(last)
-    for name, tokens in parts.items():
-        if name.startswith("cache_write_"):
-            parts[name] = min(tokens, cache_write)
+        if "usages" in reading.lists:
+            if is_pass:
+                unread += ("iterations",)
+            else:
+                calls, beside = reading.iterations()
+                parts["passes"] = tuple(
+                    UsagePass(kind, model, _normal(it, {}, is_pass=True))
+                    for kind, model, it in beside
+                )
+                parts["last_call"] = (
+                    _normal(calls[-1], {}, is_pass=True) if len(calls) > 1 else None
+                )
+    for name in _WRITTEN & parts.keys():
+        parts[name] = min(parts[name], cache_write)
+    if texts := reading.texts:
+        parts["service_tier"] = texts.get("service_tier") or texts.get("traffic_type", "")
+        parts["speed"] = texts.get("speed", "")
+        parts["inference_geo"] = texts.get("inference_geo", "")
+        parts["search_size"] = texts.get("search_context_size", "")
     usage: Usage = _make_usage(
         uncached_input_tokens=input_tokens - cache_read - cache_write,
         cache_read_tokens=cache_read,
@@ -359,14 +440,9 @@ def _normal(reading: Reading) -> Usage:
         output_tokens=reading.all_output_tokens,
         reasoning_tokens=reading.reasoning,
         is_reasoning_inside=not reading.is_reasoning_beside,
-        reported_total_tokens=reading.counts.get("total"),
-        web_search_requests=counts.get("web_search_requests", 0),
-        service_tier=reading.texts.get("service_tier") or reading.texts.get("traffic_type", ""),
-        speed=reading.texts.get("speed", ""),
-        inference_geo=reading.texts.get("inference_geo", ""),
-        search_size=reading.texts.get("search_context_size", ""),
-        reported_cost=reading.cost(),
-        unread=reading.unread,
+        reported_total_tokens=counts.get("total"),
+        reported_cost=reading.cost() if reading.money else None,
+        unread=unread,
         is_contradictory=reading.is_contradictory,
         **parts,
     )

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tokenctx._core import Documents
 from tokenctx.usage.compressed import MAGIC, MAX_CONTAINERS, Inflater
-from tokenctx.usage.normal import Usage, normalize_usage
+from tokenctx.usage.gateways import told_by_headers
+from tokenctx.usage.normal import Usage, marked, read_usage
 from tokenctx.usage.reading import find_usage
 from tokenctx.usage.replies import NO_REPLY, Json, Reply, fields, reply_of, text
+from tokenctx.usage.uses import StreamedUses
 
 if TYPE_CHECKING:
     from tokenctx._results.estimates import Dialect, Reason
+    from tokenctx.usage.gateways import Headers
 
 MAX_REPLY_BYTES: Final = 64 << 20
 """Of a stream with more events than this the reply is dropped; usage is still read."""
 FAILURES: Final = frozenset({"error", "response.failed", "response.cancelled"})
+AROUND: Final = frozenset({"service_tier", "serviceTier", "performanceConfig", "tool_usage"})
+"""Beside the usage of an answer: what changes its price, or costs something too."""
 LINES: Final = ("data:", "event:", "id:", "retry:", ":")
 """The fields that a line of server-sent events can begin with."""
 FRAMEWORK_MESSAGES: Final = frozenset({"AIMessage", "AIMessageChunk"})
@@ -41,10 +46,14 @@ class UsageReader:
     It holds the text of the reply for as long as it lives, of at most 64 MiB of events. An event
     above 16 MiB, small events beyond 4,096 that have less than 48 bytes on average, and what gzip
     blows up to more than 4 MiB and 50 times its size are dropped; then the usage is partial.
+
+    Of `headers`, those of the answer, a gateway's are read: what it reckons that the call cost, the
+    model that has answered, and that its own cache has, so that nothing was billed.
     """
 
-    def __init__(self, dialect: Dialect | None = None) -> None:
+    def __init__(self, dialect: Dialect | None = None, headers: Headers | None = None) -> None:
         self._dialect = dialect
+        self._told = None if headers is None else told_by_headers(headers)
         self._reply: Reply | None = None
         self._usage: Json = {}
         self._is_final = self._has_failed = self._has_finished = False
@@ -58,6 +67,7 @@ class UsageReader:
         self._head: bytes | None = b""
         self._line: str | None = None
         self._model = ""
+        self._uses = StreamedUses()
 
     def feed(self, data: object) -> None:
         """Take the next bytes, text or event: a dict or an object of an SDK. Never raises.
@@ -102,7 +112,10 @@ class UsageReader:
         self._read_kept()
         usage = self._normal_usage
         if usage is None:
-            usage = normalize_usage({"usage": self._usage}, self._dialect) or Usage()
+            found, _ = read_usage({"usage": self._usage}, self._dialect, self._uses.counts())
+            usage = found or Usage()
+            if self._told is not None:
+                usage = marked(usage, self._told)
             self._normal_usage = usage
         return replace(usage, is_partial=True) if self.is_partial else usage
 
@@ -157,8 +170,8 @@ class UsageReader:
 
     @property
     def model(self) -> str:
-        """The model that answers; empty if the stream does not say."""
-        return self._model
+        """The model that answers, by a gateway's headers or by the stream; empty if none says."""
+        return (self._told.model if self._told is not None else "") or self._model
 
     @property
     def dialect(self) -> str | None:
@@ -258,12 +271,18 @@ class UsageReader:
         if "message" in event or "response" in event:
             inner = fields(event.get("message")) or fields(event.get("response")) or event
         self._model = text(inner.get("model") or inner.get("modelVersion")) or self._model
+        if self._uses.read(event):
+            self._normal_usage = None
         usage = find_usage(event)
         if usage is None:
             return
         self._normal_usage = None
-        if tier := text(inner.get("service_tier")):
-            usage = {"service_tier": tier, **fields(usage)}
+        if "metadata" in event and "usage" in fields(
+            event["metadata"]
+        ):  # Bedrock's, and not the user's own
+            inner = event["metadata"]
+        if not AROUND.isdisjoint(inner):
+            usage = {**{it: inner[it] for it in AROUND if inner.get(it)}, **fields(usage)}
         if reply is not None and reply.has_usage_deltas:
             self._usage = _added(self._usage, fields(usage))
         else:

@@ -6,98 +6,113 @@ import re
 from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
-from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tokenctx._results.estimates import MAX_TOKENS
 from tokenctx._results.tables import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection
     from decimal import Decimal
 
-_TABLE: Final = read_table("usage_fields")
-_PLACES: Final = [tuple(path.split(".")) for path in _TABLE["places"]]
-_MODALITIES: Final = {1: "TEXT", 2: "IMAGE", 3: "VIDEO", 4: "AUDIO", 5: "DOCUMENT"}
+TABLE: Final = read_table("usage_fields")
+_PLACES: Final = [tuple(path.split(".")) for path in TABLE["places"]]
+MODALITIES: Final = {
+    0: "MODALITY_UNSPECIFIED",
+    1: "TEXT",
+    2: "IMAGE",
+    3: "VIDEO",
+    4: "AUDIO",
+    5: "DOCUMENT",
+}
 """Numbers of Gemini's `MediaModality`."""
 _SLIP_PERCENT: Final = 1
 """Reasoning that is above the output by no more is in it: a host of Kimi counts it one higher."""
-_CALLS: Final = frozenset({"message", "fallback_message"})
-_BESIDE: Final = frozenset({"compaction", "advisor_message"})
+CALLS: Final = frozenset({"message", "fallback_message"})
+BESIDE: Final = frozenset({"compaction", "advisor_message"})
+UNKNOWN: Final = "unknown"
+"""Stands for a type that is missing, or that is no word."""
+_WORD: Final = re.compile(r"\w[\w.-]*", re.ASCII)
 _MAX_PLACES: Final = 16
 """Usage inside of an answer inside of an event is 3; an object that holds itself has no end."""
-_MAX_WORD: Final = 64
+MAX_WORD: Final = 64
 _MAX_DOLLARS: Final = 1_000_000
 """More than a call can cost."""
-_MAX_UNREAD: Final = 16
 _OWN_CACHED: Final = 512
 """A host of Grok counts some 160 tokens of its own among the cached: 18 recorded calls, 2026-11."""
 _MAX_WINDOW: Final = 2**24
 """Tokens; no model has a window as long."""
-_FREE: Final = frozenset(_TABLE["free"])
-_COUNT: Final = re.compile(
+COUNT: Final = re.compile(
     "token|request|search|quer|unit|call|second|minute|hour|page|image|audio|video|character|credit"
     "|classification|session"
 )
 """A name of something that may be billed; not of a time or an identifier."""
-_NO_COUNT: Final = re.compile(
-    r"(?:^|[._])(?:per|times?|durations?|millis|ms|costs?)(?:[._]|$)|\btext_tokens$"
-)
-"""A whole word by which it is none, though it sounds like one; money is read elsewhere."""
-_CAPITAL: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])")
-_HAS_COUNTS: Final = re.compile("details|usage|units|counts?$|tool_use|billed|connectors")
+HAS_COUNTS: Final = re.compile("details|usage|units|counts?$|tool_use|billed|connectors")
 """A name of an object of counts; not of one that may hold what a model has written."""
-_MAX_DEPTH: Final = 3
 _SEARCHES: Final = "web_search_requests"
-_TOOL_COUNTS: Final[dict[str, str]] = _TABLE["tool_counts"]
-_TOOL_USES: Final = "tool_usage"
+TOOL_COUNTS: Final[dict[str, str]] = TABLE["tool_counts"]
+TOOL_USES: Final = "tool_usage"
 """Beside the usage of an answer of Responses: what its tools used."""
 _FRAMEWORK_DETAILS: Final = "input_token_details.cache_read"
 _OPENAI_INPUT: Final = "prompt_tokens"
 _COHERE_INPUT: Final = "billed_units.input_tokens"
 
 
-class _Name:
+class Name:
     """A name in a usage object: a number, a list, a word, money, or an object with more names."""
 
-    __slots__ = ("dollars", "field", "list", "members", "money", "rank", "text")
+    __slots__ = (
+        *("dollars", "field", "is_number", "is_outer", "list", "members", "money", "rank", "text"),
+    )
 
     def __init__(self) -> None:
         self.field = self.list = self.text = self.money = ""
         self.dollars = ""  # what one of its money is
         self.rank = 0  # how many paths of the field or list come before this one
-        self.members: dict[str, _Name] = {}
+        self.members: dict[str, Name] = {}
+        self.is_number = False  # a count and nothing else
+        self.is_outer = False  # an object whose members alone say anything
 
-    def at(self, path: str) -> _Name:
+    def at(self, path: str) -> Name:
         """The name at the end of `path`, made if it is new."""
         name = self
         for step in path.split("."):
-            name = name.members.setdefault(step, _Name())
+            name = name.members.setdefault(step, Name())
         return name
 
 
-def _root() -> _Name:
-    root = _Name()
+def _root() -> Name:
+    root = Name()
     parts = (("field", "fields"), ("field", "priced"), ("list", "lists"), ("text", "texts"))
     for kind, part in parts:
-        for field, paths in _TABLE[part].items():
+        for field, paths in TABLE[part].items():
             for rank, path in enumerate(paths):
                 name = root.at(path)
                 setattr(name, kind, field)
                 name.rank = rank
-    for field, units in _TABLE["money"].items():
+    for field, units in TABLE["money"].items():
         for dollars, paths in units.items():
             for path in paths:
                 name = root.at(path)
                 name.money, name.dollars = field, dollars
+    for path in TABLE["free"]:
+        root.at(path)
+    _tell_kinds(root)
     return root
 
 
+def _tell_kinds(around: Name) -> None:
+    for key, name in around.members.items():
+        name.is_number = bool(name.field) and not name.money
+        name.is_outer = bool(name.members) and not name.money and key != TOOL_USES
+        _tell_kinds(name)
+
+
 _ROOT: Final = _root()
-_NAMES: Final = _ROOT.members
-_USAGE_NAMES: Final = frozenset(_NAMES)
-_PLACE_NAMES: Final = frozenset(path[0] for path in _PLACES)
-KNOWN_NAMES: Final = _USAGE_NAMES | _PLACE_NAMES
+NAMES: Final = _ROOT.members
+_USAGE_NAMES: Final = frozenset(NAMES)
+PLACE_NAMES: Final = frozenset(path[0] for path in _PLACES)
+KNOWN_NAMES: Final = _USAGE_NAMES | PLACE_NAMES
 """Without one of these an event has no usage."""
 
 
@@ -126,47 +141,78 @@ class Numbers:
         self.has_unknown = self.tools is not None
         self._ranks: dict[str, int] = {}
         self._collect(obj, _ROOT)
-        if around is not None and (searches := around.counts.get(_SEARCHES)):
+        if around is not None and (searches := around.counts.get(_SEARCHES)) is not None:
             self.counts.setdefault(_SEARCHES, searches)
 
     def path(self, field: str) -> str:
         """Where the number stood; empty if there is none."""
-        path: str = _TABLE["fields"][field][self._ranks[field]] if field in self.counts else ""
+        path: str = TABLE["fields"][field][self._ranks[field]] if field in self.counts else ""
         return path
+
+    def list_path(self, field: str) -> str:
+        """Where a list of `lists` stood."""
+        return str(TABLE["lists"][field][self._ranks[field]])
 
     @property
     def has_more(self) -> bool:
         """True if it says more than counts."""
         return bool(self.lists or self.texts or self.money)
 
-    def _collect(self, obj: object, around: _Name) -> None:
-        counts, ranks, names = self.counts, self._ranks, around.members
-        members = _members(obj, names)
-        if not (len(members) == len(obj) if type(obj) is dict else _is_known(obj, around)):
+    def _collect(self, obj: object, around: Name) -> None:
+        if type(obj) is dict:
+            self._collect_dict(obj, around.members)
+            return
+        if not _is_known(obj, around):
             self.has_unknown = True
-        for key, value in members:
-            name = names[key]
-            if key == _TOOL_USES and is_object(value):
-                self.tools = value
-            if name.money and (dollars := _dollars(value, name.dollars)) is not None:
-                self.money.setdefault(name.money, dollars)
-                continue
-            if name.text and isinstance(value, (str, bool)):
-                word = value.value if isinstance(value, Enum) else value
-                self.texts[name.text] = str(word)[:_MAX_WORD].lower()
-                continue
-            number = number_of(value)
-            if number is not None:
-                if (field := name.field) and name.rank < ranks.get(field, MAX_TOKENS):
-                    counts[field], ranks[field] = number, name.rank
-            elif isinstance(value, (list, tuple)):
-                if (field := name.list) and name.rank < ranks.get(field, MAX_TOKENS):
-                    self.lists[field], ranks[field] = list(value), name.rank
-            elif is_object(value):
-                if name.members:
-                    self._collect(value, name)
-                else:
-                    self.has_unknown = True
+        for key, value in members(obj, around.members):
+            self._take(key, around.members[key], value)
+
+    def _collect_dict(self, obj: dict[Any, Any], names: dict[str, Name]) -> None:
+        """As of any object, in half the time: what most members are is asked first."""
+        counts, ranks = self.counts, self._ranks
+        for key, value in obj.items():
+            name = names.get(key)
+            if name is None:
+                self.has_unknown = True
+            elif type(value) is int and name.is_number and 0 <= value <= MAX_TOKENS:
+                field = name.field
+                if field not in ranks or name.rank < ranks[field]:
+                    counts[field], ranks[field] = value, name.rank
+            elif type(value) is dict and name.is_outer:
+                self._collect_dict(value, name.members)
+            elif value is not None:
+                self._take(key, name, value)
+
+    def _take(self, key: str, name: Name, value: object) -> None:
+        """The meaning of any value of a name."""
+        counts, ranks = self.counts, self._ranks
+        if key == TOOL_USES and is_object(value):
+            self.tools = value
+        if name.money and (dollars := dollars_of(value, name.dollars)) is not None:
+            self.money.setdefault(name.money, dollars)
+            return
+        if name.text and isinstance(value, (str, bool)):
+            word = value.value if isinstance(value, Enum) else value
+            self.texts[name.text] = str(word)[:MAX_WORD].lower()
+            return
+        number = number_of(value)
+        if number is not None:
+            if (field := name.field) and name.rank < ranks.get(field, MAX_TOKENS):
+                counts[field], ranks[field] = number, name.rank
+            elif not field and (name.members or name.list):  # a count where parts should be
+                self.has_unknown = True
+        elif isinstance(value, float):
+            self.has_unknown = True
+        elif isinstance(value, (list, tuple)):
+            if (field := name.list) and name.rank < ranks.get(field, MAX_TOKENS):
+                self.lists[field], ranks[field] = list(value), name.rank
+            elif not field and value:
+                self.has_unknown = True
+        elif is_object(value):
+            if name.members:
+                self._collect(value, name)
+            else:
+                self.has_unknown = True
 
 
 def numbers_in(obj: object) -> Numbers | None:
@@ -176,13 +222,15 @@ def numbers_in(obj: object) -> Numbers | None:
         numbers = Numbers(obj, numbers)
         if "input" in numbers.counts or "uncached" in numbers.counts:
             return numbers
-        place = _place(obj)
+        place, holder = _place(obj)
         if place is None:
             if numbers.counts or numbers.lists:
                 return numbers
             place = _usage_of_choice(obj)
             if place is None:
                 return None
+        if holder is not obj:  # the answer in an event, which has words and tools beside the usage
+            numbers = Numbers(holder, numbers)
         obj = place
     return None
 
@@ -201,7 +249,7 @@ def find_usage(event: dict[str, Any]) -> object:
     for _ in range(_MAX_PLACES):
         if _has_input(obj):
             return obj
-        place = _place(obj)
+        place, _ = _place(obj)
         if place is None:
             return None if obj is event else obj
         obj = place
@@ -224,53 +272,54 @@ def _has_input(obj: object) -> bool:
     return "input" in Numbers(obj).counts
 
 
-def _place(obj: object) -> object:
-    """The first object where usage may stand."""
+def _place(obj: object) -> tuple[object, object]:
+    """The first object where usage may stand, and the one that it is a member of."""
     paths = _PLACES
     if type(obj) is dict:
         paths = [path for path in _PLACES if path[0] in obj]
     for path in paths:
-        place = obj
+        place = holder = obj
         for name in path:
-            place = member(place, name)
+            holder, place = place, member(place, name)
             if place is None:
                 break
         if is_object(place):
-            return place
-    return None
+            return place, holder
+    return None, obj
 
 
 class Reading:
     """A usage object whose numbers are told apart: which are part of others."""
 
     def __init__(self, numbers: Numbers) -> None:
+        self.numbers = numbers
         self.counts, self.lists = numbers.counts, numbers.lists
         self.texts, self.money = numbers.texts, numbers.money
-        self.unread = unread_names(numbers)
-        for kind, uses in tool_counts(numbers):
-            if (field := _TOOL_COUNTS.get(kind)) is not None:
-                self.counts[field] = self.counts.get(field, 0) + uses
-        of = self.counts.get
+        counts = numbers.counts
+        for kind, uses in tool_counts(numbers) if numbers.lists else ():
+            if (field := TOOL_COUNTS.get(kind)) is not None:
+                counts[field] = counts.get(field, 0) + uses
+        of = counts.get
         self.input_tokens, self.output_tokens = of("input", 0), of("output", 0)
         self.cache_read = of("cache_read_beside", 0) or of("cache_read", 0)
         self.cache_write = of("cache_write_beside", 0) or of("cache_write", 0)
         self.reasoning = of("reasoning_beside", 0) or of("reasoning", 0)
-        if "input" not in numbers.counts and "uncached" in numbers.counts:
+        if "input" not in counts and "uncached" in counts:
             self.input_tokens = self.of("uncached") + self.cache_read + self.cache_write
         has_beside = of("cache_read_beside") or of("cache_write_beside")
-        self.is_openai = numbers.path("input") == _OPENAI_INPUT
-        self.is_cohere = numbers.path("input") == _COHERE_INPUT
+        path = numbers.path("input")
+        self.is_openai, self.is_cohere = path == _OPENAI_INPUT, path == _COHERE_INPUT
         self.is_cache_beside = bool(has_beside) and not self.is_openai
         self.audio_beside = 0
-        has_total = {"input", "output", "total"} <= numbers.counts.keys()
-        self.is_reasoning_beside = "reasoning_beside" in numbers.counts or (
+        has_total = "total" in counts and "output" in counts and "input" in counts
+        self.is_reasoning_beside = "reasoning_beside" in counts or (
             self.reasoning > self.output_tokens and not self._is_slip(has_total=has_total)
         )
         if has_total:
             self._ask_total()
             # A framework adds up a total of its own, which is no evidence.
-            is_added_up = numbers.path("cache_read").startswith(_FRAMEWORK_DETAILS)
-            if is_added_up and self.cache_read + self.cache_write > self.input_tokens:
+            is_more = self.cache_read + self.cache_write > self.input_tokens
+            if is_more and numbers.path("cache_read").startswith(_FRAMEWORK_DETAILS):
                 self.is_cache_beside = True
         elif self.cache_read + self.cache_write > self.input_tokens:
             # It cannot be inside, but for Cohere, which counts it in another measure.
@@ -322,14 +371,15 @@ class Reading:
     @property
     def is_contradictory(self) -> bool:
         """True if its numbers cannot all be of one call."""
-        cached = self.cache_read + self.cache_write
-        most = 2 * self.all_input_tokens + _OWN_CACHED
-        if not self.is_cache_beside and cached > most and not self.is_cohere:
+        cached, input_tokens = self.cache_read + self.cache_write, self.all_input_tokens
+        if cached > _MAX_WINDOW:
+            return True
+        if cached > 2 * input_tokens + _OWN_CACHED and not (self.is_cache_beside or self.is_cohere):
             return True
         total = self.of("total")
-        is_added_up = total == self.input_tokens + self.output_tokens  # by whoever tells it
-        is_below = 0 < total < self.all_input_tokens + self.of("tool_use_prompt")
-        return cached > _MAX_WINDOW or (is_below and not is_added_up)
+        if not 0 < total < input_tokens + self.of("tool_use_prompt"):
+            return False
+        return total != self.input_tokens + self.output_tokens  # else added up by whoever tells it
 
     @property
     def all_input_tokens(self) -> int:
@@ -348,10 +398,12 @@ class Reading:
         """Tokens by modality (Gemini: a list of `modality` and `tokenCount`)."""
         tokens: dict[str, int] = {}
         for one in self.lists.get(f"{side}_by_modality", ()):
-            modality = member(one, "modality")
-            value = attribute(modality, "value") or modality
-            number = value if isinstance(value, int) else 0
-            name = value if isinstance(value, str) else _MODALITIES.get(number, "")
+            if type(one) is dict and type(name := one.get("modality")) is str:
+                count = one.get("tokenCount")
+                if type(count) is int and 0 <= count <= MAX_TOKENS:  # as nearly all are
+                    tokens[name.upper()] = tokens.get(name.upper(), 0) + count
+                    continue
+            name = modality_of(one)
             count = number_of(member(one, "tokenCount")) or number_of(member(one, "token_count"))
             count = count or number_of(member(one, "tokens"))
             tokens[name.upper()] = tokens.get(name.upper(), 0) + (count or 0)
@@ -365,24 +417,24 @@ class Reading:
         }
         return {ttl: number or 0 for ttl, number in tokens.items()}
 
-    def passes(self) -> list[tuple[str, str, Reading]]:
-        """Kind, model and numbers of each iteration that is billed beside those of the answer.
+    def iterations(self) -> tuple[list[Reading], list[tuple[str, str, Reading]]]:
+        """The calls whose sum the answer has, and the passes beside them.
 
-        Anthropic counts a compaction and an advisor of another model so.
+        A pass has a kind and a model: Anthropic counts a compaction and an advisor so. Those of a
+        type that nobody knows are calls if the sum has them, else passes.
         """
-        found = []
-        for one in self.lists.get("usages", ()):
-            kind, model = member(one, "type"), member(one, "model")
-            if isinstance(kind, str) and kind in _BESIDE:
-                name = model[: 4 * _MAX_WORD] if isinstance(model, str) else ""
-                found.append((kind, name, Reading(Numbers(one))))
-        return found
+        found = [(kind_of(it), it) for it in self.lists.get("usages", ()) if is_object(it)]
+        read = [(kind, _model_of(it), Reading(Numbers(it))) for kind, it in found]
+        calls = [it for kind, _, it in read if kind in CALLS]
+        others = [it for kind, _, it in read if kind not in BESIDE]
+        if len(others) > len(calls) and self._is_sum(others) and not self._is_sum(calls):
+            return others, [it for it in read if it[0] in BESIDE]
+        return calls, [it for it in read if it[0] not in CALLS]
 
-    def last_call(self) -> Reading | None:
-        """The last of several calls of the model that the answer took; None for one alone."""
-        kinds = [(member(one, "type"), one) for one in self.lists.get("usages", ())]
-        calls = [one for kind, one in kinds if isinstance(kind, str) and kind in _CALLS]
-        return Reading(Numbers(calls[-1])) if len(calls) > 1 else None
+    def _is_sum(self, calls: list[Reading]) -> bool:
+        inputs = sum(it.all_input_tokens for it in calls)
+        outputs = sum(it.all_output_tokens for it in calls)
+        return (inputs, outputs) == (self.all_input_tokens, self.all_output_tokens)
 
     def cost(self) -> Decimal | None:
         """What the answer says that it costs, in dollars; None if it does not, or says nothing.
@@ -395,50 +447,7 @@ class Reading:
         return cost or None
 
 
-def unread_names(numbers: Numbers) -> tuple[str, ...]:
-    """Paths of the numbers of a usage object that count what is billed and that no table names.
-
-    So nothing that costs money is taken for 0; names alone, and at most 16 of them.
-    """
-    if not numbers.has_unknown and not numbers.lists:
-        return ()
-    found = chain(
-        _unread(numbers.usage, _NAMES, "", 0),
-        _unread(numbers.tools, _NAMES[_TOOL_USES].members, f"{_TOOL_USES}.", 1),
-        (
-            f"tools.{kind}"
-            for kind, uses in tool_counts(numbers)
-            if uses and kind not in _TOOL_COUNTS
-        ),
-    )
-    return tuple(dict.fromkeys(islice(found, _MAX_UNREAD)))
-
-
-def _unread(obj: object, names: dict[str, _Name], path: str, depth: int) -> Iterator[str]:
-    for key, value in _all_members(obj):
-        if not (type(key) is str and key.isidentifier() and len(key) <= _MAX_WORD):
-            continue
-        name, full = names.get(key), path + key
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if is_number and value > 0:
-            is_known = name is not None and (name.field or name.money or name.text)
-            if not is_known and full not in _FREE and _is_count(_CAPITAL.sub("_", full).lower()):
-                yield full
-        elif (
-            is_number
-            or depth == _MAX_DEPTH
-            or not is_object(value)
-            or (
-                key in _PLACE_NAMES and not path  # a usage of its own, which is read as one
-            )
-        ):
-            continue
-        elif name is not None or path or _HAS_COUNTS.search(key.lower()):
-            members = {} if name is None else name.members
-            yield from _unread(value, members, f"{full}.", depth + 1)
-
-
-def _is_known(obj: object, around: _Name) -> bool:
+def _is_known(obj: object, around: Name) -> bool:
     """True if all that `obj` of pydantic has is in the table, or counts nothing by its name."""
     its_class: Any = type(obj)
     if not _kind(its_class).is_pydantic:
@@ -451,16 +460,12 @@ def _is_known(obj: object, around: _Name) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _are_known(around: _Name, keys: tuple[str, ...]) -> bool:
+def _are_known(around: Name, keys: tuple[str, ...]) -> bool:
     others = (key.lower() for key in keys if key not in around.members)
-    return not any(_COUNT.search(key) or _HAS_COUNTS.search(key) for key in others)
+    return not any(COUNT.search(key) or HAS_COUNTS.search(key) for key in others)
 
 
-def _is_count(path: str) -> bool:
-    return bool(_COUNT.search(path)) and not _NO_COUNT.search(path)
-
-
-def _all_members(obj: object) -> list[tuple[Any, Any]]:
+def all_members(obj: object) -> list[tuple[Any, Any]]:
     """What a mapping or an object of an SDK has, under any name; nothing where that is not told."""
     try:
         if isinstance(obj, Mapping):
@@ -476,15 +481,33 @@ def _all_members(obj: object) -> list[tuple[Any, Any]]:
 
 def tool_counts(numbers: Numbers) -> list[tuple[str, int]]:
     """Uses of the vendor's tools by kind (Interactions: a list of `type` and `count`)."""
-    found = []
-    for one in numbers.lists.get("tool_counts", ()):
-        kind, count = member(one, "type"), number_of(member(one, "count"))
-        if isinstance(kind, str) and kind.isidentifier() and len(kind) <= _MAX_WORD:
-            found.append((str(kind), count or 0))
-    return found
+    uses = numbers.lists.get("tool_counts", ())
+    return [(kind_of(it), number_of(member(it, "count")) or 0) for it in uses]
 
 
-def _members(obj: object, names: dict[str, _Name]) -> list[tuple[str, Any]]:
+def kind_of(one: object, name: str = "type") -> str:
+    """The word that says what an element of a list is; `UNKNOWN` for what is none."""
+    kind = member(one, name)
+    value = attribute(kind, "value") if isinstance(kind, Enum) else kind
+    is_word = isinstance(value, str) and len(value) <= MAX_WORD and _WORD.fullmatch(value)
+    return str(value) if is_word else UNKNOWN
+
+
+def modality_of(one: object) -> str:
+    """The kind of what is counted; `UNKNOWN` for a number that has no name, empty without one."""
+    modality = member(one, "modality")
+    value = attribute(modality, "value") or modality
+    if isinstance(value, int):
+        return MODALITIES.get(value, UNKNOWN)
+    return value if isinstance(value, str) else ""
+
+
+def _model_of(one: object) -> str:
+    model = member(one, "model")
+    return model[: 4 * MAX_WORD] if isinstance(model, str) else ""
+
+
+def members(obj: object, names: Collection[str]) -> list[tuple[str, Any]]:
     """The values that `obj` has under `names`, whatever it is; without those that raise."""
     try:
         if isinstance(obj, dict):
@@ -497,15 +520,15 @@ def _members(obj: object, names: dict[str, _Name]) -> list[tuple[str, Any]]:
         if not kind.tells_names:
             return [(name, attribute(obj, name)) for name in names]
         own: dict[str, Any] = getattr(obj, "__dict__", _NOTHING)
-        members = [
+        found = [
             (name, value) for name, value in own.items() if name in names and name not in kind.names
         ]
         if kind.is_pydantic and (extra := getattr(obj, "__pydantic_extra__", None)):
-            members += [(name, value) for name, value in extra.items() if name in names]
-        members += [(name, attribute(obj, name)) for name in kind.names if name in names]
+            found += [(name, value) for name, value in extra.items() if name in names]
+        found += [(name, attribute(obj, name)) for name in kind.names if name in names]
     except Exception:  # a caller's object may raise anything
         return []
-    return members
+    return found
 
 
 _NOTHING: Final[dict[str, Any]] = {}
@@ -525,6 +548,7 @@ class _Kind(NamedTuple):
     tells_names: bool
     names: frozenset[str]
     has_normal_usage: bool
+    has_hidden: bool
 
 
 @lru_cache(maxsize=64)
@@ -539,6 +563,7 @@ def _kind(kind: Any) -> _Kind:
         not is_asked,
         _ALL_NAMES.intersection(dir(kind)),
         hasattr(kind, "normal_usage"),
+        not is_pydantic or hasattr(kind, "_hidden_params"),
     )
 
 
@@ -548,11 +573,19 @@ def normal_usage_of(obj: object) -> Any:
     return attribute(obj, "normal_usage") if _kind(kind).has_normal_usage else None
 
 
-def _all_names(names: dict[str, _Name]) -> set[str]:
+def may_have_hidden(obj: object) -> bool:
+    """True if an object may have litellm's hidden members: one of pydantic has to say so."""
+    if type(obj) is dict:
+        return "_hidden_params" in obj
+    kind: Any = type(obj)
+    return _kind(kind).has_hidden
+
+
+def _all_names(names: dict[str, Name]) -> set[str]:
     return set(names).union(*(_all_names(name.members) for name in names.values()))
 
 
-_ALL_NAMES: Final = frozenset(_all_names(_NAMES))
+_ALL_NAMES: Final = frozenset(_all_names(NAMES))
 
 
 def member(obj: object, name: str) -> Any:
@@ -582,7 +615,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _dollars(value: object, unit: str) -> Decimal | None:
+def dollars_of(value: object, unit: str) -> Decimal | None:
     """Money in dollars, `value` times `unit`; None for what is none, or beyond all measure."""
     from decimal import Decimal  # which only those who are told a cost need
 
