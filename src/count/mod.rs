@@ -73,6 +73,8 @@ pub struct Tally {
     pub calls: u64,
     /// Of the text of fields that may add tokens and are not counted; they are in no sum.
     pub unread: u64,
+    /// How much less or more may be billed for what too few projects have shown; they are in no sum.
+    pub doubt: u64,
     /// Of reasoning; what is not billed by the profile's rule is told by its length.
     pub reasoning: u64,
 }
@@ -249,6 +251,11 @@ impl<'p> Counter<'p> {
             tokens += profile.reasoning.thinking_off_tokens;
         }
         tokens
+    }
+
+    /// Takes note of something that may cost so much less or more.
+    fn doubt(&mut self, tokens: u64) {
+        self.tally.doubt += tokens;
     }
 
     /// Takes note of fields that are not counted.

@@ -255,6 +255,7 @@ pub(super) fn estimate(
             let is_sure =
                 quality == Quality::Exact || (!known.is_counted() && is_billable(reading));
             let slack = if is_sure { 0 } else { ANSWER_SLACK_TOKENS };
+            let slack = slack.saturating_add(count.tally.doubt);
             let more = slack.saturating_add(count.tally.unread);
             let kept = match source {
                 Source::Estimated => tokens.saturating_add(reading.request.state_tokens),
