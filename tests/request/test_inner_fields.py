@@ -7,9 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from test_silence import PARAMETERS, WORDS, places
 
 import sdk_types
+from json_places import places
 from tokenctx import HybridTokenEstimator
 from tokenctx._results.tables import read_table
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+WORDS: Final = "word " * 200
+PARAMETERS: Final = {"type": "object", "properties": {"city": {"type": "string"}}}
 INNER: Final = read_table("fields")["inner"]
 HI: Final = {"role": "user", "content": "hi"}
 CITY: Final = {"type": "approximate", "city": "Paris"}
