@@ -262,7 +262,7 @@ pub(super) fn estimate(
                 _ => 0,
             };
             (
-                low.saturating_sub(slack),
+                low.saturating_sub(slack.saturating_add(count.tally.guessed)),
                 high.saturating_add(more).max(kept),
             )
         }

@@ -179,6 +179,10 @@ fields! {
         pub citations_tokens: u64 = 0,
         /// Around a document that is text, besides its name.
         pub document_tokens: u64 = 0,
+        /// For a budget of the task.
+        pub task_budget_tokens: u64 = 0,
+        /// Around the examples of a tool's input, besides their JSON.
+        pub examples_tokens: u64 = 0,
     }
 }
 

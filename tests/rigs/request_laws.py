@@ -131,6 +131,7 @@ NO_MESSAGE_SLACK = 4
 
 
 DOUBTFUL: Final = ('"additional_tools"', '"tool_search', '"namespace"')
+GUESSED: Final = ('{"task_budget"', '{"input_examples"')
 DOUBT: Final = 24
 """How far what too few projects have shown may be off, for each of it."""
 
@@ -197,6 +198,9 @@ class Laws:
                 if not read["messages"]:  # which no provider bills
                     low, high = max(0, low - NO_MESSAGE_SLACK), high + NO_MESSAGE_SLACK
                 doubt = DOUBT * sum(text.count(kind) for kind in DOUBTFUL)
+                doubt += sum(
+                    80 + len(it) for it in read.get("unread", ()) if it.startswith(GUESSED)
+                )
                 assert max(0, low - doubt) <= estimate.low <= low
                 assert doubt or estimate.low == low
                 kept = MOST_STATE if "server_state" in estimate.assumptions else 0
