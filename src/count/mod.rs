@@ -73,6 +73,10 @@ pub struct Tally {
     pub calls: u64,
     /// Of the text of fields that may add tokens and are not counted; they are in no sum.
     pub unread: u64,
+    /// Of fields whose price is a guess.
+    pub guessed: u64,
+    /// How much less or more may be billed for what too few projects have shown; they are in no sum.
+    pub doubt: u64,
     /// Of reasoning; what is not billed by the profile's rule is told by its length.
     pub reasoning: u64,
 }
@@ -183,6 +187,7 @@ impl<'p> Counter<'p> {
         let profile = self.profile;
         let mut tokens = u64::from(!request.is_raw) * profile.request_tokens;
         self.unread(&request.unread);
+        tokens += self.guessed(&request.unread);
         let prompt = Prompt::new(profile, request);
         if let Some(prompt) = prompt {
             tokens = plus(tokens, self.blocks(prompt, &request.system));
@@ -249,6 +254,28 @@ impl<'p> Counter<'p> {
             tokens += profile.reasoning.thinking_off_tokens;
         }
         tokens
+    }
+
+    /// Tokens of fields around the messages whose price the calls of one project show; `low` is without them.
+    fn guessed(&mut self, fields: &[Data<'_>]) -> u64 {
+        let Layout::Anthropic(_, prices) = &self.profile.layout else {
+            return 0;
+        };
+        let price = |data: &Data<'_>| match data.member_name() {
+            Some("task_budget") => prices.task_budget_tokens,
+            Some("input_examples") => {
+                prices.examples_tokens + self.scaled(self.text(&data.compact()))
+            }
+            _ => 0,
+        };
+        let tokens = fields.iter().map(price).sum();
+        self.tally.guessed = tokens;
+        tokens
+    }
+
+    /// Takes note of something that may cost so much less or more.
+    fn doubt(&mut self, tokens: u64) {
+        self.tally.doubt += tokens;
     }
 
     /// Takes note of fields that are not counted.

@@ -3,7 +3,22 @@ use super::turn::calls;
 use super::{Counter, Sum, plus};
 use crate::layout::{self, OpenAiForm};
 use crate::profile::{ApiPrices, Layout};
-use crate::request::{CallForm, Message, Part, Request, Tool, ToolCall, ToolChoice, ToolResult};
+use crate::request::{
+    CallForm, Message, NAMESPACE, Part, Request, TOOL_SEARCH, Tool, ToolCall, ToolChoice,
+    ToolResult,
+};
+
+/// How far the prompt of a search for tools was off in the calls of the one project that has some: 1 to 8.
+const SEARCH_DOUBT: u64 = 12;
+
+/// The same for tools that an item adds, in the calls of two projects.
+const ADDED_DOUBT: u64 = 4;
+
+/// The same for tools that a search has found, by their block.
+const FOUND_DOUBT: u64 = 24;
+
+/// The most that a search within the call adds besides what it finds: 168 to 205 with one or two small tools.
+const SEARCH_TOKENS: u64 = 256;
 
 impl Counter<'_> {
     /// The header of an answer names the output schema, unless the model may call tools.
@@ -53,6 +68,12 @@ impl Counter<'_> {
         let dotted = api.dotted_name_count.clamp(0, 2).unsigned_abs();
         sum.text += dotted * self.dotted(&call.name) + (2 - dotted) * self.text(&call.name);
         sum.text += self.text(&call.arguments.compact());
+        if !call.namespace.is_empty() {
+            let places = if api.names_namespaces { 2 } else { 0 };
+            // In place of `functions`, which is one token.
+            sum.text += places * self.text(&call.namespace).saturating_sub(1);
+            self.doubt(SEARCH_DOUBT);
+        }
     }
 
     /// The tokens of a result in the form of 2023 besides its content.
@@ -134,13 +155,29 @@ impl Counter<'_> {
             }
         }
         let builtin = request.tools.iter().filter(|tool| !own(tool));
-        let mut text: u64 = builtin.map(|tool| self.text(&tool.name)).sum();
-        if request.added_tools.iter().any(|tool| own(&tool)) {
-            self.counted_only_text = false;
-            let added = request.added_tools.iter().filter(own);
-            text += self.text(&layout::tools_text(form, added));
-            tokens += api.added_tools_tokens;
+        let builtin = builtin.filter(|tool| tool.name != TOOL_SEARCH);
+        let mut text = 0;
+        for tool in builtin {
+            text += self.names(tool);
+            if tool.name == NAMESPACE {
+                self.doubt(FOUND_DOUBT);
+            }
         }
+        for added in &request.added_tools {
+            let Some(_) = added.tools.iter().find(own) else {
+                continue;
+            };
+            self.counted_only_text = false;
+            let tools = added.tools.iter().filter(own);
+            text += self.text(&layout::tools_text(form, tools));
+            tokens += api.added_tools_tokens;
+            self.doubt(ADDED_DOUBT);
+            if added.is_found {
+                tokens += api.found_tools_tokens;
+                self.doubt(FOUND_DOUBT);
+            }
+        }
+        text += self.tool_search(api, request);
         self.counted_only_text &= request.tools.is_empty() && schema_text.is_none();
         if first.is_some() || schema_text.is_some() {
             // All blocks are one text with the system prompt: a token may span the border between the two.
@@ -161,6 +198,45 @@ impl Counter<'_> {
             }
         }
         tokens.saturating_add_unsigned(self.scaled(text))
+    }
+
+    /// Tokens of a search for tools. The vendor's is in the prompt until all are loaded, with their names and descriptions;
+    /// the client's is a function.
+    fn tool_search(&mut self, api: &ApiPrices, request: &Request<'_>) -> u64 {
+        let Some(search) = request.tools.iter().find(|it| it.name == TOOL_SEARCH) else {
+            return 0;
+        };
+        let is_loaded = |name: &str| {
+            let mut added = request.added_tools.iter().flat_map(|it| &it.tools);
+            added.any(|tool| tool.name == name)
+        };
+        let hidden = request.deferred_tools.iter();
+        let hidden: Vec<_> = hidden.filter(|it| !is_loaded(&it.name)).collect();
+        // A function of this name is a search only where there is something to find.
+        if search.builtin.is_none() && request.deferred_tools.is_empty() {
+            return 0;
+        }
+        if search.builtin.is_none() {
+            self.doubt(SEARCH_DOUBT);
+            return api.own_search_tokens;
+        }
+        if hidden.is_empty() || api.tool_search_tokens == 0 {
+            return 0;
+        }
+        self.assume("tool_search");
+        self.doubt(SEARCH_DOUBT);
+        for tool in &hidden {
+            let schema = tool.schema.map(|schema| schema.compact());
+            self.tally.unread += self.text(&schema.unwrap_or_default());
+        }
+        self.tally.unread += SEARCH_TOKENS;
+        let names: u64 = hidden.iter().map(|tool| self.names(tool)).sum();
+        api.tool_search_tokens + names
+    }
+
+    /// Tokens of the name of a tool and of what is said about it.
+    fn names(&self, tool: &Tool<'_>) -> u64 {
+        self.text(&tool.name) + self.text(&tool.description)
     }
 
     fn layout_choice(&self, api: &ApiPrices, request: &Request<'_>) -> i64 {

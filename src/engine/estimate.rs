@@ -255,13 +255,14 @@ pub(super) fn estimate(
             let is_sure =
                 quality == Quality::Exact || (!known.is_counted() && is_billable(reading));
             let slack = if is_sure { 0 } else { ANSWER_SLACK_TOKENS };
+            let slack = slack.saturating_add(count.tally.doubt);
             let more = slack.saturating_add(count.tally.unread);
             let kept = match source {
                 Source::Estimated => tokens.saturating_add(reading.request.state_tokens),
                 _ => 0,
             };
             (
-                low.saturating_sub(slack),
+                low.saturating_sub(slack.saturating_add(count.tally.guessed)),
                 high.saturating_add(more).max(kept),
             )
         }

@@ -13,7 +13,8 @@ use crate::known::tenant::Tenant;
 use crate::profile::table::Table;
 use crate::profile::{ModelLimits, Profile};
 use crate::request::{
-    COMPACTED, CacheOptions, MIN_HASHED_BYTES, Request, read_cache_options, read_hashed,
+    COMPACTED, CacheOptions, MIN_HASHED_BYTES, NAMESPACE, Request, TOOL_SEARCH, read_cache_options,
+    read_hashed,
 };
 use std::borrow::Cow;
 
@@ -23,8 +24,19 @@ const MAX_MODEL_BYTES: usize = 200;
 /// Assumed if a tool of the vendor is among the tools.
 const BUILTIN: &str = "builtin_tool";
 
-/// Beginnings of the types of Claude's tools that the client runs: nothing of them is billed but their definition.
-const RUN_BY_CLIENT: [&str; 4] = ["bash_", "computer_", "memory_", "text_editor_"];
+/// Types of Claude's tools that the client runs: nothing of them is billed but their definition. A newer one is a guess.
+const RUN_BY_CLIENT: [&str; 10] = [
+    "bash_20241022",
+    "bash_20250124",
+    "computer_20241022",
+    "computer_20250124",
+    "computer_20251124",
+    "memory_20250818",
+    "text_editor_20241022",
+    "text_editor_20250124",
+    "text_editor_20250429",
+    "text_editor_20250728",
+];
 
 /// Assumed if the user's vocabulary could not count.
 pub(super) const FAILED_VOCABULARY: &str = "failed_vocabulary";
@@ -226,14 +238,23 @@ impl Reader {
     }
 }
 
-/// True if nothing is guessed of the vendor's tools: the client runs them, and the profile has their price.
+/// True if nothing is guessed of the vendor's tools: the client runs them, and the profile has their price; or they
+/// only find or hold others.
 fn is_priced(request: &Request<'_>, profile: &Profile) -> bool {
     let listed = &profile.tools().vendor_tools;
-    let mut tools = request.tools.iter().filter(|tool| tool.builtin.is_some());
+    let api = profile.api_prices(request.dialect, &request.model);
+    let has_search = api.is_some_and(|it| it.tool_search_tokens > 0);
+    let added = request.added_tools.iter().flat_map(|it| &it.tools);
+    let mut tools = request
+        .tools
+        .iter()
+        .chain(added)
+        .chain(&request.deferred_tools);
     request.assumptions.contains(BUILTIN)
-        && tools.all(|tool| {
-            let is_own = RUN_BY_CLIENT.iter().any(|name| tool.name.starts_with(name));
-            is_own && listed.tokens(&tool.name).is_some()
+        && tools.all(|tool| match &*tool.name {
+            _ if tool.builtin.is_none() => true,
+            TOOL_SEARCH | NAMESPACE => has_search,
+            name => RUN_BY_CLIENT.contains(&name) && listed.tokens(name).is_some(),
         })
 }
 

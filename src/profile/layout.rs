@@ -12,7 +12,7 @@ pub enum Layout {
     /// Unknown: numbers that are linear in the request.
     Linear(ToolPrices, Linear),
     /// OpenAI's.
-    OpenAi(OpenAiForm, OpenAi),
+    OpenAi(OpenAiForm, Box<OpenAi>),
     /// Anthropic's.
     Anthropic(ToolPrices, Anthropic),
     /// Gemini's.
@@ -137,8 +137,16 @@ fields! {
         pub wrapper_tokens: i64 = 0,
         /// For the reasoning mode `pro`.
         pub pro_tokens: i64 = 0,
+        /// True if a call and its result name the namespace of the tool.
+        pub names_namespaces: bool = false,
         /// Around tools that an item adds.
         pub added_tools_tokens: i64 = 0,
+        /// For the vendor's search for tools, besides names and descriptions of those that it may find; 0: not measured.
+        pub tool_search_tokens: u64 = 0,
+        /// For a search of the client's, besides its definition.
+        pub own_search_tokens: u64 = 0,
+        /// More around tools that a search has found, and its call.
+        pub found_tools_tokens: i64 = 0,
         /// More for a page of a PDF.
         pub page_tokens: i64 = 0,
     }
@@ -171,6 +179,10 @@ fields! {
         pub citations_tokens: u64 = 0,
         /// Around a document that is text, besides its name.
         pub document_tokens: u64 = 0,
+        /// For a budget of the task.
+        pub task_budget_tokens: u64 = 0,
+        /// Around the examples of a tool's input, besides their JSON.
+        pub examples_tokens: u64 = 0,
     }
 }
 
@@ -252,7 +264,7 @@ impl Layout {
         };
         let openai = |form| match self {
             Layout::OpenAi(_, openai) => Layout::OpenAi(form, openai.clone()),
-            _ => Layout::OpenAi(form, OpenAi::default()),
+            _ => Layout::OpenAi(form, Box::default()),
         };
         let gemini = |form| match self {
             Layout::Gemini(_, gemini) => Layout::Gemini(form, gemini.clone()),

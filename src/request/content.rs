@@ -176,6 +176,7 @@ impl<'a, 'd> Reader<'a, 'd> {
         self.push(Part::ToolCall(ToolCall {
             name: name.into(),
             arguments,
+            namespace: Cow::Borrowed(""),
             form: CallForm::Plain,
             is_run_by_vendor: false,
         }));
@@ -185,6 +186,13 @@ impl<'a, 'd> Reader<'a, 'd> {
     pub(super) fn form(&mut self, form: CallForm) {
         if let Some(Part::ToolCall(call)) = self.parts.last_mut() {
             call.form = form;
+        }
+    }
+
+    /// Says in which namespace the tool of the call that was appended last is.
+    pub(super) fn namespace(&mut self, name: &'d str) {
+        if let Some(Part::ToolCall(call)) = self.parts.last_mut() {
+            call.namespace = name.into();
         }
     }
 

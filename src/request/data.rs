@@ -64,6 +64,14 @@ impl<'d> Data<'d> {
         }
     }
 
+    /// The name of the member that it is, if it is an object of one.
+    pub(crate) fn member_name(&self) -> Option<&'d str> {
+        match self.0 {
+            Source::Member(name, _) => Some(name),
+            _ => None,
+        }
+    }
+
     /// The value in the body that it is, if it is one as a whole.
     pub(crate) fn node(&self) -> Option<Value<'d>> {
         match self.0 {

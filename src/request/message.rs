@@ -9,6 +9,7 @@ use super::media::About;
 use super::model::{CallForm, Message, Part, ToolResult};
 use super::part::{PartKind, parts};
 use super::signature::Signature;
+use super::tool::added_list;
 use super::unread::{Owner, is_unread, unread};
 use crate::interrupt;
 use crate::json::{Kind, Value};
@@ -302,7 +303,10 @@ fn read_item<'d>(kind: &'d str, item: Value<'d>, assumptions: &mut Notes) -> Mes
             let fields = &parts().items.result;
             let name = string(first_named(item, &fields.name));
             let is_error = item.get("is_error").and_then(Value::as_bool) == Some(true);
-            reader.result(name, first_named(item, &fields.content), is_error);
+            let content = first_named(item, &fields.content);
+            // Tools that a search has found are definitions.
+            let content = content.filter(|_| added_list(item).is_none());
+            reader.result(name, content, is_error);
             "tool"
         }
         PartKind::Reasoning => {
@@ -344,6 +348,7 @@ fn read_call_item<'d>(kind: &'d str, item: Value<'d>, reader: &mut Reader<'_, 'd
         name.unwrap_or(builtin),
         first_named(item, &fields.arguments),
     );
+    reader.namespace(string(item.get("namespace")));
     if !string(item.get("id")).is_empty() {
         reader.form(CallForm::Item);
     }

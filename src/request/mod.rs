@@ -56,8 +56,8 @@ pub use edit::{ClearToolUses, ContextEdit, Inputs, Trigger};
 pub use kind::{Dialect, MediaKind};
 pub(crate) use model::first_pieces;
 pub use model::{
-    Assumptions, CallForm, Content, Media, Message, Part, Request, Text, Tool, ToolCall,
-    ToolChoice, ToolResult,
+    AddedTools, Assumptions, CallForm, Content, Media, Message, Part, Request, Text, Tool,
+    ToolCall, ToolChoice, ToolResult,
 };
 #[cfg(feature = "python")]
 pub(crate) use outline::{MessageOutline, Outline, OutlinePart, Speaker, ToolOutline};
@@ -65,6 +65,7 @@ pub(crate) use outline::{MessageOutline, Outline, OutlinePart, Speaker, ToolOutl
 pub(crate) use part::{OutlineKind, PartKind, converted_kind};
 pub use signature::Signature;
 pub(crate) use summary::{COMPACTED, is_opaque, stays};
+pub(crate) use tool::{NAMESPACE, TOOL_SEARCH};
 pub(crate) use unread::UNKNOWN_FIELD;
 pub use view::{reply_view, request_view};
 
@@ -152,6 +153,8 @@ fn read<'d>(
             .iter_mut()
             .for_each(|it| media::set_level(&mut it.parts, level));
     }
+    let added_tools =
+        tool::read_added_tools(message_value(body, fields), &mut assumptions, &mut unread);
     if !unread.is_empty() || messages.iter().any(|it| !it.unread.is_empty()) {
         assumptions.insert(UNKNOWN_FIELD);
     }
@@ -163,7 +166,7 @@ fn read<'d>(
         is_raw: is_raw_prompt(fields),
         has_system_role: !system_value(fields).is_some_and(lacks_role),
         deferred_tools: tool::read_deferred_tools(tool_list(fields)),
-        added_tools: tool::read_added_tools(message_value(body, fields)),
+        added_tools,
         messages,
         tool_choice: option::read_tool_choice(fields),
         response_schema: option::read_response_schema(fields),

@@ -28,8 +28,8 @@ pub struct Request<'d> {
     pub tools: Vec<Tool<'d>>,
     /// All with `defer_loading`, whether a message refers to them or not.
     pub deferred_tools: Vec<Tool<'d>>,
-    /// Those in items of the Responses API that add tools.
-    pub added_tools: Vec<Tool<'d>>,
+    /// Those of each item of the Responses API that adds tools.
+    pub added_tools: Vec<AddedTools<'d>>,
     /// Messages in their order.
     pub messages: Vec<Message<'d>>,
     /// Which tool the model must call.
@@ -95,7 +95,7 @@ impl<'d> Request<'d> {
     /// Tools that the model sees because of a message.
     pub fn later_tools(&self) -> impl Iterator<Item = &Tool<'d>> {
         let loaded = self.tools.iter().filter(|tool| tool.is_loaded);
-        loaded.chain(&self.added_tools)
+        loaded.chain(self.added_tools.iter().flat_map(|it| &it.tools))
     }
 
     /// Tools that the model sees whatever the messages are.
@@ -331,6 +331,8 @@ pub struct ToolCall<'d> {
     pub name: Cow<'d, str>,
     /// Its arguments.
     pub arguments: Data<'d>,
+    /// The namespace of Responses that the tool is in, else empty: no part of the identity, since not all clients send it back.
+    pub namespace: Cow<'d, str>,
     /// How it stands in the body: neither identity nor part of the view.
     pub form: CallForm,
     /// True if the vendor ran the tool on the way to its answer; no part of the identity either.
@@ -392,6 +394,15 @@ pub enum Content<'d> {
     Percent(&'d str),
     /// Not in the request: a URL, a file id, the JSON of some other place, or `?`. Never fetched.
     Remote(Cow<'d, str>),
+}
+
+/// Tools that one item of a conversation adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddedTools<'d> {
+    /// In their order.
+    pub tools: Vec<Tool<'d>>,
+    /// True if a search has found them.
+    pub is_found: bool,
 }
 
 /// A tool definition.

@@ -2,7 +2,7 @@
 use super::bound::Notes;
 use super::data::{Data, is_unbilled};
 use super::field::{array, first, has, object, present, string};
-use super::model::Tool;
+use super::model::{AddedTools, Tool};
 use super::unread::{Owner, unread};
 use crate::json::{Kind, Value};
 use std::collections::BTreeSet;
@@ -47,10 +47,14 @@ pub(super) fn read_tools<'d>(
             new.for_each(|tool| tool.is_loaded = is_deferred(item));
         }
     }
+    assume_builtin(&tools, assumptions);
+    tools
+}
+
+fn assume_builtin(tools: &[Tool<'_>], assumptions: &mut Notes) {
     if tools.iter().any(|tool| tool.builtin.is_some()) {
         assumptions.insert("builtin_tool");
     }
-    tools
 }
 
 /// Definitions of deferred tools in their order.
@@ -80,21 +84,40 @@ pub(super) fn unread_fields(value: Option<Value<'_>>) -> impl Iterator<Item = Da
     })
 }
 
-/// Definitions in items that add tools.
-pub(super) fn read_added_tools(items: Option<Value<'_>>) -> Vec<Tool<'_>> {
-    let mut tools = Vec::new();
-    added_lists(items)
-        .flat_map(Value::items)
-        .for_each(|tool| read_tool(tool, &mut tools));
-    tools
+/// Definitions in items that add tools, and fields of them that may add tokens which nobody counts.
+pub(super) fn read_added_tools<'d>(
+    items: Option<Value<'d>>,
+    assumptions: &mut Notes,
+    unread: &mut Vec<Data<'d>>,
+) -> Vec<AddedTools<'d>> {
+    let read = |(list, is_found)| {
+        let mut tools = Vec::new();
+        elements(Some(list)).for_each(|tool| read_tool(tool, &mut tools));
+        unread.extend(unread_fields(Some(list)));
+        assume_builtin(&tools, assumptions);
+        AddedTools { tools, is_found }
+    };
+    added_lists(items).map(read).collect()
 }
 
-/// The lists of tools in items that add some.
-fn added_lists(items: Option<Value<'_>>) -> impl Iterator<Item = Value<'_>> {
+/// The lists of tools in items that add some: the client's, or what a search has found.
+fn added_lists(items: Option<Value<'_>>) -> impl Iterator<Item = (Value<'_>, bool)> {
     let items = array(items).into_iter().flat_map(Value::items);
-    let added = items.filter(|item| string(item.get("type")) == "additional_tools");
-    added.filter_map(|item| array(item.get("tools")))
+    items.filter_map(added_list)
 }
+
+/// The tools that an item adds, and whether a search has found them.
+pub(super) fn added_list(item: Value<'_>) -> Option<(Value<'_>, bool)> {
+    let is_found = match item.get("type")?.as_str()? {
+        "additional_tools" => false,
+        FOUND => true,
+        _ => return None,
+    };
+    Some((array(item.get("tools"))?, is_found))
+}
+
+/// The type of the item of Responses that has the tools which a search found.
+const FOUND: &str = "tool_search_output";
 
 /// How many definitions there are in `value`, at least as many as are read.
 pub(super) fn definition_count(value: Option<Value<'_>>) -> usize {
@@ -103,7 +126,7 @@ pub(super) fn definition_count(value: Option<Value<'_>>) -> usize {
 
 /// How many definitions there are in items that add tools.
 pub(super) fn added_count(items: Option<Value<'_>>) -> usize {
-    let added = added_lists(items).flat_map(Value::items);
+    let added = added_lists(items).flat_map(|(list, _)| elements(Some(list)));
     added.map(definitions_in).sum()
 }
 
@@ -115,12 +138,26 @@ fn definitions_in(item: Value<'_>) -> usize {
     }
 }
 
-/// The elements of a list, or the value that stands in place of one.
+/// The elements of a list, or the value that stands in place of one; behind a namespace of Responses the tools in it.
 fn elements(value: Option<Value<'_>>) -> impl Iterator<Item = Value<'_>> {
     let list = array(value);
     let items = list.into_iter().flat_map(Value::items);
-    items.chain(value.filter(|_| list.is_none()))
+    let items = items.chain(value.filter(|_| list.is_none()));
+    items.flat_map(|item| {
+        let inner = array(item.get("tools")).filter(|_| is_namespace(item));
+        std::iter::once(item).chain(inner.into_iter().flat_map(Value::items))
+    })
 }
+
+fn is_namespace(item: Value<'_>) -> bool {
+    string(item.get("type")) == NAMESPACE
+}
+
+/// The type of a tool of Responses that has others in it.
+pub(crate) const NAMESPACE: &str = "namespace";
+
+/// The type of the tool of Responses that finds deferred ones.
+pub(crate) const TOOL_SEARCH: &str = "tool_search";
 
 /// True if the model sees a tool only once a message refers to it.
 fn is_deferred(item: Value<'_>) -> bool {
@@ -166,10 +203,28 @@ fn read_tool<'d>(item: Value<'d>, tools: &mut Vec<Tool<'d>>) {
     if let Some(inner) = object(first(item, &["function", "toolSpec", "custom"])) {
         return tools.push(define(inner));
     }
-    match is_own(item) {
-        true => tools.push(define(item)),
-        false => tools.extend(read_builtin(item)),
+    if is_own(item) {
+        return tools.push(define(item));
     }
+    let builtin = read_builtin(item);
+    match builtin.as_ref().map(|it| &*it.name) {
+        // The client searches itself: a function under this name.
+        Some(TOOL_SEARCH) if object(first(item, &SCHEMA_KEYS)).is_some() => tools.push(Tool {
+            name: TOOL_SEARCH.into(),
+            ..define(item)
+        }),
+        Some(NAMESPACE) => tools.extend(builtin.map(|it| Tool {
+            description: namespace_text(item).into(),
+            ..it
+        })),
+        _ => tools.extend(builtin),
+    }
+}
+
+/// Name and description of a namespace.
+fn namespace_text(item: Value<'_>) -> String {
+    let [name, words] = ["name", "description"].map(|key| string(item.get(key)));
+    format!("{name}\n{words}")
 }
 
 /// True if a definition that stands by itself is a tool of the client's own.

@@ -3,6 +3,7 @@ use super::data::Data;
 use super::field::{is_truthy, object};
 use super::part::Name;
 use crate::json::{Document, Kind, Limits, Value};
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 const TABLE: &str = include_str!("../../python/tokenctx/data/fields.json");
@@ -83,6 +84,15 @@ struct Table {
     configurations: NameSet,
     /// What a configuration holds that is one; what a part or a tool holds whose members are its fields.
     inner: [NameSet; 3],
+    /// The members of objects that stand under a name in a request, a configuration or a tool.
+    members: HashMap<&'static str, Members>,
+}
+
+/// The members of an object, or of each of its members where those have free names.
+#[derive(Debug)]
+struct Members {
+    known: NameSet,
+    are_named_freely: bool,
 }
 
 /// The table, read on first use.
@@ -130,7 +140,22 @@ fn read(root: Value<'static>) -> Table {
         state: state.collect(),
         configurations: listed("owners"),
         inner: ["inner_owners", "holders", "vendor_tools"].map(listed),
+        members: root
+            .get("inner")
+            .into_iter()
+            .flat_map(Value::members)
+            .map(members)
+            .collect(),
     }
+}
+
+fn members((name, row): (&'static str, Value<'static>)) -> (&'static str, Members) {
+    let names: Vec<_> = row.items().filter_map(Value::as_str).collect();
+    let members = Members {
+        are_named_freely: names.contains(&"*"),
+        known: NameSet::new(&names),
+    };
+    (name, members)
 }
 
 /// The tokens that what the provider keeps for the request may add to it; `None` if it names nothing of the kind.
@@ -183,9 +208,39 @@ fn add_unread<'d>(owner: Owner, owned: Value<'d>, depth: usize, found: &mut Vec<
             && holders.is_some_and(|it| it.contains(name))
         {
             add_unread(owner, inner, depth - 1, found);
+        } else if !matches!(owner, Owner::Message | Owner::Part) {
+            add_members(name, value, depth, found);
         }
     }
 }
+
+/// The members that no row has of the objects in the `value` of a field of this `name`.
+fn add_members<'d>(name: &str, value: Value<'d>, depth: usize, found: &mut Vec<Data<'d>>) {
+    if !matches!(value.kind(), Kind::Object | Kind::Array) || depth == 0 {
+        return;
+    }
+    let Some(row) = table().members.get(name) else {
+        return;
+    };
+    let own = object(Some(value)).filter(|_| !row.are_named_freely);
+    let each = value.members().map(|(_, value)| value);
+    let each = each.filter(|_| row.are_named_freely).chain(value.items());
+    let each = each.filter(|it| it.kind() == Kind::Object);
+    let free = value.members().filter(|_| row.are_named_freely);
+    let odd = free.filter(|(_, value)| !value.is_null() && value.kind() != Kind::Object);
+    found.extend(odd.map(|(name, value)| Data::member(name, value)));
+    for object in own.into_iter().chain(each) {
+        for (name, value) in object.members() {
+            match row.known.contains(name) || value.is_null() {
+                true => add_members(name, value, depth - 1, found),
+                false => found.push(Data::member(name, value)),
+            }
+        }
+    }
+}
+
+/// Fields of a body of Ollama and llama.cpp, a schema and a text, that have a namesake in tools.
+const NAMESAKES: [&str; 2] = ["format", "grammar"];
 
 /// Those of a body and of its configurations.
 pub(super) fn unread_of_request<'d>(fields: Value<'d>) -> impl Iterator<Item = Data<'d>> {
@@ -194,8 +249,11 @@ pub(super) fn unread_of_request<'d>(fields: Value<'d>) -> impl Iterator<Item = D
         let is_own = is_unread(Owner::Request, name, value) && state(name, value).is_none();
         let own = is_own.then(|| Data::member(name, value));
         let inner = object(Some(value)).filter(|_| table().configurations.contains(name));
-        let inner = inner.map(|it| unread(Owner::Configuration, it));
-        own.into_iter().chain(inner.into_iter().flatten())
+        let mut held = inner.map_or_else(Vec::new, |it| unread(Owner::Configuration, it));
+        if own.is_none() && inner.is_none() && !NAMESAKES.contains(&name) {
+            add_members(name, value, MAX_DEPTH, &mut held);
+        }
+        own.into_iter().chain(held)
     })
 }
 

@@ -72,6 +72,11 @@ def test_codex_takes_the_smaller_of_what_is_configured_and_nine_tenths() -> None
     assert threshold(ContextWindow(limits=limits, preset="codex", threshold=390_000)) == 360_000
 
 
+@pytest.mark.parametrize("model", ["gpt-5", "gpt-5.4", "gpt-5.6-sol", "gpt-6-astra"])
+def test_codex_has_a_window_of_its_own(model: str) -> None:
+    assert threshold(ContextWindow(model, preset="codex")) == 244_800
+
+
 def test_gemini_cli_compacts_from_half_on() -> None:
     context = ContextWindow("gemini-2.5-pro", preset="gemini-cli")
     assert threshold(context) == 524_288

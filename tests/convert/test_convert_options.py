@@ -33,11 +33,12 @@ def test_options_pass_where_there_is_a_word_for_them() -> None:
         tool_choice={"type": "function", "function": {"name": "f"}},
         parallel_tool_calls=False,
         reasoning_effort="low",
+        model="gpt-5",
         response_format={"type": "json_schema", "json_schema": {"name": "n", "schema": schema}},
         user="u",
     )
     assert convert_messages(body, to="anthropic").body == {
-        "model": "gpt-4o",
+        "model": "gpt-5",
         "max_tokens": 10,
         "temperature": 0.5,
         "top_p": 0.9,
@@ -206,3 +207,37 @@ def test_a_custom_tool_becomes_a_function_and_its_calls_fit_the_schema(target: A
     written = str(conversion.body)
     assert "'required': ['input']" in written
     assert "{'input': '*** Begin'}" in written
+
+
+@pytest.mark.parametrize("target", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize(
+    ("model", "taken"),
+    [
+        ("gpt-4o", ""),
+        ("gpt-4.1-mini", ""),
+        ("ft:gpt-4o:me", ""),
+        ("o4-mini", "low high"),
+        ("gpt-5", "minimal low high"),
+        ("gpt-5-mini", "minimal low high"),
+        ("gpt-5.1", "none low high"),
+        ("gpt-5.4", "none minimal low high xhigh"),
+        ("openai/gpt-4o", "none minimal low high xhigh"),  # a router's, which sees to it
+        ("grok-4", ""),
+        ("grok-3-mini", "none minimal low high xhigh"),
+        ("grok-4.3", "none minimal low high xhigh"),
+    ],
+)
+def test_openai_and_grok_get_the_effort_that_their_models_take(
+    target: Any, model: str, taken: str
+) -> None:
+    for effort in ("none", "minimal", "low", "high", "xhigh"):
+        body = {
+            "model": model,
+            "max_tokens": 9,
+            "messages": [USER],
+            "output_config": {"effort": effort},
+        }
+        conversion = convert_messages(body, target, source="anthropic")
+        is_taken = effort in taken.split()
+        assert (f"'{effort}'" in str(conversion.body)) == is_taken
+        assert bool(where(conversion, "option")) != is_taken

@@ -371,7 +371,7 @@ def test_a_field_has_one_meaning_in_its_place() -> None:
 
 
 def test_the_columns_are_explained() -> None:
-    assert TABLE["columns"].keys() == {*PLACES, *MEANINGS}
+    assert TABLE["columns"].keys() == {*PLACES, *MEANINGS, "inner"}
     for about in TABLE["dialects"].values():
         assert about.keys() <= {"source", "date", *PLACES}
         assert all(about[place].keys() <= {*MEANINGS} for place in about.keys() & {*PLACES})

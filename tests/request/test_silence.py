@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
+from json_places import places
 from tokenctx import HybridTokenEstimator
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Json = dict[str, Any]
 
@@ -205,16 +203,6 @@ BODIES: Final[dict[str, Json]] = {
         "tools": [{"name": "weather", "inputSchema": PARAMETERS}],
     },
 }
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all objects in `value`, its own too."""
-    if isinstance(value, dict):
-        yield path
-    members = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in members:
-        if isinstance(item, dict | list):
-            yield from places(item, (*path, key))
 
 
 def with_field(body: Json, path: tuple[Any, ...], value: Any) -> Json:

@@ -16,7 +16,7 @@ HIDDEN = "the secret text of a message"
 
 
 def chat(*messages: Any, **fields: Any) -> dict[str, Any]:
-    return {"model": "gpt-4o", "messages": list(messages), **fields}
+    return {"model": "gpt-4o", "messages": list(messages)} | fields
 
 
 def claude(*messages: Any, **fields: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import Any
+from typing import Any, Final
 
 import tokenctx
 from answers import extended
@@ -130,6 +130,12 @@ EDITS = {
 NO_MESSAGE_SLACK = 4
 
 
+DOUBTFUL: Final = ('"additional_tools"', '"tool_search', '"namespace"')
+GUESSED: Final = ('{"task_budget"', '{"input_examples"')
+DOUBT: Final = 24
+"""How far what too few projects have shown may be off, for each of it."""
+
+
 class Laws:
     """An estimator that forgets before each request."""
 
@@ -191,9 +197,16 @@ class Laws:
                     high = min(high, most)
                 if not read["messages"]:  # which no provider bills
                     low, high = max(0, low - NO_MESSAGE_SLACK), high + NO_MESSAGE_SLACK
-                assert estimate.low == low
+                doubt = DOUBT * sum(text.count(kind) for kind in DOUBTFUL)
+                doubt += sum(
+                    80 + len(it) for it in read.get("unread", ()) if it.startswith(GUESSED)
+                )
+                assert max(0, low - doubt) <= estimate.low <= low
+                assert doubt or estimate.low == low
                 kept = MOST_STATE if "server_state" in estimate.assumptions else 0
-                most = max(high + self.unread_bytes(read), estimate.tokens + kept)
+                searched = len(text) + 256 if "tool_search" in estimate.assumptions else 0
+                high_most = high + doubt + searched + self.unread_bytes(read)
+                most = max(high_most, estimate.tokens + kept)
                 assert high <= estimate.high <= most
         return estimate
 

@@ -4,8 +4,7 @@ and which model has; the provider's own bill comes before that, and a cached ans
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from dataclasses import fields
+from dataclasses import fields, replace
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any

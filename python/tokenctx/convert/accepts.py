@@ -51,8 +51,19 @@ _GEMINI: Final = (  # https://ai.google.dev/gemini-api/docs/thinking, 2026
     _row(r"gemini-3-pro", "low high"),
     _row(r"gemini-\d[\d.-]*pro", "low medium high"),
 )
+_OPENAI: Final = (  # references of Chat Completions and Responses; xAI's guide to reasoning, 2026
+    _row(r"^(ft:)?(gpt-[34]|chatgpt-|o1-(mini|preview))", ""),
+    _row(r"^o\d", "low medium high"),
+    _row(r"^gpt-5-pro", "high"),
+    _row(r"^gpt-5-codex", "low medium high"),
+    _row(r"^gpt-5(-mini|-nano|-\d|$)", "minimal low medium high"),
+    _row(r"^gpt-5\.1(-\d|$)", "none low medium high"),
+    _row(r"^grok-(2|3(?!-mini)|4(-0709|-latest|$)|code)", ""),
+)
 ROWS: Final[Mapping[Dialect, tuple[tuple[re.Pattern[str], Accepts], ...]]] = MappingProxyType(
     {
+        "openai-chat": _OPENAI,
+        "openai-responses": _OPENAI,
         "gemini": _GEMINI,
         "gemini-interactions": tuple((it, replace(row, budgets={})) for it, row in _GEMINI),
         "anthropic": (  # https://platform.claude.com/docs/en/build-with-claude/effort, 2026
