@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -130,3 +131,32 @@ def test_who_refuses_nothing_needs_no_fallback() -> None:
 def test_what_are_no_fallbacks(fallbacks: Any) -> None:
     with pytest.raises(ValueError, match="fallbacks"):
         Gateway(HybridTokenEstimator(), fallbacks=fallbacks)
+
+
+@pytest.mark.parametrize("word", ["service_tier", "speed", "inference_geo"])
+def test_a_word_without_a_price_is_no_way_around_a_budget_of_money(word: str) -> None:
+    budgets = Budgets([Budget("day", money="0.05", per="day")])
+    front = Gateway(HybridTokenEstimator(), budgets=budgets)
+    body = {**BODY, "model": "gpt-4o", "max_tokens": 1_000, word: "warp"}
+    passed = 0
+    while (call := front.call(json.dumps(body).encode(), path=PATH)).refusal is None:
+        call.response(_answer("gpt-4o", 1_000))
+        passed += 1
+        assert passed < 100
+    assert 0 < passed <= 20
+    assert budgets.balance("day").taken > 0
+
+
+def test_the_price_of_a_deployment_is_that_of_the_model_that_answers() -> None:
+    budgets = Budgets([Budget("day", money=1, per="day")])
+    front = Gateway(HybridTokenEstimator(), budgets=budgets)
+    for answers, taken in (
+        ("ours", 0),
+        ("gpt-4o-2024-08-06", Decimal("0.0025") + Decimal("0.00007")),
+    ):
+        call = front.call(json.dumps({**BODY, "model": "ours"}).encode(), path=PATH)
+        assert call.refusal is None
+        call.response(_answer(answers, 1_000))
+        assert budgets.balance("day").taken == taken
+    stats = budgets.stats()
+    assert (stats["unpriced"], stats["unpriced_bills"], stats["settled"]) == (2, 1, 2)

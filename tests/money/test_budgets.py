@@ -309,8 +309,10 @@ def test_a_price_that_nobody_knows(*, refuses: bool) -> None:
         [Budget("day", money=1, per="day")], prices=Prices(package=None), refuses_unpriced=refuses
     )
     reservation = budgets.reserve(estimate())
-    assert reservation.label == ("refused" if refuses else "unlimited")
+    assert reservation.label == ("refused" if refuses else "granted")
     assert reservation.money is None
+    reservation.settle(Usage(uncached_input_tokens=10, reported_cost=Decimal("0.4")))
+    assert budgets.balance("day").taken == (0 if refuses else Decimal("0.4"))
     assert budgets.stats()["unpriced"] == 1
 
 

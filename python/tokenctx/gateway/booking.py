@@ -140,6 +140,11 @@ class Booking:
         return self.reservation is not None and bool(self.reservation.claims)
 
     @property
+    def is_unpriced(self) -> bool:
+        """True if no price is known of the model that was asked for."""
+        return self.reservation is not None and self.reservation.money is None
+
+    @property
     def output_tokens(self) -> int | None:
         """The output that is reserved; None without a reservation."""
         return self.reservation.output_tokens if self.reservation and self.is_open else None

@@ -432,6 +432,8 @@ class Call:
         if relay is None or not self._booking.is_open:
             return Bill()
         model = self._answered(relay)["model"] or ""
+        if self._answering is None and self._booking.is_unpriced:  # as of a deployment
+            model = relay.reader.model or model
         if event is not None:
             return Bill(event.usage, model=model)
         told = relay.reader.usage

@@ -160,7 +160,8 @@ class Life:
             try:
                 if self._call is not None:
                     record = self._record(usage, model, reply, answerer)
-                    bill = self._bill(self._calls.estimator.record_event(**record), bill, record)
+                    event = self._calls.estimator.record_event(**record)
+                    bill = self._bill(event, bill, record, answerer)
             except Exception as error:
                 self._calls.failed(error)
             self._booking.close(bill)
@@ -181,7 +182,7 @@ class Life:
                 if self._call is not None:
                     record = self._record(usage, model, reply, answerer)
                     event = await self._calls.estimator.arecord_event(**record)
-                    bill = self._bill(event, bill, record)
+                    bill = self._bill(event, bill, record, answerer)
             except Exception as error:
                 self._calls.failed(error)
             except BaseException:  # cancelled in between
@@ -267,7 +268,10 @@ class Life:
             return Bill(output_tokens=output)
         return Bill(output_tokens=max(output, seen.output_tokens), input_tokens=seen.input_tokens)
 
-    def _bill(self, event: Any, least: Bill, record: Json) -> Bill:
+    def _bill(self, event: Any, least: Bill, record: Json, answerer: str | None) -> Bill:
         """The bill of a recorded call; else `least`."""
         usage: Usage | None = event.usage if event else None
-        return least if usage is None else Bill(usage, model=record.get("model") or "")
+        if usage is None:
+            return least
+        model = record.get("model") or ""
+        return Bill(usage, model=answerer or model if self._booking.is_unpriced else model)

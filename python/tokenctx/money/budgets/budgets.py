@@ -29,6 +29,7 @@ from tokenctx.usage.normal import Usage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from tokenctx._results.cost import Cost
     from tokenctx._results.estimates import Estimate
     from tokenctx.money.budgets.balance import BudgetAlarm, BudgetBalance
     from tokenctx.money.budgets.budget import Amount, Unit
@@ -319,10 +320,10 @@ class Budgets:
         if output_tokens is None:
             output_tokens = self._outputs.expected(tenant, estimate, choices)
         tokens = (estimate.high or 0) + output_tokens
-        money = self._money(estimate, output_tokens, provider)
-        amounts: dict[Unit, int | None] = {
+        money, known = self._money(estimate, output_tokens, provider)
+        amounts: dict[Unit, int] = {
             "tokens": tokens,
-            "money": None if money is None else _nano(money),
+            "money": _nano(known),
             "requests": 1,
             "concurrency": 1,
         }
@@ -339,9 +340,7 @@ class Budgets:
             self._counts["would_refuse"] += 1
             refusal = None
         claims = [
-            (it, _claim(it, named, amount))
-            for it in self._budgets
-            if refusal is None and (amount := amounts[it.unit]) is not None
+            (it, _claim(it, named, amounts[it.unit])) for it in self._budgets if refusal is None
         ]
         reservation = Reservation(
             self,
@@ -430,8 +429,8 @@ class Budgets:
             return None
         reservation.output_tokens += more
         reservation.tokens += more
-        money = self._money(reservation.estimate, output_tokens, reservation.provider)
-        amounts = {"tokens": reservation.tokens, "money": 0 if money is None else _nano(money)}
+        _, known = self._money(reservation.estimate, output_tokens, reservation.provider)
+        amounts = {"tokens": reservation.tokens, "money": _nano(known)}
         rows = zip(reservation.claims, reservation.budgets, strict=True)
         # The claims themselves stay: without a bill what was seen is booked, not what was feared.
         claims = [it._replace(amount=amounts.get(of.unit, it.amount)) for it, of in rows]
@@ -484,11 +483,13 @@ class Budgets:
     def _shares(self, reservation: Reservation, usage: Usage, model: str) -> list[int]:
         """What a bill takes of each budget."""
         cost = self._cost(usage, reservation, model)
-        if cost is None and reservation.money is not None:
-            self._counts["unpriced_bills"] += 1
-            cost = reservation.money
-        money = 0 if cost is None else max(0, _nano(cost))
-        return _amounts(reservation, _whole(usage.total_tokens), money)
+        money = Decimal(0) if cost is None else cost.total
+        if cost is None or money is None:
+            if self._of_money:
+                self._counts["unpriced_bills"] += 1
+            least = cost.low if cost is not None and cost.low is not None else Decimal(0)
+            money = max(reservation.money or Decimal(0), least)
+        return _amounts(reservation, _whole(usage.total_tokens), max(0, _nano(money)))
 
     def _learn(self, reservation: Reservation, usage: Usage, *, is_billed: bool = True) -> None:
         tokens = _whole(usage.output_tokens)
@@ -497,24 +498,27 @@ class Budgets:
 
     def _money(
         self, estimate: Estimate | Uncounted, output: int, provider: str | None
-    ) -> Decimal | None:
+    ) -> tuple[Decimal | None, Decimal]:
+        """The most that a call may cost, None if nobody knows; and what is known of it."""
         if not estimate.model or not self._of_money:
-            return None
+            return None, Decimal(0)
         prices = self._prices or default_prices()
         if isinstance(estimate, Uncounted):
             tokens = Usage(uncached_input_tokens=estimate.high or 0, output_tokens=output)
             cost = prices.cost(tokens, model=estimate.model, provider=provider)
         else:
             cost = prices.cost(estimate, output_tokens=output, provider=provider)
-        return None if cost is None else cost.high
+        if cost is None:
+            return None, Decimal(0)
+        known = (it for it in (cost.high, cost.total, cost.low) if it is not None)
+        return cost.high, next(known, Decimal(0))
 
-    def _cost(self, usage: Usage, reservation: Reservation, answered: str) -> Decimal | None:
+    def _cost(self, usage: Usage, reservation: Reservation, answered: str) -> Cost | None:
         model = answered or reservation.estimate.model
         if not model or not self._of_money:
             return None
         prices = self._prices or default_prices()
-        cost = prices.cost(usage, model=model, provider=reservation.provider)
-        return None if cost is None else cost.total
+        return prices.cost(usage, model=model, provider=reservation.provider)
 
 
 @lru_cache(maxsize=REMEMBERED)
