@@ -277,9 +277,7 @@ class UsageReader:
         if usage is None:
             return
         self._normal_usage = None
-        if "metadata" in event and "usage" in fields(
-            event["metadata"]
-        ):  # Bedrock's, and not the user's own
+        if "usage" in fields(event.get("metadata")):  # Bedrock's, and not the user's own
             inner = event["metadata"]
         if not AROUND.isdisjoint(inner):
             usage = {**{it: inner[it] for it in AROUND if inner.get(it)}, **fields(usage)}
