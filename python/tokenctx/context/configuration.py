@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tokenctx._results.estimates import TextCounter
 
 PathName = str | os.PathLike[str]
-KEYS: Final = (*("data", "profiles", "prices", "limits", "vocabularies", "aliases", "fallbacks"),)
+KEYS: Final = ("data", "profiles", "prices", "limits", "vocabularies", "aliases", "fallbacks")
 """What a file of settings has, beside `$schema` and `about`."""
 VARIABLE: Final = "TOKENCTX_SETTINGS"
 """The variable of the environment that names the file of settings."""

@@ -490,9 +490,7 @@ class Call:
             )
             if self.refusal is not None:
                 return
-        named = (
-            {} if self.fallback is None or not fields.value("model") else {"model": self.fallback}
-        )
+        named = {"model": self.fallback} if self.fallback and fields.value("model") else {}
         if usage or less or named:
             self._upstream_body = fields.changed({**usage, **less, **named})
             self.is_changed, self._drops_usage = True, bool(usage)

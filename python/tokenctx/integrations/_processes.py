@@ -89,10 +89,11 @@ class Processes:
 
     def forked(self) -> None:
         """Begin anew, in a process that has just been forked."""
+        counted = self._metrics.snapshot()
         self._before = {
-            row.name: series
+            row.name: counted[row.name]
             for row in INSTRUMENTS
-            if row.kind != "gauge" and (series := self._metrics.snapshot().get(row.name))
+            if row.kind != "gauge" and row.name in counted
         }
         self._begin()
 
